@@ -1,0 +1,39 @@
+# `make demo` and `make test` set up everything they need on a fresh Debian machine, and say so.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test test-all lint bench bench-index clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## virtual environment with Gossamer and its development tools
+
+$(READY): pyproject.toml setup.py gossamer/web/_scan.pyx scripts/setup
+	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup
+	@touch $@
+
+demo: setup  ## crawl a test web on loopback and ask the archive questions
+	$(BIN)/python -m gossamer demo
+
+test: setup  ## the tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+test-all: setup  ## the tests, slow ones included
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+lint: setup  ## format, lint and type checks
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup  ## the same real pages with Gossamer and with Scrapy
+	$(BIN)/python -m benchmarks.bench_crawl
+
+bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
+	$(BIN)/python -m benchmarks.bench_index
+
+clean:  ## remove what was built
+	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl gossamer/web/_scan.c gossamer/web/*.so

@@ -1,0 +1,118 @@
+"""Gossamer for programs: configure, crawl, iterate over pages."""
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive import query
+from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
+from gossamer.config import Config
+from gossamer.crawl.agent import Agent, mentioned
+from gossamer.crawl.seeds import SeedFiles, parse_seeds
+from gossamer.errors import ConfigError
+from gossamer.federation.exchange import Inbox, encode
+from gossamer.watch.log import EventLog
+from gossamer.watch.progress import Stats
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page with content, as it was at its last visit."""
+
+    url: str
+    title: str
+    language: str
+    content_type: str
+    time: datetime
+    html: str
+    text: str
+
+
+class Crawl:
+    """A crawl in a directory. Creating it touches nothing; `run` crawls, and goes on where it was."""
+
+    def __init__(
+        self, directory: str | Path, seeds: Iterable[str] = (), config: Config | None = None
+    ) -> None:
+        self.directory = Path(directory)
+        self.config = config or Config()
+        self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
+
+    def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
+        """Crawl until a limit is reached or nothing is left. With `signals`, Ctrl-C and SIGTERM end it cleanly."""
+        config = self.config
+        if not (config.fetch.contact or config.resolve.map):
+            raise ConfigError(
+                "say who is crawling, so that the people whose servers you visit can reach you: "
+                "--contact https://example.org/about-my-crawl (or an e-mail address), or fetch.contact in the file"
+            )
+        clock = RealClock()
+        store = Directory.prepare(self.directory, clock.now())
+        with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
+            agent = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
+            with _stops(agent) if signals else _nothing():
+                return agent.run(progress or (lambda stats: None))
+
+    def add(self, seeds: Iterable[str]) -> int:
+        """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
+        urls, files = parse_seeds(seeds)
+        reader = SeedFiles(files, {})
+        while more := reader.read(float("inf")):
+            urls += more
+        inbox = Inbox(Directory.prepare(self.directory, RealClock().now()))
+        for data in encode(mentioned(urls)):
+            inbox.add(data)
+        return len(urls)
+
+    def places(self) -> dict[str, str]:
+        """What is where in the directory."""
+        kinds = {
+            "warc": "requests and responses, WARC",
+            "cdxj": "their index, CDXJ",
+            "tables": "visits, pages, links, robots, Parquet",
+            "log": "events, JSON lines",
+        }
+        return {meaning: str(self.directory / name) for name, meaning in kinds.items()}
+
+    def pages(self, where: str = "true") -> Iterator[Page]:
+        """Pages with content, in order of their URLs; `where` is an SQL condition on the table `pages`."""
+        columns = "url, title, language, content_type, last_visit, content(warc, warc_offset), text(warc, warc_offset)"
+        with closing(query.open_database(self.directory)) as database:
+            cursor = database.execute(
+                f"SELECT {columns} FROM pages WHERE status = 'fetched' AND warc <> '' AND ({where}) ORDER BY url"
+            )
+            while rows := cursor.fetchmany(100):
+                yield from (Page(*row) for row in rows)
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """The answer to an SQL question, as rows."""
+        with closing(query.open_database(self.directory)) as database:
+            rows: list[dict[str, Any]] = database.execute(sql).to_arrow_table().to_pylist()
+            return rows
+
+
+@contextmanager
+def _stops(agent: Agent) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
+
+    def stop(number: int, _: object) -> None:
+        agent.stop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

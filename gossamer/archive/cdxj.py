@@ -1,0 +1,166 @@
+"""The only module that knows CDXJ lines, the index by which pywb and others find records in WARC files."""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from gossamer.archive.chain import Changes
+from gossamer.archive.store import Store
+from gossamer.archive.warc import Location
+
+REVISIT = "warc/revisit"
+_PLACE = ', "offset": "'  # where the part of a line begins that depends on the file
+
+
+class Capture(NamedTuple):
+    """What the index says of one record."""
+
+    url: str
+    started_s: float
+    mime: str  # without parameters; REVISIT for revisit records
+    http_status: int
+    digest: str
+    location: Location
+
+
+def write_cdxj(store: Store, agent: str, number: int, captures: Iterable[Capture]) -> Changes:
+    """The sorted lines of a round."""
+    lines = sorted(map(line, captures))  # ASCII only, so that the order is that of the bytes
+    if not lines:
+        return Changes()
+    name = f"cdxj/{agent}-{number:08d}.cdxj"
+    store.put(name, "".join(lines).encode("ascii"))
+    return Changes({"cdxj": [name]})
+
+
+def line(capture: Capture) -> str:
+    """As pywb's own indexer writes it: revisits have no status, the file is named without its directory."""
+    fields = {"url": capture.url, "mime": capture.mime or "unk"}
+    if capture.mime != REVISIT:
+        fields["status"] = str(capture.http_status)
+    if capture.digest:
+        fields["digest"] = capture.digest
+    fields["length"] = str(capture.location.length)
+    date = time.strftime("%Y%m%d%H%M%S", time.gmtime(int(capture.started_s * 1000) // 1000))
+    file = capture.location.file.rpartition("/")[2]
+    return f"{surt(capture.url)} {date} {json.dumps(fields)[:-1]}{_tail(capture.location.offset, file)}"
+
+
+def moved(lines: Iterable[str], places: dict[str, tuple[str, int]]) -> Iterator[str]:
+    """The lines after files were concatenated: `places` has the new file, and where the old one is in it."""
+    by_file = {_file(old): (_file(new), shift) for old, (new, shift) in places.items()}
+    for text in lines:
+        head, _, tail = text.rpartition(_PLACE)
+        offset, _, rest = tail.partition('"')
+        old = rest[len(', "filename": "') : -len('"}\n')]
+        if old in by_file:
+            new, shift = by_file[old]
+            yield head + _tail(int(offset) + shift, new)
+        else:
+            yield text
+
+
+def surt(url: str) -> str:
+    """The sort key of a normalised URL: host reversed, then path and query made comparable.
+
+    The same rules by which pywb makes a key of the URL that a reader asks for: lower case, no leading www,
+    escapes undone and made anew, no session ids, sorted query, no slash at the end.
+    """
+    simple = _SIMPLE.fullmatch(url)
+    if simple:
+        host, port, path = simple.groups("")
+        query = ""
+    else:
+        rest = url.partition("//")[2]
+        authority, slash, rest = rest.partition("/")
+        path, _, query = (slash + rest).partition("?")
+        host, port = _host_and_port(authority, url.startswith("https:"))
+        path = _path(path)
+        query = _query(query) if query else ""
+    path = path.lower()
+    if path.endswith("/") and len(path) > 1:
+        path = path[:-1]
+    host = _WWW.sub("", host, 1)
+    return f"{','.join(reversed(host.split('.')))}{port}){path or '/'}{'?' if query else ''}{query}"
+
+
+# Most URLs: no query, no escapes, no empty or dotted segments, nothing that may be a session id.
+_SIMPLE = re.compile(
+    r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)()((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII
+)
+_WWW = re.compile(r"^www\d*\.")
+_SAFE = "".join(chr(code) for code in range(33, 127) if chr(code) not in "#%")
+_PATH_SESSIONS = (
+    re.compile(r"(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)", re.I),
+    re.compile(r"(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)", re.I),
+)
+_QUERY_SESSIONS = tuple(
+    re.compile(rf"(.*){session}(?:&(.*))?", re.I)
+    for session in (
+        "jsessionid=[0-9a-z]{32}",
+        "phpsessid=[0-9a-z]{32}",
+        "sid=[0-9a-z]{32}",
+        "aspsessionid[a-z]{8}=[a-z]{24}",
+        "cfid=[^&]+&cftoken=[^&]+",
+    )
+)
+
+
+def _host_and_port(authority: str, secure: bool) -> tuple[str, str]:
+    if authority.startswith("["):
+        host, _, port = authority[1:].partition("]")
+        port = port.removeprefix(":")
+    else:
+        host, _, port = authority.partition(":")
+    default = "443" if secure else "80"
+    return host.lower().replace("..", ".").strip("."), f":{port}" if port not in ("", default) else ""
+
+
+def _path(path: str) -> str:
+    kept: list[str] = []
+    segments = _unescaped(path).decode("latin-1").split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            if kept:
+                kept.pop()
+            else:
+                kept.append(segment)
+        elif segment != ".":
+            kept.append(segment)
+    joined = "/".join([segment for segment in kept[:-1] if segment] + kept[-1:])
+    clean = _escaped(f"/{joined}".encode("latin-1")).lower()
+    for session in _PATH_SESSIONS:
+        match = session.fullmatch(clean)
+        clean = match[1] + match[2] if match else clean
+    return clean
+
+
+def _query(query: str) -> str:
+    clean = _escaped(_unescaped(query))
+    for session in _QUERY_SESSIONS:
+        match = session.fullmatch(clean)
+        clean = match[1] + (match[2] or "") if match else clean
+    pairs = sorted(tuple(pair.split("=", 1)) for pair in clean.lower().split("&"))
+    return "&".join("=".join(pair) for pair in pairs)
+
+
+def _unescaped(text: str) -> bytes:
+    data = text.encode()
+    while (less := unquote_to_bytes(data)) != data:
+        data = less
+    return data
+
+
+def _escaped(data: bytes) -> str:
+    return quote_from_bytes(data, safe=_SAFE)
+
+
+def _tail(offset: int, file: str) -> str:
+    return f'{_PLACE}{offset}", "filename": "{file}"}}\n'
+
+
+def _file(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -1,0 +1,380 @@
+"""The commit protocol: the only module that decides what is part of the archive.
+
+Each agent has a chain of numbered manifests. What the newest one says is the truth; everything else is being
+written, or rubbish.
+
+| step | what | after a crash here |
+|---|---|---|
+| 1 | close and sync the round's files (`Store.put`), | unnamed files, swept by `open`; |
+|   | the outbox batches among them | the round is fetched again |
+| 2 | create manifest number + 1, if absent | as 1 |
+| 3 | publish the outbox batches | published again by `open`; |
+|   | | the receiver's high-water mark ignores what it has |
+| 4 | acknowledge the inbox batches that the round applied | acknowledged again by `open`; |
+|   | | if delivered meanwhile, our own mark ignores them |
+| 5 | delete what the manifest no longer names | swept by `open` |
+
+Taking a chain over is creating its next number with a higher epoch. Of two who try one succeeds; the other
+is `Deposed`. Files are named by `Chain.round`, the number that will commit them. The take-over uses a number
+up, so that a deposed owner that still writes can never touch a file of its successor.
+"""
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from gossamer.archive.store import Store
+from gossamer.errors import ArchiveError, Deposed
+
+T = TypeVar("T")
+Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
+
+ANY = -1  # the zone of batches whose rows may belong to any zone: seeds
+FULL_EVERY = 32
+_SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "tmp/")
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One part of what a sender says to a zone in a round; `Chain.commit` fills in `parts` and `previous`."""
+
+    sender: str
+    number: int
+    part: int
+    zone: int
+    data: bytes
+    parts: int = 1
+    previous: int = 0  # the number before this one in its stream: who has not applied that one must wait
+
+    @property
+    def stream(self) -> str:
+        return self.sender if self.zone == ANY else f"{self.sender}>{self.zone}"
+
+
+class Publisher(Protocol):
+    """What the chain needs of the Exchange port."""
+
+    def publish(self, batch: Batch) -> None: ...
+
+    def acknowledge(self, stream: str, number: int) -> None: ...
+
+
+@dataclass
+class Changes:
+    """Files that a commit adds to the archive and takes out of it, by kind."""
+
+    added: Files = field(default_factory=dict)
+    removed: Files = field(default_factory=dict)
+
+    def __or__(self, other: "Changes") -> "Changes":
+        return Changes(_joined(self.added, other.added), _joined(self.removed, other.removed))
+
+    def __bool__(self) -> bool:
+        return any(self.added.values()) or any(self.removed.values())
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one manifest says, together with those before it."""
+
+    agent: str
+    number: int = 0
+    epoch: int = 1
+    time_s: float = 0.0  # when it was committed
+    zones: tuple[int, ...] = ()
+    files: Files = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)  # stream: last number applied
+    sent: dict[str, int] = field(default_factory=dict)  # stream: last number published
+    state: dict[str, Any] = field(default_factory=dict)
+    outbox: tuple[tuple[str, Batch], ...] = ()  # file name, batch without its data
+    applied: tuple[tuple[str, int], ...] = ()
+
+    def after(self, changes: Changes, news: Mapping[str, Any]) -> "Snapshot":
+        """The next one. `news` has the fields that are new; marks, sent and state are updates."""
+        fields = dict(news)
+        for name in ("marks", "sent", "state"):
+            fields[name] = {**getattr(self, name), **fields.get(name, {})}
+        return dataclasses.replace(self, files=_changed(self.files, changes), **fields)
+
+    def names(self) -> set[str]:
+        return {name for names in self.files.values() for name in names} | {name for name, _ in self.outbox}
+
+
+class Chain:
+    """An agent's chain, opened to be continued."""
+
+    def __init__(self, store: Store, snapshot: Snapshot, full: int) -> None:
+        self._store = store
+        self._at = snapshot
+        self._full = full  # number of the newest full manifest
+        self._full_before = 0
+        self._published: set[str] = set()  # names of our outbox that are known to be published
+
+    @classmethod
+    def open(
+        cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(256)
+    ) -> "Chain":
+        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
+        snapshot, full = _load(store, agent)
+        if not snapshot.number:
+            snapshot = dataclasses.replace(snapshot, zones=tuple(zones))
+        chain = cls(store, snapshot, full)
+        chain._recover(exchange)
+        return chain
+
+    @classmethod
+    def take_over(cls, store: Store, agent: str, exchange: Publisher, now_s: float) -> "Chain":
+        """Continue the chain of another owner, who is Deposed at its next commit."""
+        chain = cls(store, *_load(store, agent))
+        old = chain._at
+        chain._create(
+            old.after(Changes(), {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s}), {}
+        )
+        chain._recover(exchange)
+        return chain
+
+    @staticmethod
+    def read(store: Store, agent: str) -> Snapshot:
+        """What is committed, also while another process goes on committing."""
+        return _load(store, agent)[0]
+
+    @staticmethod
+    def reading(
+        store: Store, agent: str, work: Callable[[Snapshot], T], vanished: type[Exception] = FileNotFoundError
+    ) -> T:
+        """The result of work on a snapshot; on a newer one if files of the first vanish (merged)."""
+        for _ in range(_ATTEMPTS - 1):
+            snapshot = Chain.read(store, agent)
+            try:
+                return work(snapshot)
+            except vanished:
+                if Chain.read(store, agent).number == snapshot.number:
+                    raise  # nobody removed anything: the file is really missing
+        return work(Chain.read(store, agent))
+
+    @property
+    def agent(self) -> str:
+        return self._at.agent
+
+    @property
+    def number(self) -> int:
+        return self._at.number
+
+    @property
+    def round(self) -> int:
+        """The number that the next commit will have; names of its files contain it."""
+        return self._at.number + 1
+
+    @property
+    def epoch(self) -> int:
+        return self._at.epoch
+
+    @property
+    def zones(self) -> tuple[int, ...]:
+        return self._at.zones
+
+    @property
+    def files(self) -> Files:
+        return self._at.files
+
+    @property
+    def marks(self) -> dict[str, int]:
+        return self._at.marks
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._at.state
+
+    def commit(
+        self,
+        changes: Changes,
+        *,
+        state: Mapping[str, Any],
+        marks: Mapping[str, int],
+        outbox: Sequence[Batch],
+        exchange: Publisher,
+        applied: Sequence[tuple[str, int]],
+        now_s: float,
+    ) -> None:
+        """Make a round part of the archive.
+
+        `state` and `marks` are updates: keys not given keep their values. `applied` has (stream, number) of
+        the inbox; batches of the `outbox` need sender, number, part, zone and data only.
+        """
+        old = self._at
+        batches, sent = _numbered(outbox, old.sent)
+        # What could not be published (a link was down) stays named until it is.
+        waiting = tuple(entry for entry in old.outbox if entry[0] not in self._published)
+        named = tuple((_outbox_name(batch), dataclasses.replace(batch, data=b"")) for batch in batches)
+        for (name, _), batch in zip(named, batches, strict=True):
+            self._store.put(name, batch.data)
+        news = {
+            "number": old.number + 1,
+            "time_s": now_s,
+            "state": json.loads(_json(dict(state))),  # as `open` will read it, and the caller's no longer
+            "marks": dict(marks),
+            "sent": sent,
+            "outbox": waiting + named,
+            "applied": tuple(applied),
+        }
+        self._create(old.after(changes, news), {"added": changes.added, "removed": changes.removed, **news})
+        self._finish(exchange)
+        added = {name for names in changes.added.values() for name in names}
+        self._delete((old.names() | added) - self._at.names())
+
+    def _create(self, new: Snapshot, delta: dict[str, Any]) -> None:
+        """Step 2: a full manifest when it is time or there is no delta."""
+        full = not delta or not self._full or new.number - self._full >= FULL_EVERY
+        body = _whole(new) if full else {**delta, "outbox": _flat(new.outbox)}
+        if not self._store.create(_manifest(new.agent, new.number), _json(body)):
+            raise Deposed(
+                f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over"
+            )
+        self._at = new
+        if full:
+            self._full_before, self._full = self._full, new.number
+
+    def _finish(self, exchange: Publisher) -> None:
+        """Steps 3 and 4; doing them again is harmless."""
+        self._published.clear()
+        for name, batch in self._at.outbox:
+            exchange.publish(dataclasses.replace(batch, data=self._store.get(name)))
+            self._published.add(name)
+        for stream, number in self._at.applied:
+            exchange.acknowledge(stream, number)
+
+    def _delete(self, names: Iterable[str]) -> None:
+        """Step 5. The last two full manifests and what follows them stay, for those who are reading."""
+        for name in sorted(names):
+            self._store.delete(name)
+        if self._full == self.number:
+            for name in self._store.list(f"manifest/{self.agent}/"):
+                if _number(name) < self._full_before:
+                    self._store.delete(name)
+
+    def _recover(self, exchange: Publisher) -> None:
+        chains = {name.split("/")[1] for name in self._store.list("manifest/")} | {self.agent}
+        named = self._at.names().union(*(Chain.read(self._store, a).names() for a in chains - {self.agent}))
+        for prefix in _SWEPT:
+            for name in self._store.list(prefix):
+                if name not in named and (len(chains) == 1 or _carries(name, self.agent)):
+                    self._store.delete(name)
+        self._finish(exchange)
+
+
+def _load(store: Store, agent: str) -> tuple[Snapshot, int]:
+    """The newest snapshot and the number of the full manifest it rests on (0 if there is none)."""
+    for _ in range(_ATTEMPTS):
+        names = store.list(f"manifest/{agent}/")
+        try:
+            return _replay(store, agent, names)
+        except FileNotFoundError:  # the owner has deleted old ones since we listed them
+            continue
+    raise ArchiveError(f"the manifests of {agent} keep vanishing; is something else deleting files?")
+
+
+def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
+    deltas: list[dict[str, Any]] = []
+    snapshot, full = Snapshot(agent), 0
+    for name in reversed(names):
+        body = json.loads(store.get(name))
+        if deltas and deltas[-1]["number"] != body["number"] + 1:
+            raise ArchiveError(
+                f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; restore it from a copy"
+            )
+        if "files" in body:
+            snapshot, full = Snapshot(**_typed(body)), body["number"]
+            break
+        deltas.append(body)
+    else:
+        if names:
+            raise ArchiveError(f"{agent} has no full manifest; restore its manifests from a copy")
+    for body in reversed(deltas):
+        changes = Changes(body.pop("added"), body.pop("removed"))
+        snapshot = snapshot.after(changes, _typed(body))
+    return snapshot, full
+
+
+def _whole(snapshot: Snapshot) -> dict[str, Any]:
+    fields = {f.name: getattr(snapshot, f.name) for f in dataclasses.fields(snapshot)}
+    return {**fields, "outbox": _flat(snapshot.outbox)}
+
+
+def _flat(outbox: Iterable[tuple[str, Batch]]) -> list[list[Any]]:
+    return [[name, b.sender, b.number, b.part, b.zone, b.parts, b.previous] for name, b in outbox]
+
+
+def _typed(body: dict[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples that a Snapshot has."""
+    outbox = tuple(
+        (n, Batch(s, i, p, z, b"", parts, before)) for n, s, i, p, z, parts, before in body["outbox"]
+    )
+    applied = tuple((stream, number) for stream, number in body["applied"])
+    zones = {"zones": tuple(body["zones"])} if "zones" in body else {}
+    return {**body, "outbox": outbox, "applied": applied, **zones}
+
+
+def _numbered(outbox: Sequence[Batch], sent: Mapping[str, int]) -> tuple[list[Batch], dict[str, int]]:
+    """The batches with their count of parts and the number before them; the last number of each stream."""
+    parts = Counter((batch.stream, batch.number) for batch in outbox)
+    previous: dict[tuple[str, int], int] = {}
+    last: dict[str, int] = {}
+    for stream, number in sorted(parts):
+        previous[stream, number] = last.get(stream, sent.get(stream, 0))
+        if number <= previous[stream, number]:
+            raise ArchiveError(f"batch {number} of {stream} was sent before; numbers must rise")
+        last[stream] = number
+    found = sorted(outbox, key=lambda batch: (batch.stream, batch.number, batch.part))
+    keys = [(batch.stream, batch.number) for batch in found]
+    return [
+        dataclasses.replace(batch, parts=parts[key], previous=previous[key])
+        for batch, key in zip(found, keys, strict=True)
+    ], last
+
+
+def _changed(files: Files, changes: Changes) -> Files:
+    result = dict(files)
+    for kind in {**changes.added, **changes.removed}:
+        old, added, removed = (list(of.get(kind, ())) for of in (files, changes.added, changes.removed))
+        # What a round adds and removes again (a delta that is folded at once) never was there.
+        if set(added) & set(old) or set(removed) - set(old) - set(added) or len(set(added)) < len(added):
+            raise ArchiveError(f"a commit adds {kind} files twice, or removes some that are not there")
+        result[kind] = [name for name in (*old, *added) if name not in set(removed)]
+    return result
+
+
+def _joined(one: Files, other: Files) -> Files:
+    return {kind: [*one.get(kind, ()), *other.get(kind, ())] for kind in {**one, **other}}
+
+
+def _manifest(agent: str, number: int) -> str:
+    return f"manifest/{agent}/{number:08d}.json"
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("/")[2].removesuffix(".json"))
+
+
+def _outbox_name(batch: Batch) -> str:
+    zone = "any" if batch.zone == ANY else f"{batch.zone:03d}"
+    return f"outbox/{zone}/{batch.sender}-{batch.number:012d}-{batch.part:04d}.arrow"
+
+
+def _carries(name: str, agent: str) -> bool:
+    """Whether a file is the agent's by its name; where several share an archive, only those are swept."""
+    return re.search(rf"(?:^|[/+-]){re.escape(agent)}[-.]", name) is not None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be part of a manifest")

@@ -1,0 +1,132 @@
+"""What the archive holds of a visit's answer: headers and body, read back from the WARC files and decoded."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+from isal.igzip_lib import IsalError
+
+from gossamer.archive.reading import Reading
+from gossamer.archive.views import statements
+from gossamer.archive.warc import read_record
+from gossamer.config import Fetch
+from gossamer.errors import ArchiveError
+from gossamer.web.charset import declared_charset, decode
+from gossamer.web.html import text_of
+from gossamer.web.http import Headers, content_type, decode_body
+
+Place = tuple[str, int]  # WARC file, offset of the record
+Visited = tuple[str, int]  # URL, second since 1970: revisit records need not be more precise
+
+_DECODED_BYTES = Fetch().decoded_bytes
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXTUAL = ("application/xml", "application/json", "application/javascript", "application/ecmascript")
+_UNTYPED = ("", "application/octet-stream", "application/x-unknown-content-type")
+_HOPS = 5  # a revisit may refer to a visit that is itself a revisit, of the same content elsewhere
+_SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as the server meant it: chunks joined, codings undone."""
+
+    headers: Headers
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        values = self.headers.get_all(name.lower())
+        return ", ".join(values) if values else None
+
+    def content(self) -> str | None:
+        """The body as text; None if it is not text."""
+        mime, declared = content_type(self.headers)
+        return decode(self.body, declared_charset(self.body, declared)) if self._is_text(mime) else None
+
+    def text(self) -> str | None:
+        """What a person would read."""
+        mime, declared = content_type(self.headers)
+        looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
+        return text_of(self.body, declared) if mime in _HTML or looks_html else self.content()
+
+    def _is_text(self, mime: str) -> bool:
+        if mime in _UNTYPED:
+            return b"\0" not in self.body[:_SNIFFED]
+        return mime.startswith("text/") or mime in _TEXTUAL or mime.endswith(("+xml", "+json"))
+
+
+class Contents:
+    """Reads answers by their place in the WARC files of one reading. Threads may share it."""
+
+    def __init__(self, at: Reading) -> None:
+        self._at = at
+        # Only what the archive names is readable: SQL may ask for any name.
+        self._warcs: dict[str, Path] = dict(zip(at.names("warc"), at.paths("warc"), strict=True))
+        self._visits: duckdb.DuckDBPyConnection | None = None
+        self._lock = threading.Lock()
+
+    def each(
+        self, places: Sequence[Place | None], value: Callable[[int, Answer], str | bytes | None]
+    ) -> list[str | bytes | None]:
+        """`value` of each position and answer; None where nothing is stored.
+
+        Only one answer is in memory at a time. Revisit records are followed to the record that has the body.
+        """
+        found: list[str | bytes | None] = [None] * len(places)
+        pending = {i: place for i, place in enumerate(places) if place is not None}
+        for _ in range(_HOPS):
+            revisits: dict[int, Visited] = {}
+            for i, place in pending.items():
+                answer, refers_to = self._read(place)
+                if answer is not None:
+                    found[i] = value(i, answer)
+                elif refers_to is not None:
+                    revisits[i] = refers_to
+            if not revisits:
+                break
+            originals = self._originals(set(revisits.values()))
+            pending = {i: originals[visit] for i, visit in revisits.items() if visit in originals}
+        return found
+
+    def _read(self, place: Place) -> tuple[Answer | None, Visited | None]:
+        """The answer at a place, and for a revisit the visit it refers to."""
+        if place[0] not in self._warcs:
+            return None, None
+        try:
+            record = read_record(self._warcs[place[0]], place[1])
+        except (EOFError, ValueError, KeyError, IsalError):  # type: ignore[misc]  # its stub is wrong
+            raise ArchiveError(f"there is no record at offset {place[1]} of {place[0]}") from None
+        if record.headers.get("WARC-Type") == "revisit":
+            url = record.headers.get("WARC-Refers-To-Target-URI", "")
+            return None, (url, _second(record.headers.get("WARC-Refers-To-Date", "")))
+        headers = Headers(record.head)
+        return Answer(headers, decode_body(record.body, headers, _DECODED_BYTES)[0]), None
+
+    def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
+        """One look through the visits for many revisits: that is why places come in batches."""
+        with self._lock:
+            if self._visits is None:
+                self._visits = duckdb.connect()
+                for statement in statements({"visits": self._at.paths("visits")}):
+                    self._visits.execute(statement)
+            rows = self._visits.execute(
+                "SELECT url, epoch_ms(time) // 1000, warc, warc_offset FROM visits"
+                " WHERE warc <> '' AND url IN (SELECT unnest(?::VARCHAR[])) ORDER BY time DESC",
+                [[url for url, _ in wanted]],
+            ).fetchall()
+        return {(url, second): (warc, offset) for url, second, warc, offset in rows}
+
+    def close(self) -> None:
+        with self._lock:
+            if self._visits is not None:
+                self._visits.close()
+                self._visits = None
+
+
+def _second(date: str) -> int:
+    try:
+        return int(datetime.fromisoformat(date).timestamp())
+    except ValueError:
+        return -1

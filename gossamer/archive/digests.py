@@ -1,0 +1,26 @@
+"""Which content was stored where: a bounded cache of digests, so that the same content elsewhere is not stored twice."""
+
+import numpy as np
+
+
+class DigestCache:
+    """Direct-mapped: a digest has one slot, and the newest wins it. 20 bytes an entry, no Python objects."""
+
+    def __init__(self, entries: int) -> None:
+        self._digests = np.zeros(entries, np.uint64)
+        self._keys = np.zeros(entries, np.uint64)
+        self._times = np.zeros(entries, np.float64)
+
+    def get(self, digest: int) -> tuple[int, float] | None:
+        """The page's key and the time of the visit whose record has the content."""
+        if not len(self._digests):
+            return None
+        slot = digest % len(self._digests)
+        if int(self._digests[slot]) != digest:
+            return None
+        return int(self._keys[slot]), float(self._times[slot])
+
+    def put(self, digest: int, key: int, time_s: float) -> None:
+        if len(self._digests):
+            slot = digest % len(self._digests)
+            self._digests[slot], self._keys[slot], self._times[slot] = digest, key, time_s

@@ -1,0 +1,214 @@
+"""Copies of what a crawl has gathered, in formats that other tools read: WARC, CDXJ, URL lists, text."""
+
+import heapq
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gossamer.archive.contents import Answer, Contents
+from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
+from gossamer.archive.query import open_reading
+from gossamer.archive.reading import Reading, reading
+from gossamer.archive.rows import started
+from gossamer.errors import ConfigError
+
+WARC_BYTES = 1 << 30
+
+_COPY_BYTES = 1 << 20
+_OPEN_FILES = 200  # merged at a time; more are merged in steps
+_TEXTS = 64  # pages whose text is in memory at a time
+_GROUP_CHARACTERS = 16 << 20  # of text in a row group of Parquet
+_TEXT_SQL = """SELECT url, time, title, language, warc, warc_offset FROM pages
+    WHERE status = 'fetched' AND warc <> '' ORDER BY warc, warc_offset"""  # in the order of the files
+_URLS_SQL = {
+    "all": "SELECT url FROM pages ORDER BY url",
+    "fetched": "SELECT url FROM pages WHERE status = 'fetched' ORDER BY url",
+}
+_TEXT_FIELDS: dict[str, pa.DataType] = {
+    "url": pa.string(),
+    "time": pa.timestamp("ms", tz="UTC"),
+    "title": pa.string(),
+    "language": pa.string(),
+    "text": pa.string(),
+}
+
+
+def export_warc(directory: Path, out: str | Path, limit_bytes: int = WARC_BYTES, force: bool = False) -> list[Path]:
+    """All WARC files, and where they are now ("-": nowhere).
+
+    OUT.warc.gz gets all records, or OUT-00000.warc.gz and so on if they exceed the limit; "-" is standard
+    output. A directory gets the files as they are, with the same names and offsets as in CDXJ and the tables.
+    """
+    if not is_stdout(out) and not str(out).endswith(".warc.gz"):
+        return reading(directory, lambda at: _copy_files(at, Path(out), force))
+    return reading(directory, lambda at: _concatenate(at, out, limit_bytes, force))
+
+
+def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; end its name in .warc.gz, or name a directory")
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = [folder / path.name for path in at.paths("warc")]
+    for target in targets:
+        check_free(target, force)
+    for source, target in zip(at.paths("warc"), targets, strict=True):
+        with opened(target, force) as file:
+            _append(source, file)
+    return targets
+
+
+def _concatenate(at: Reading, out: str | Path, limit_bytes: int, force: bool) -> list[Path]:
+    sources = at.paths("warc")
+    if is_stdout(out):
+        with opened(out, force) as file:
+            for source in sources:
+                _append(source, file)
+        return []
+    groups = _groups(sources, limit_bytes)
+    path = Path(out)
+    stem = path.name.removesuffix(".warc.gz")
+    several = [path.with_name(f"{stem}-{number:05d}.warc.gz") for number in range(len(groups))]
+    targets = several if len(groups) > 1 else [path]
+    for target in targets:
+        check_free(target, force)
+    for target, group in zip(targets, groups, strict=True):
+        with opened(target, force) as file:
+            for source in group:
+                _append(source, file)
+    return targets
+
+
+def _groups(sources: list[Path], limit_bytes: int) -> list[list[Path]]:
+    """Neighbours together, each group within the limit unless a single file exceeds it; never no group."""
+    groups: list[list[Path]] = [[]]
+    total = 0
+    for source in sources:
+        size = source.stat().st_size
+        if groups[-1] and total + size > limit_bytes:
+            groups.append([])
+            total = 0
+        groups[-1].append(source)
+        total += size
+    return groups
+
+
+def _append(source: Path, file: BinaryIO) -> None:
+    with source.open("rb") as data:
+        shutil.copyfileobj(data, file, _COPY_BYTES)
+
+
+def export_cdxj(directory: Path, out: str | Path, force: bool = False) -> int:
+    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive."""
+
+    def work(at: Reading) -> int:
+        # Scratch files and all sources are opened before the first line is written.
+        lines = 0
+        with ExitStack() as stack:
+            merged = _merged(at.paths("cdxj"), stack)
+            with opened(out, force) as file:
+                for line in merged:
+                    file.write(line)
+                    lines += 1
+        return lines
+
+    return reading(directory, work)
+
+
+def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
+    """The lines of sorted files, sorted, with a bounded number of files open."""
+    files: list[BinaryIO] = []
+    if len(paths) > _OPEN_FILES:
+        for start in range(0, len(paths), _OPEN_FILES):
+            scratch = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+            with ExitStack() as some:
+                scratch.writelines(_merged(paths[start : start + _OPEN_FILES], some))
+            scratch.seek(0)
+            files.append(scratch)
+    else:
+        files = [stack.enter_context(path.open("rb", buffering=1 << 16)) for path in paths]
+    return heapq.merge(*files)
+
+
+def export_urls(directory: Path, out: str | Path, which: str = "all", force: bool = False) -> int:
+    """The URLs of known pages, or of fetched ones, sorted, one per line; returns their number."""
+    if which not in _URLS_SQL:
+        raise ConfigError(f"urls to export must be one of {', '.join(_URLS_SQL)}, not {which!r}")
+
+    def work(at: Reading) -> int:
+        with closing(open_reading(at)) as database:
+            rows = started(database.sql(_URLS_SQL[which]).to_arrow_reader(8192))
+            with opened(out, force) as file:
+                return _write_urls(rows, file)
+
+    return reading(directory, work)
+
+
+def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
+    written = 0
+    for batch in rows:
+        urls = batch.column(0).to_pylist()
+        file.write("".join(f"{url}\n" for url in urls).encode())
+        written += len(urls)
+    return written
+
+
+def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
+    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number."""
+
+    def work(at: Reading) -> int:
+        with closing(open_reading(at)) as database, closing(Contents(at)) as contents:
+            texts = _texts(database, contents)
+            if str(out).endswith(".parquet"):
+                with replaced(Path(out), force) as part:
+                    return _write_parquet(texts, part)
+            with opened(out, force) as file:
+                return _write_lines(texts, file)
+
+    return reading(directory, work)
+
+
+def _texts(database: duckdb.DuckDBPyConnection, contents: Contents) -> Iterator[list[dict[str, Any]]]:
+    for batch in started(database.sql(_TEXT_SQL).to_arrow_reader(2048)):
+        for start in range(0, batch.num_rows, _TEXTS):
+            rows = batch.slice(start, _TEXTS).to_pylist()
+            places = [(row.pop("warc"), row.pop("warc_offset")) for row in rows]
+            texts = contents.each(places, lambda _, answer: Answer.text(answer))
+            yield [row | {"text": text} for row, text in zip(rows, texts, strict=True) if text is not None]
+
+
+def _write_lines(texts: Iterator[list[dict[str, Any]]], file: BinaryIO) -> int:
+    written = 0
+    for rows in texts:
+        for row in rows:
+            line = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_iso)
+            file.write(line.encode("utf-8", "replace") + b"\n")
+        written += len(rows)
+    return written
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds") + "Z"
+
+
+def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path) -> int:
+    schema = pa.schema(_TEXT_FIELDS)
+    written = 0
+    waiting: list[dict[str, Any]] = []
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in texts:
+            waiting += ({**row, "time": row["time"].replace(tzinfo=UTC)} for row in rows)
+            written += len(rows)
+            if sum(len(row["text"]) for row in waiting) >= _GROUP_CHARACTERS:
+                writer.write_table(pa.Table.from_pylist(waiting, schema))
+                waiting = []
+        writer.write_table(pa.Table.from_pylist(waiting, schema))
+    return written

@@ -1,0 +1,193 @@
+"""The only module that makes few large files of the many small ones that rounds leave.
+
+Nothing is removed here: the new files are durable, and the changes returned become true with the next commit.
+A crash before it leaves files that no manifest names.
+"""
+
+import heapq
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gossamer import columns
+from gossamer.archive import cdxj
+from gossamer.archive.chain import Changes, Files
+from gossamer.archive.store import Store, room
+from gossamer.archive.tables import PARQUET
+from gossamer.config import Config
+from gossamer.errors import ArchiveError
+
+Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
+
+_TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
+_GROUP_ROWS = 1 << 17  # rows buffered for one row group
+_TABLES = {table.name: table for table in (columns.VISITS, columns.PAGES, columns.LINKS, columns.ROBOTS)}
+_PLACED = ("visits", "cdxj")  # kinds that say where records are
+_SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
+
+
+def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
+    """Merge what is worth it; `files` are the chain's, `number` is its round. Mostly there is nothing."""
+    changes, places = Changes(), Places()
+    if config.archive.merge_files < 2:
+        return changes
+    work = _Merger(store, config, number)
+    if pack := work.pack("warc", files):
+        changes |= work.join_warc(pack, places)
+    for kind in ("cdxj", *_TABLES):
+        pack = work.pack(kind, files)
+        packs = [pack] if pack else []
+        if kind in _PLACED:  # whatever says where moved records are must be rewritten
+            packs += [[name] for name in files.get(kind, ()) if name not in pack and _concerned(name, places)]
+        for names in packs:
+            changes |= (
+                work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
+            )
+    return changes
+
+
+def choose(sizes: list[tuple[int, str]], least: int, limit: int) -> list[str]:
+    """Which of the newest files, given oldest first, become one: at least so many, up to `limit` bytes.
+
+    A file larger than all after it together waits until they have caught up. So a byte is copied about as
+    often as the logarithm of the number of rounds, and that many files stay besides the newest ones.
+    """
+    tail = list(sizes)
+    while len(tail) >= least and tail[0][0] > sum(size for size, _ in tail[1:]):
+        tail.pop(0)
+    if len(tail) < least:
+        return []
+    total, pack = 0, []
+    for size, name in tail:
+        total += size
+        if total > limit:
+            break
+        pack.append(name)
+    return pack if len(pack) > 1 else []
+
+
+class _Merger:
+    def __init__(self, store: Store, config: Config, number: int) -> None:
+        self._store = store
+        self._agent = config.crawl.agent
+        self._warc_bytes = config.archive.warc_bytes
+        self._least = config.archive.merge_files
+        self._number = number
+
+    def pack(self, kind: str, files: Files) -> list[str]:
+        """The files of a kind that are to become one now; one set at a time, so that no commit waits long."""
+        limit = self._warc_bytes if kind == "warc" else _TABLE_BYTES
+        tail: list[tuple[int, str]] = []
+        for name in sorted(files.get(kind, ()), key=_order, reverse=True):
+            size = self._store.local(name).stat().st_size
+            if size > limit // 2:
+                break
+            tail.append((size, name))
+        return choose(tail[::-1], self._least, limit)
+
+    def join_warc(self, pack: list[str], places: Places) -> Changes:
+        """Concatenated gzip members are a WARC file; where each began is noted in `places`."""
+        name = self._name("warc", pack)
+        path = self._store.scratch(name)
+        with room(path), path.open("wb") as target:
+            for old in pack:
+                places[old] = (name, target.tell())
+                with self._store.local(old).open("rb") as source:
+                    shutil.copyfileobj(source, target, 1 << 20)
+        return self._put("warc", name, path, pack)
+
+    def join_cdxj(self, pack: list[str], places: Places) -> Changes:
+        name = self._name("cdxj", pack)
+        path = self._store.scratch(name)
+        with room(path), ExitStack() as stack, path.open("w", encoding="ascii", newline="\n") as target:
+            sources = [stack.enter_context(self._store.local(old).open(encoding="ascii")) for old in pack]
+            runs = [cdxj.moved(source, places) for source in sources]
+            target.writelines(heapq.merge(*runs, key=lambda text: text.partition("{")[0]))
+        return self._put("cdxj", name, path, pack)
+
+    def join_table(self, kind: str, pack: list[str], places: Places) -> Changes:
+        name = self._name(kind, pack)
+        path = self._store.scratch(name)
+        paths = [self._store.local(old) for old in pack]
+        with room(path), pq.ParquetWriter(path, _TABLES[kind].arrow, **PARQUET) as writer:
+            for rows in _grouped(paths):
+                writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
+        return self._put(kind, name, path, pack)
+
+    def _name(self, kind: str, pack: list[str]) -> str:
+        """By the rounds it covers and the one that commits it: a file may be rewritten more than once."""
+        spans = [_span(name) for name in pack]
+        first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+        stem = f"{self._agent}-{first:08d}-{last:08d}-{self._number:08d}"
+        if kind in _SUFFIX:
+            return f"{kind}/{stem}{_SUFFIX[kind]}"
+        return f"tables/{kind}-{stem}.parquet"
+
+    def _put(self, kind: str, name: str, path: Path, pack: list[str]) -> Changes:
+        self._store.put(name, path)
+        return Changes({kind: [name]}, {kind: pack})
+
+
+def _grouped(paths: list[Path]) -> Iterator[pa.Table]:
+    """The rows of the files, in order, in pieces that make good row groups and bound the memory."""
+    waiting: list[pa.Table] = []
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                waiting.append(file.read_row_group(group))
+                if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS:
+                    yield _together(waiting)
+                    waiting = []
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def _moved(visits: pa.Table, places: Places) -> pa.Table:
+    """Visits after their WARC files were concatenated."""
+    warc: Any = visits.column("warc").combine_chunks()
+    old = warc.dictionary.to_pylist()
+    to = [places.get(name, (name, 0)) for name in old]
+    distinct = list(dict.fromkeys(name for name, _ in to))
+    position = {name: i for i, name in enumerate(distinct)}
+    indices = np.asarray(warc.indices)
+    moved = pa.DictionaryArray.from_arrays(
+        np.array([position[name] for name, _ in to], np.int32)[indices], pa.array(distinct, pa.string())
+    )
+    shifts = np.array([shift for _, shift in to], np.uint64)[indices]
+    offsets = pa.array(visits.column("warc_offset").to_numpy() + shifts)
+    for name, values in (("warc", moved), ("warc_offset", offsets)):
+        index = visits.schema.get_field_index(name)
+        visits = visits.set_column(index, visits.schema.field(index), values)
+    return visits
+
+
+_NAME = re.compile(r"-(\d{8,})(?:-(\d{8,})-\d{8,})?(?:-(\d{1,7}))?\.(?:warc\.gz|cdxj|parquet)$")
+
+
+def _span(name: str) -> tuple[int, int]:
+    """The first and the last round whose rows a file has."""
+    match = _NAME.search(name)
+    if match is None:
+        raise ArchiveError(f"{name} is not a name that a round gives to its files")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _order(name: str) -> tuple[int, int]:
+    match = _NAME.search(name)
+    return _span(name)[0], int(match[3] or 0) if match else 0
+
+
+def _concerned(name: str, places: Places) -> bool:
+    first, last = _span(name)
+    return any(first <= _span(old)[1] and _span(old)[0] <= last for old in places)

@@ -1,0 +1,54 @@
+"""Files made for a user outside the archive: they appear whole or not at all, and replace nothing unasked."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from gossamer.archive.reading import irrevocable
+from gossamer.archive.store import room
+from gossamer.errors import ConfigError
+
+STDOUT = "-"
+
+
+def is_stdout(out: str | Path) -> bool:
+    return str(out) == STDOUT
+
+
+def check_free(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise ConfigError(f"{path} is a directory; name a file")
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists; choose another name, or overwrite it with --force")
+
+
+@contextlib.contextmanager
+def replaced(path: Path, force: bool) -> Iterator[Path]:
+    """A path to write to; what is there at the end becomes `path`, unless there was an error."""
+    check_free(path, force)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with room(path):
+            yield part
+            os.replace(part, path)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise ConfigError(f"{path.parent} does not exist; make it first") from None
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def opened(out: str | Path, force: bool) -> Iterator[BinaryIO]:
+    """Standard output for "-", otherwise a file that appears when it is whole."""
+    if is_stdout(out):
+        with irrevocable():
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        return
+    with replaced(Path(out), force) as part, part.open("wb") as file:
+        yield file

@@ -1,0 +1,190 @@
+"""SQL over a crawl's archive with DuckDB: the only module that runs it, and makes sure that it only reads."""
+
+import atexit
+import os
+import re
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
+from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
+from rich.console import Console
+
+from gossamer.archive.contents import Answer, Contents, Place
+from gossamer.archive.outputs import replaced
+from gossamer.archive.reading import Reading, irrevocable, reading
+from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_parquet, write_table
+from gossamer.archive.views import TABLES, describe, quoted, statements
+from gossamer.errors import QueryError
+
+__all__ = ["describe", "open_database", "open_reading", "run"]
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    # `text` is a function of ours, not a reason to download an extension.
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",  # a table name must never mean a variable of ours
+}
+_READS = {"SELECT", "EXPLAIN", "CREATE"}  # CREATE makes helpers in memory, for the statements after it
+_MISSING_TABLE = "Table with name"
+_MISSING_COLUMN = "not found in FROM clause"
+# What DuckDB puts before the words of our own exceptions.
+_OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
+
+
+def open_database(directory: Path) -> duckdb.DuckDBPyConnection:
+    """An in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
+
+    It shows what was committed when it was opened. Close it when done.
+    """
+    return reading(Path(directory), open_reading)
+
+
+def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(config=_SETTINGS)
+    contents = Contents(at)
+    try:
+        files = {kind: at.paths(kind) for kind in ("visits", "pages", "links", "robots")}
+        _require(files)
+        for statement in statements(files):
+            database.execute(statement)
+        _add_functions(database, contents)
+        _confine(database, [str(path) for paths in files.values() for path in paths])
+    except BaseException:
+        database.close()
+        raise
+    # DuckDB complains on stderr about connections with functions that live longer than the interpreter.
+    atexit.register(_close, weakref.ref(database))
+    return database
+
+
+def _require(files: dict[str, list[Path]]) -> None:
+    """A file that a running crawl merged away must be noticed here, where we can look again."""
+    for paths in files.values():
+        for path in paths:
+            path.stat()
+
+
+def _close(database: "weakref.ref[duckdb.DuckDBPyConnection]") -> None:
+    connection = database()
+    if connection is not None:
+        connection.close()
+
+
+def _confine(database: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
+    """From here on it may read these files and spill to its own temporary directory; nothing else."""
+    spill = Path(tempfile.gettempdir()) / f"gossamer-query-{os.getpid()}-{id(database):x}"
+    database.execute(f"SET temp_directory = {quoted(str(spill))}")  # made when needed, removed by DuckDB
+    database.execute("SET TimeZone = 'UTC'")
+    database.execute(f"SET allowed_paths = [{', '.join(quoted(path) for path in paths)}]")
+    database.execute("SET enable_external_access = false")
+    database.execute("SET lock_configuration = true")
+
+
+def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> None:
+    """The functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
+
+    def column(of: Callable[[Answer], str | bytes | None], kind: pa.DataType) -> Callable[[Any, Any], Any]:
+        return lambda warcs, offsets: pa.array(
+            contents.each(_places(warcs, offsets), lambda _, answer: of(answer)), kind
+        )
+
+    def header(warcs: Any, offsets: Any, names: Any) -> Any:
+        wanted = names.to_pylist()
+        return pa.array(
+            contents.each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or "")),
+            pa.string(),
+        )
+
+    functions: list[tuple[str, Callable[..., Any], Any, str]] = [
+        ("content", column(Answer.content, pa.string()), VARCHAR, ""),
+        ("text", column(Answer.text, pa.string()), VARCHAR, ""),
+        ("body", column(lambda answer: answer.body, pa.binary()), BLOB, ""),
+        ("header", header, VARCHAR, ", name"),
+    ]
+    for name, function, result, extra in functions:
+        types: list[Any] = [VARCHAR, UBIGINT, *([VARCHAR] if extra else [])]
+        database.create_function(f"stored_{name}", function, types, result, type=ARROW, null_handling=SPECIAL)
+        # The macro makes any integer an offset, and gives the parameters their names.
+        call = f"stored_{name}(warc::VARCHAR, try_cast(warc_offset AS UBIGINT){extra})"
+        database.execute(f"CREATE MACRO {name}(warc, warc_offset{extra}) AS {call}")
+
+
+def _places(warcs: Any, offsets: Any) -> list[Place | None]:
+    pairs = zip(warcs.to_pylist(), offsets.to_pylist(), strict=True)
+    return [(warc, offset) if warc and offset is not None else None for warc, offset in pairs]
+
+
+def run(directory: Path, sql: str, out: str = "table", file: Path | None = None) -> int:
+    """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
+    if out not in FORMATS:
+        raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
+    if out == "parquet" and file is None:
+        raise QueryError("Parquet is not for a terminal: name a file to write to")
+
+    def work(at: Reading) -> int:
+        with closing(open_reading(at)) as database:
+            return _write(started(_result(database, sql)), out, file)
+
+    try:
+        return reading(Path(directory), work)
+    except duckdb.Error as error:
+        raise QueryError(_explained(error, sql)) from None
+
+
+def _result(database: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
+    rows: pa.RecordBatchReader = database.sql(_prepared(database, sql)).to_arrow_reader(2048)
+    return rows
+
+
+def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """Check that all statements only read, run all but the last, and return that."""
+    parsed = database.extract_statements(sql)
+    if not parsed:
+        raise QueryError('nothing to run; for example: "SELECT status, count(*) FROM pages GROUP BY status"')
+    for statement in parsed:
+        kind = statement.type.name
+        if kind not in _READS:
+            raise QueryError(f"{kind} is refused: a query only reads the crawl; write SELECT ...")
+    for statement in parsed[:-1]:
+        database.execute(statement).fetchall()
+    if parsed[-1].type.name == "CREATE":
+        raise QueryError("the last statement must be a SELECT, so that there is something to show")
+    return str(parsed[-1].query)
+
+
+def _write(rows: pa.RecordBatchReader, out: str, file: Path | None) -> int:
+    if file is None:
+        with irrevocable():
+            return _write_text(rows, out, sys.stdout)
+    with replaced(file, force=True) as part:
+        if out == "parquet":
+            return write_parquet(rows, part)
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            return _write_text(rows, out, stream)
+
+
+def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
+    if out == "table":
+        return write_table(rows, Console(file=stream, highlight=False))
+    return write_csv(rows, stream) if out == "csv" else write_json(rows, stream)
+
+
+def _explained(error: duckdb.Error, sql: str) -> str:
+    """DuckDB's own words, and what there is where it misses something."""
+    message = str(error).strip().removeprefix(_OURS)
+    if _MISSING_TABLE in message:
+        return f"{message}\n\nThe tables are {', '.join(table.name for table in TABLES)}."
+    if _MISSING_COLUMN in message:
+        named = [table for table in TABLES if re.search(rf"\b{table.name}\b", sql, re.IGNORECASE)]
+        lines = [f"{table.name}: {', '.join(table.names)}" for table in named or TABLES]
+        return "\n\n".join([message, *lines])
+    return message

@@ -1,0 +1,176 @@
+"""Query results as a person or a program wants them: a table, CSV, JSON or Parquet."""
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+_SHOWN = 200  # rows of a table on the terminal
+_CELL = 2_000  # characters of a cell there
+_FOLD = 20  # characters of a line that a long cell needs to be readable
+
+# Titles and bodies come from strangers: escape sequences could repaint the terminal.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
+_OVERRIDES = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+_TABLE = {**_CONTROLS, **_OVERRIDES, 0x09: " ", 0x0A: "\n"}
+
+
+def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same rows, after the first have come: until then nothing is written, and all can be repeated."""
+    first = list(islice(rows, 1))
+    return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
+
+
+def printable(text: str) -> str:
+    """Foreign text, safe for a terminal."""
+    return text.translate(_TABLE)
+
+
+def write_table(rows: pa.RecordBatchReader, console: Console) -> int:
+    """The first rows as a table, or one below the other if it would be too wide; returns their number."""
+    names = rows.schema.names
+    seen = list(islice(_rows(rows), _SHOWN + 1))
+    shown = seen[:_SHOWN]
+    if "explain_value" in names:
+        for row in shown:
+            console.print(Text(str(row[-1])), soft_wrap=True)
+        return len(shown)
+    cells = [[_cell(value) for value in row] for row in shown]
+    if _least_width(names, cells) > console.width:
+        _write_records(names, cells, console)
+    else:
+        console.print(_grid(rows.schema, cells))
+    more = "" if len(seen) == len(shown) else "; more follow: use LIMIT, or another format for all of them"
+    console.print(Text(f"{len(shown):,} row{'s' * (len(shown) != 1)}{more}", "dim"))
+    return len(shown)
+
+
+def _least_width(names: list[str], cells: list[list[str]]) -> int:
+    """What a readable table needs: short cells whole, long ones folded at _FOLD."""
+    widths = [min(_FOLD, max(map(cell_len, (name, *(row[i] for row in cells))))) for i, name in enumerate(names)]
+    return sum(widths) + 3 * len(widths)
+
+
+def _grid(schema: pa.Schema, cells: list[list[str]]) -> Table:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    for field in schema:
+        justify: JustifyMethod = "right" if _is_number(field.type) else "left"
+        table.add_column(Text(field.name), justify=justify, overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+
+def _write_records(names: list[str], cells: list[list[str]], console: Console) -> None:
+    for number, row in enumerate(cells, 1):
+        console.print(Text(f"row {number:,}", "dim"))
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            grid.add_row(Text(name), Text(cell))
+        console.print(grid)
+        console.print()
+
+
+def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows.schema.names)
+    written = 0
+    for row in _rows(rows):
+        writer.writerow([_csv(value) for value in row])
+        written += 1
+    return written
+
+
+def write_json(rows: pa.RecordBatchReader, out: TextIO) -> int:
+    """An array with one object per line: whole it is JSON, and it can be read as it comes."""
+    names = rows.schema.names
+    written = 0
+    for row in _rows(rows):
+        out.write(",\n" if written else "[\n")
+        entry = {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        json.dump(entry, out, ensure_ascii=False, separators=(",", ":"))
+        written += 1
+    out.write("\n]\n" if written else "[]\n")
+    return written
+
+
+def write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
+    written = 0
+    with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+            written += batch.num_rows
+    return written
+
+
+def _rows(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
+    text = value if isinstance(value, str) else json.dumps(_plain(value)) if _nested(value) else str(value)
+    return printable(text if len(text) <= _CELL else text[:_CELL] + "…")
+
+
+def _csv(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    plain = _plain(value)
+    return json.dumps(plain, ensure_ascii=False) if _nested(plain) else plain
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, list | dict | tuple)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: times in ISO 8601, bytes in base64, what is no number null."""
+    if isinstance(value, datetime):  # the archive's times are UTC, and the session's zone is too
+        return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal):  # what sum() makes of whole numbers
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | None) else str(value)

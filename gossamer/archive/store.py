@@ -1,0 +1,332 @@
+"""Where the archive is: the only module that makes files durable, by immutable names and create-if-absent."""
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import json
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
+
+LAYOUT = 1
+_MARK = "gossamer.json"
+_SCRATCH = "tmp/"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
+
+
+class Store(Protocol):
+    """Port: where the archive is. Names are relative, with slashes; a missing name is a FileNotFoundError."""
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Durable when it returns. A Path is a file made at `scratch(...)`; it is moved.
+
+        The same name may be put again only while no manifest names it.
+        """
+
+    def create(self, name: str, data: bytes) -> bool:
+        """The same, unless the name exists: then False. Of several who try, exactly one gets True."""
+
+    def get(self, name: str) -> bytes: ...
+
+    def local(self, name: str) -> Path:
+        """A local file with the content, to be read or mapped."""
+
+    def list(self, prefix: str) -> list[str]:
+        """All names that start with the text `prefix`, sorted."""
+
+    def delete(self, name: str) -> None:
+        """A missing name is no error."""
+
+    def scratch(self, name: str) -> Path:
+        """Where to build the file that `put(name, path)` will take; not part of the archive yet."""
+
+    def lock(self, agent: str) -> AbstractContextManager[None]:
+        """Held while an agent runs; ArchiveBusy if another holds it. A courtesy: the chain decides."""
+
+
+def checked(name: str) -> str:
+    if not name or name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ArchiveError(f"{name!r} is not a name inside an archive")
+    return name
+
+
+@contextlib.contextmanager
+def room(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error that says what to do; whoever writes files does it inside this."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL or "No space left" in str(error):
+            raise OutOfSpace(
+                f"no space left for {path}: free some, then run the same command again; "
+                "everything committed so far is safe"
+            ) from error
+        raise
+
+
+class Directory:
+    """A local directory. Files are synced before they are visible, and the directory after."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._serial = itertools.count()
+        self._known: set[Path] = set()
+        _check_layout(self.path)
+
+    @classmethod
+    def prepare(cls, path: Path | str, now_s: float) -> "Directory":
+        """Open an archive, or make one of an absent or empty directory."""
+        path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise ArchiveError(f"{path} is a file; choose another --dir")
+        if not (path / _MARK).exists():
+            with room(path):
+                path.mkdir(parents=True, exist_ok=True)
+            # A crash while making one may leave the scratch directory; that is still empty.
+            if any(entry.name != _SCRATCH.rstrip("/") for entry in path.iterdir()):
+                raise ArchiveError(
+                    f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
+                )
+            _mark(path, {"layout": LAYOUT, "created": now_s})
+        return cls(path)
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        target = self._target(name)
+        with room(target):
+            if isinstance(data, Path):
+                _sync(data)
+                os.replace(data, target)
+            else:
+                self._placed(data, target, os.replace)
+            _sync(target.parent)
+
+    def create(self, name: str, data: bytes) -> bool:
+        target = self._target(name)
+        if target.exists():  # cheap, and the link below decides anyway
+            return False
+        with room(target):
+            try:
+                self._placed(data, target, os.link)
+            except FileExistsError:
+                return False
+            _sync(target.parent)
+        return True
+
+    def get(self, name: str) -> bytes:
+        return self.local(name).read_bytes()
+
+    def local(self, name: str) -> Path:
+        return self.path / checked(name)
+
+    def list(self, prefix: str) -> list[str]:
+        folder = prefix.rpartition("/")[0]
+        names: list[str] = []
+        pending = [folder]
+        while pending:
+            folder = pending.pop()
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                os.scandir(self.path / folder) as it,
+            ):
+                for entry in it:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(name)
+                    elif name.startswith(prefix):
+                        names.append(name)
+        return sorted(names)
+
+    def delete(self, name: str) -> None:
+        # Not synced: a deletion that a crash undoes leaves a file that no manifest names; those are swept.
+        self.local(name).unlink(missing_ok=True)
+
+    def scratch(self, name: str) -> Path:
+        path = self.path / _SCRATCH / checked(name).replace("/", "+")
+        with room(path):
+            path.parent.mkdir(exist_ok=True)
+        return path
+
+    @contextlib.contextmanager
+    def lock(self, agent: str) -> Iterator[None]:
+        path = self._target(f"lock/{agent}")
+        with path.open("a+b") as file:
+            if not _flocked(file.fileno(), _LOCK_TRIES):
+                raise ArchiveBusy(
+                    f"{self.path} is being crawled by process {_pid(path)}; "
+                    "stop that one, or choose another --dir"
+                )
+            with room(path):
+                file.truncate(0)
+                file.write(b"%d\n" % os.getpid())
+                file.flush()
+            yield
+
+    def holder(self, agent: str) -> int:
+        """The process that holds the agent's lock, 0 if none does."""
+        path = self.path / "lock" / agent
+        try:
+            with path.open("rb") as file:
+                return 0 if _flocked(file.fileno(), 1) else _pid(path)
+        except FileNotFoundError:
+            return 0
+
+    def _target(self, name: str) -> Path:
+        target = self.path / checked(name)
+        if target.parent not in self._known:
+            with room(target):
+                _make_durable(target.parent, self.path)
+            self._known.add(target.parent)
+        return target
+
+    def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
+        """Write and sync a scratch file, then `place` it: link (fails if the target exists) or replace."""
+        while True:
+            scratch = self.scratch(f"{os.getpid()}-{next(self._serial)}-{target.name}")
+            try:
+                _write(scratch, data)
+                place(scratch, target)
+                return
+            except FileNotFoundError:
+                # A crawl that just starts sweeps scratch files, perhaps this one of `gossamer add`. Again,
+                # then, unless it is the archive itself that is gone.
+                if not target.parent.is_dir():
+                    raise
+            finally:
+                scratch.unlink(missing_ok=True)
+
+
+class Memory:
+    """The same in memory, for tests and for crawls that leave nothing behind."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._locks: set[str] = set()
+        self._folder = Path(tempfile.mkdtemp(prefix="gossamer-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, True)
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        checked(name)
+        if isinstance(data, Path):
+            self._files[name] = data.read_bytes()
+            data.unlink()
+        else:
+            self._files[name] = bytes(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        # setdefault is one step for the interpreter: of two threads exactly one finds its own object.
+        mine = bytes(bytearray(data))
+        return self._files.setdefault(checked(name), mine) is mine
+
+    def get(self, name: str) -> bytes:
+        try:
+            return self._files[name]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, "not in the archive", name) from None
+
+    def local(self, name: str) -> Path:
+        data = self.get(name)
+        path = self._folder / "local" / checked(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != data:
+            path.unlink(missing_ok=True)  # whoever has mapped the old content keeps it
+            path.write_bytes(data)
+        return path
+
+    def list(self, prefix: str) -> list[str]:
+        return sorted(name for name in list(self._files) if name.startswith(prefix))
+
+    def delete(self, name: str) -> None:
+        self._files.pop(name, None)
+
+    def scratch(self, name: str) -> Path:
+        return self._folder / checked(name).replace("/", "+")
+
+    @contextlib.contextmanager
+    def lock(self, agent: str) -> Iterator[None]:
+        if agent in self._locks:
+            raise ArchiveBusy(f"this archive is being crawled by process {os.getpid()}")
+        self._locks.add(agent)
+        try:
+            yield
+        finally:
+            self._locks.discard(agent)
+
+
+class _Place(Protocol):
+    def __call__(self, source: Path, target: Path, /) -> None: ...
+
+
+def _check_layout(path: Path) -> None:
+    try:
+        mark = json.loads((path / _MARK).read_bytes())
+        layout = mark["layout"]
+    except (FileNotFoundError, NotADirectoryError):
+        raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
+    except (ValueError, KeyError, TypeError):
+        raise ArchiveError(f"{path / _MARK} is damaged; restore it or choose another --dir") from None
+    if layout != LAYOUT:
+        raise ArchiveVersion(
+            f"{path} has layout {layout}, this Gossamer reads layout {LAYOUT}; "
+            "use the version that wrote it, or choose another --dir"
+        )
+
+
+def _mark(path: Path, content: dict[str, float]) -> None:
+    with room(path):
+        (path / _SCRATCH).mkdir(exist_ok=True)
+        scratch = path / _SCRATCH / f"{os.getpid()}-{_MARK}"
+        _write(scratch, json.dumps(content).encode())
+        with contextlib.suppress(FileExistsError):  # somebody else was faster: the same archive
+            os.link(scratch, path / _MARK)
+        scratch.unlink()
+        _sync(path)
+        _sync(path.parent)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _make_durable(folder: Path, top: Path) -> None:
+    """Make a folder of the archive so that a crash cannot lose it."""
+    if folder.is_dir() or folder == top:
+        return
+    _make_durable(folder.parent, top)
+    folder.mkdir(exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flocked(descriptor: int, tries: int) -> bool:
+    for attempt in range(tries):
+        if attempt:
+            time.sleep(0.02)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
+
+
+def _pid(path: Path) -> int:
+    text = path.read_bytes().strip()
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,77 @@
+"""The only module that turns columns into the archive's Parquet files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gossamer.archive.chain import Changes
+from gossamer.archive.store import Store, room
+from gossamer.columns import Column, Table
+
+# A dictionary page as large as a round's URLs: at the default of 1 MB the writer falls back to plain text.
+PARQUET: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "dictionary_pagesize_limit": 64 << 20,
+}
+
+
+def write_table(store: Store, table: Table, agent: str, number: int, values: Mapping[str, Any]) -> Changes:
+    """A round's rows as one durable file; none if there are no rows.
+
+    Every column of the table must be given: a list, an array, or one value for all rows. Times are seconds
+    since 1970. Dictionary columns are lists of strings, or (indices, distinct strings).
+    """
+    rows = arrow_table(table, values)
+    if not rows.num_rows:
+        return Changes()
+    name = f"tables/{table.name}-{agent}-{number:08d}.parquet"
+    path = store.scratch(name)
+    with room(path):
+        pq.write_table(rows, path, **PARQUET)
+    store.put(name, path)
+    return Changes({table.name: [name]})
+
+
+def arrow_table(table: Table, values: Mapping[str, Any]) -> pa.Table:
+    if set(values) != set(table.names):
+        wrong = sorted(set(values) ^ set(table.names))
+        raise ValueError(f"columns missing from {table.name}, or unknown there: {', '.join(wrong)}")
+    count = next((n for n in map(_length, values.values()) if n is not None), 1)
+    schema = table.arrow
+    arrays = [
+        _array(column, values[column.name], schema.field(column.name).type, count) for column in table.columns
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _length(value: Any) -> int | None:
+    """The number of rows, None for a single value."""
+    if isinstance(value, tuple):
+        return len(value[0])
+    return None if isinstance(value, str | bytes) or np.ndim(value) == 0 else len(value)
+
+
+def _array(column: Column, value: Any, kind: Any, count: int) -> Any:
+    if column.dtype == "dict":
+        return _dictionary(value, count)
+    if _length(value) is None:
+        value = [value] * count
+    if column.dtype == "time":
+        milliseconds = (np.asarray(value, np.float64) * 1000).astype(np.int64)  # cut, as WARC-Date is
+        return pa.array(milliseconds).cast(kind)
+    if column.dtype in ("string", "binary"):
+        return pa.array(value, kind)
+    return pa.array(np.asarray(value)).cast(kind)
+
+
+def _dictionary(value: Any, count: int) -> Any:
+    if isinstance(value, str):
+        value = np.zeros(count, np.int32), [value]
+    if not isinstance(value, tuple):
+        return pa.array(value, pa.string()).dictionary_encode()
+    indices, distinct = value
+    return pa.DictionaryArray.from_arrays(np.asarray(indices, np.int32), pa.array(distinct, pa.string()))

@@ -1,0 +1,220 @@
+"""The tables that SQL sees: views over the archive's Parquet files, and their description."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome, Status, Table
+
+SQL_TYPES = {
+    "string": "VARCHAR",
+    "dict": "VARCHAR",
+    "bool": "BOOLEAN",
+    "u1": "UTINYINT",
+    "u2": "USMALLINT",
+    "u4": "UINTEGER",
+    "u8": "UBIGINT",
+    "i8": "BIGINT",
+    "f4": "FLOAT",
+    "f8": "DOUBLE",
+    "time": "TIMESTAMP",  # UTC. DuckDB's type with a zone would need pytz to reach Python.
+    "binary": "BLOB",
+}
+
+# What the last visit made of its page; `crawl/states.py` decides, and a test keeps the two the same.
+_FETCHED = (Outcome.OK, Outcome.UNCHANGED)
+_GONE = (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.OTHER)
+STATUS_AFTER: Mapping[Outcome, Status] = {
+    **dict.fromkeys(Outcome, Status.FAILED),
+    **dict.fromkeys(_FETCHED, Status.FETCHED),
+    **dict.fromkeys(_GONE, Status.GONE),
+    Outcome.MOVED: Status.MOVED,
+    Outcome.DENIED: Status.DENIED,
+    Outcome.REFUSED_ADDRESS: Status.REFUSED,
+}
+# Visits that are nobody's error: content, a redirect, or our own decision not to go.
+NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS)
+
+_STORED = {"visits": VISITS, "pages": PAGES, "links": LINKS, "robots": ROBOTS}
+
+
+def word(member: Outcome | Status) -> str:
+    """How the tables spell an outcome or a status."""
+    return member.name.lower()
+
+
+def _of(table: Table, names: str) -> tuple[Column, ...]:
+    wanted = names.split()
+    return tuple(column for column in table.columns if column.name in wanted)
+
+
+_LATEST = (
+    "outcome http_status reason content_type charset title language canonical location wire_bytes body_bytes"
+    " truncated digest links elapsed_s warc warc_offset warc_bytes noindex"
+)
+
+KNOWN_PAGES = Table(
+    "pages",
+    "one row per known page, with its latest visit; the visit's columns are NULL for pages never visited",
+    (
+        *_of(PAGES, "key url host domain referrer round depth"),
+        Column("status", "string", "new, fetched, moved, failed (in passing), gone, denied or refused"),
+        Column("visits", "i8", "how often it was visited"),
+        Column("time", "time", "when the latest visit began"),
+        *_of(VISITS, _LATEST),
+    ),
+)
+
+HOSTS = Table(
+    "hosts",
+    "one row per host",
+    (
+        Column("host", "string", "its name"),
+        Column("domain", "string", "its registrable domain"),
+        Column("pages", "i8", "pages known"),
+        Column("visited", "i8", "pages visited at least once"),
+        Column("visits", "i8", "visits in all, those to robots.txt not counted"),
+        Column("ok", "i8", "visits that brought content, or found it unchanged"),
+        Column("errors", "i8", "visits that failed: no content, no redirect, not our own decision"),
+        Column("wire_bytes", "u8", "bodies as sent"),
+        Column("first_visit", "time", "when the first request began, robots.txt included"),
+        Column("last_visit", "time", "when the last request began, robots.txt included"),
+        Column("mean_elapsed_s", "f8", "mean time of an exchange"),
+    ),
+)
+
+TARGETS = Table(
+    "targets",
+    "one row per URL that a link leads to, whether we followed it or not",
+    (
+        Column("key", "u8", "the page"),
+        Column("url", "string", "its normalised URL"),
+        Column("hits", "i8", "pages that link to it"),
+        Column("verdict", "string", "followed if any link to it was, otherwise why not"),
+    ),
+)
+
+TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS)
+
+FUNCTIONS = (
+    ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
+    ("text(warc, warc_offset)", "VARCHAR", "the readable text of the page, without markup"),
+    ("body(warc, warc_offset)", "BLOB", "the body after transfer and content decoding"),
+    ("header(warc, warc_offset, name)", "VARCHAR", "a header of the answer; several are joined by commas"),
+)
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def statements(files: Mapping[str, Sequence[Path]]) -> list[str]:
+    """SQL that makes the views over these Parquet files; a kind without files makes an empty table."""
+    made = ["CREATE SCHEMA stored"]
+    made += [_stored(kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
+    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("visits", "links", "robots")]
+    return [*made, _pages(), _HOSTS_SQL, _TARGETS_SQL]
+
+
+def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
+    if paths:
+        columns = ", ".join(f"{c.name}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
+        source = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}])"
+        return f"CREATE VIEW stored.{kind} AS SELECT {columns} FROM {source}"
+    columns = ", ".join(f"NULL::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
+    return f"CREATE VIEW stored.{kind} AS SELECT {columns} WHERE false"
+
+
+def _pages() -> str:
+    # A window, not a join with max(time): two visits may begin in the same millisecond. DuckDB reads only the
+    # columns that a query asks for, and leaves the join out if it asks for none of the visit's.
+    visit = ", ".join(f"v.{name}" for name in _LATEST.split())
+    cases = " ".join(f"WHEN {quoted(word(o))} THEN {quoted(word(s))}" for o, s in STATUS_AFTER.items())
+    return f"""CREATE VIEW pages AS
+        SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, p.depth,
+            CASE v.outcome {cases} ELSE {quoted(word(Status.NEW))} END AS status,
+            coalesce(v.visits, 0) AS visits, v.time, {visit}
+        FROM stored.pages p LEFT JOIN (
+            SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
+            QUALIFY row_number() OVER (PARTITION BY key ORDER BY time DESC, round DESC, warc_offset DESC) = 1
+        ) v ON v.key = p.key"""
+
+
+def _words(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join(quoted(word(outcome)) for outcome in outcomes)
+
+
+# A host can have visits and no pages: a robots.txt that redirects to another host.
+_HOSTS_SQL = f"""CREATE VIEW hosts AS
+    SELECT coalesce(p.host, v.host) AS host, p.domain, coalesce(p.pages, 0) AS pages,
+        coalesce(v.visited, 0) AS visited, coalesce(v.visits, 0) AS visits, coalesce(v.ok, 0) AS ok,
+        coalesce(v.errors, 0) AS errors, coalesce(v.wire_bytes, 0) AS wire_bytes,
+        v.first_visit, v.last_visit, v.mean_elapsed_s
+    FROM (SELECT host, any_value(domain) AS domain, count(*) AS pages FROM stored.pages GROUP BY host) p
+    FULL JOIN (
+        SELECT host, count(DISTINCT key) FILTER (NOT is_robots) AS visited,
+            count(*) FILTER (NOT is_robots) AS visits,
+            count(*) FILTER (NOT is_robots AND outcome IN ({_words(_FETCHED)})) AS ok,
+            count(*) FILTER (NOT is_robots AND outcome NOT IN ({_words(NO_ERROR)})) AS errors,
+            sum(wire_bytes)::UBIGINT AS wire_bytes, min(time) AS first_visit, max(time) AS last_visit,
+            avg(elapsed_s) FILTER (http_status > 0) AS mean_elapsed_s
+        FROM stored.visits GROUP BY host
+    ) v ON v.host = p.host"""
+
+_TARGETS_SQL = """CREATE VIEW targets AS
+    SELECT target AS key, any_value(target_url) AS url, count(DISTINCT source) AS hits,
+        CASE WHEN bool_or(verdict = 'followed') THEN 'followed' ELSE min(verdict) END AS verdict
+    FROM stored.links GROUP BY target"""
+
+
+def describe() -> str:
+    """All tables, columns and functions as a Markdown page (docs/tables.md)."""
+    lines = [
+        "# The tables",
+        "",
+        '`gossamer query DIR "SQL"` runs [DuckDB](https://duckdb.org) SQL over a crawl. It only reads, and',
+        "the crawl may be running. Times are UTC. Keys join the tables: `links.source`, `links.target` and",
+        "`pages.referrer` are keys of pages.",
+    ]
+    for table in TABLES:
+        lines += ["", f"## {table.name}", "", f"{table.meaning[0].upper()}{table.meaning[1:]}.", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{c.name}` | {SQL_TYPES[c.dtype]} | {c.meaning} |" for c in table.columns]
+    lines += ["", "## Functions", "", "They read the WARC files. NULL where nothing was stored.", ""]
+    lines += ["| function | type | meaning |", "|---|---|---|"]
+    lines += [f"| `{call}` | {kind} | {meaning} |" for call, kind, meaning in FUNCTIONS]
+    lines += ["", "## Examples"]
+    for meaning, sql in EXAMPLES:
+        lines += ["", f"{meaning}:", "", "```sql", sql, "```"]
+    return "\n".join(lines) + "\n"
+
+
+EXAMPLES = (
+    (
+        "What became of the pages",
+        "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC",
+    ),
+    (
+        "The most linked pages",
+        "SELECT url, hits FROM targets ORDER BY hits DESC, url LIMIT 10",
+    ),
+    (
+        "The slowest hosts",
+        "SELECT host, visits, round(mean_elapsed_s, 3) AS mean_s FROM hosts\n"
+        "WHERE mean_elapsed_s IS NOT NULL ORDER BY mean_elapsed_s DESC, host LIMIT 10",
+    ),
+    (
+        "The text of pages about something",
+        "SELECT url, text(warc, warc_offset) AS text FROM pages WHERE title ILIKE '%gossamer%'",
+    ),
+    (
+        "Which pages link to pages that are gone",
+        "SELECT s.url AS source, t.url AS target FROM links l\n"
+        "JOIN pages s ON s.key = l.source JOIN pages t ON t.key = l.target\n"
+        "WHERE t.status = 'gone' ORDER BY source, target",
+    ),
+    (
+        "Pages per minute",
+        "SELECT date_trunc('minute', time) AS minute, count(*) AS pages FROM visits\n"
+        "WHERE NOT is_robots GROUP BY minute ORDER BY minute",
+    ),
+)

@@ -1,0 +1,262 @@
+"""The command line: parses arguments, calls the package, turns errors into messages and exit codes."""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gossamer import __version__, config
+from gossamer.errors import ConfigError, GossamerError
+
+DEFAULT_DIR = "crawl"
+
+# flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
+CRAWL_FLAGS = (
+    ("--pages", "crawl.pages", "N"),
+    ("--rounds", "crawl.rounds", "N"),
+    ("--minutes", "crawl.minutes", "M"),
+    ("--width", "crawl.width", "N"),
+    ("--scope", "crawl.scope", "host|domain|any"),
+    ("--order", "crawl.order", "NAME"),
+    ("--delay", "polite.delay_s", "S"),
+    ("--burst", "polite.burst", "C"),
+    ("--connections", "polite.connections", "R"),
+    ("--depth", "limits.depth", "N"),
+    ("--contact", "fetch.contact", "WHO"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except GossamerError as error:
+        print(f"gossamer: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except BrokenPipeError:  # the reader of our output (head, less) has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gossamer", description="A fast, polite, crash-proof web crawler.")
+    parser.add_argument("--version", action="version", version=f"gossamer {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
+        sub.set_defaults(command=command)
+        return sub
+
+    sub = add(
+        "crawl", _crawl, "crawl from seeds into a directory; the same command again goes on where it was"
+    )
+    sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line")
+    sub.add_argument("--dir", default=DEFAULT_DIR, help=f"holds everything (default: {DEFAULT_DIR})")
+    sub.add_argument("--quiet", action="store_true", help="no progress display")
+    sub.add_argument("--json", action="store_true", help="the summary as JSON")
+    _add_configuration(sub)
+
+    sub = add("add", _add, "add seeds to a crawl, running or not")
+    sub.add_argument("dir", metavar="DIR")
+    sub.add_argument("seeds", nargs="+", metavar="URL", help="URL, or a file with one URL per line")
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("status", _status, "how a crawl stands")
+    sub.add_argument("dir", metavar="DIR", nargs="?", default=DEFAULT_DIR)
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("query", _query, "ask a crawl's archive in SQL")
+    sub.add_argument("dir", metavar="DIR")
+    sub.add_argument(
+        "sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is"
+    )
+    sub.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table")
+    sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
+    sub.add_argument("--out", type=Path, metavar="FILE", help="write there instead of standard output")
+
+    sub = add("export", _export, "write a crawl out in one piece")
+    sub.add_argument("dir", metavar="DIR")
+    kind = sub.add_mutually_exclusive_group(required=True)
+    kind.add_argument(
+        "--warc", action="store_const", const="warc", dest="kind", help="OUT: file or directory"
+    )
+    kind.add_argument("--cdxj", action="store_const", const="cdxj", dest="kind", help="one sorted index")
+    kind.add_argument("--urls", action="store_const", const="urls", dest="kind", help="one URL per line")
+    kind.add_argument(
+        "--text", action="store_const", const="text", dest="kind", help="JSON lines, or .parquet"
+    )
+    sub.add_argument("out", metavar="OUT", help="file; - for standard output")
+    sub.add_argument("--force", action="store_true", help="replace OUT")
+    sub.add_argument("--json", action="store_true", help="what was written, as JSON")
+
+    sub = add("inspect", _inspect, "how the crawler sees one URL: normal form, robots verdict, answer, links")
+    sub.add_argument("url", metavar="URL")
+    sub.add_argument("--json", action="store_true")
+    _add_configuration(sub)
+
+    sub = add("config", _config, "print a configuration file with every key and its meaning")
+    sub = add("orders", _orders, "list the strategies for --order")
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("testweb", _testweb, "serve a synthetic web on loopback", add_help=False)
+    sub.add_argument("rest", nargs=argparse.REMAINDER)
+
+    sub = add("demo", _demo, "crawl a test web and answer questions about it")
+    sub.add_argument("--dir", default="demo-crawl")
+    return parser
+
+
+def _add_configuration(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--config", type=Path, metavar="FILE", help="TOML file; `gossamer config` prints one")
+    for flag, name, metavar in CRAWL_FLAGS:
+        sub.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name))
+    sub.add_argument(
+        "--testweb", metavar="ADDRESS:PORT", help="every name is served there (gossamer testweb)"
+    )
+    sub.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any other configuration key"
+    )
+
+
+def _configuration(arguments: argparse.Namespace) -> config.Config:
+    loaded = config.load(arguments.config) if arguments.config else config.Config()
+    values: dict[str, Any] = {}
+    for flag, name, _ in CRAWL_FLAGS:
+        text = getattr(arguments, name)
+        if text is not None:
+            try:
+                values[name] = config.parse_value(name, text)
+            except ConfigError as error:
+                raise ConfigError(f"{flag}: {error}") from None
+    if arguments.testweb:
+        values["resolve.map"] = {"*": arguments.testweb}
+    for item in arguments.set:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {item}: write --set section.key=value")
+        values[name.strip()] = config.parse_value(name.strip(), text.strip())
+    if "limits.depth" in values:
+        values.setdefault("limits.depth_dynamic", min(values["limits.depth"], loaded.limits.depth_dynamic))
+    return loaded.replace(values)
+
+
+def _crawl(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from gossamer.api import Crawl
+    from gossamer.watch.progress import Progress
+
+    loaded = _configuration(arguments)
+    crawl = Crawl(arguments.dir, arguments.seeds, loaded)
+    progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
+    for warning in loaded.warnings():
+        progress.note(f"gossamer: {warning}")
+    with progress:
+        stats = crawl.run(progress.update, signals=True)
+    progress.finish(stats, crawl.places())
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(stats)))
+    return 0
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from gossamer.api import Crawl
+
+    added = Crawl(arguments.dir).add(arguments.seeds)
+    if arguments.json:
+        print(json.dumps({"added": added}))
+    else:
+        print(f"{added} seeds wait in {arguments.dir}; a running crawl takes them up with its next round")
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import status
+
+    found = status.status(Path(arguments.dir))
+    _show(found, arguments.json, status.render)
+    return 0
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    from gossamer.archive import query
+
+    if arguments.sql.strip().lower() == "tables":
+        print(query.describe())
+        return 0
+    sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
+    query.run(Path(arguments.dir), sql, arguments.format, arguments.out)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from gossamer.archive import export
+
+    write = {
+        "warc": export.export_warc,
+        "cdxj": export.export_cdxj,
+        "urls": export.export_urls,
+        "text": export.export_text,
+    }[arguments.kind]
+    written = write(Path(arguments.dir), arguments.out, force=arguments.force)
+    if arguments.json:
+        found = {"kind": arguments.kind, "out": arguments.out}
+        found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
+        print(json.dumps(found), file=sys.stderr if arguments.out == "-" else sys.stdout)
+    return 0
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    from gossamer.crawl.inspect import inspect
+    from gossamer.watch.show import inspect_report
+
+    found = inspect(arguments.url, _configuration(arguments))
+    _show(found, arguments.json, inspect_report)
+    return 0
+
+
+def _show(found: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], Any]) -> None:
+    if as_json:
+        print(json.dumps(found))
+    else:
+        from rich.console import Console
+
+        Console().print(render(found))
+
+
+def _config(_: argparse.Namespace) -> int:
+    print(config.document(), end="")
+    return 0
+
+
+def _orders(arguments: argparse.Namespace) -> int:
+    from gossamer.order.strategies import ORDERS
+
+    if arguments.json:
+        print(json.dumps([{"name": s.name, "meaning": s.meaning} for s in ORDERS.values()]))
+    else:
+        for strategy in ORDERS.values():
+            print(f"{strategy.name:22} {strategy.meaning}")
+    return 0
+
+
+def _testweb(arguments: argparse.Namespace) -> int:
+    from gossamer.testweb.__main__ import main as testweb
+
+    return testweb(arguments.rest) or 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from gossamer.watch.demo import demo
+
+    return demo(Path(arguments.dir))

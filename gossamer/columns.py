@@ -1,0 +1,263 @@
+"""Every table that crosses a module, described once: name, dtype, unit, meaning.
+
+NumPy tables are the index's (hot, fixed width); Arrow tables are the archive's (Parquet, for people and SQL).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    dtype: str  # a NumPy dtype, or for archive tables an Arrow type
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def numpy(self) -> np.dtype[np.void]:
+        return np.dtype([(column.name, column.dtype) for column in self.columns])
+
+    @property
+    def arrow(self) -> pa.Schema:
+        return pa.schema(
+            [pa.field(c.name, _ARROW[c.dtype], metadata={"meaning": c.meaning}) for c in self.columns]
+        )
+
+
+_ARROW = {
+    "string": pa.string(),
+    "dict": pa.dictionary(pa.int32(), pa.string()),
+    "bool": pa.bool_(),
+    "u1": pa.uint8(),
+    "u2": pa.uint16(),
+    "u4": pa.uint32(),
+    "u8": pa.uint64(),
+    "i8": pa.int64(),
+    "f4": pa.float32(),
+    "f8": pa.float64(),
+    "time": pa.timestamp("ms", tz="UTC"),
+    "binary": pa.binary(),
+}
+
+NEVER = 0xFFFFFFFF  # a due time that never comes
+ZONE_BITS = 8
+HOST_BITS = 24
+
+
+class Status(IntEnum):
+    """What a known page is. `crawl/states.py` says which outcome leads where."""
+
+    NEW = 0  # never visited
+    FETCHED = 1  # the last visit brought content
+    MOVED = 2  # redirects elsewhere
+    FAILED = 3  # a passing failure; due again later
+    GONE = 4  # does not exist, or failed too often
+    DENIED = 5  # robots.txt forbids it
+    REFUSED = 6  # we will not go there: address, port, limits
+
+
+class Outcome(IntEnum):
+    """What became of one visit."""
+
+    OK = 0  # new or changed content
+    UNCHANGED = 1  # the same content as at the last visit (304, or the same digest)
+    MOVED = 2  # 3xx with a usable Location
+    GONE = 3  # 404, 410
+    REJECTED = 4  # any other 4xx
+    SERVER_ERROR = 5  # 5xx except 503
+    THROTTLED = 6  # 429, 503: the host asks us to slow down
+    DENIED = 7  # robots.txt forbids it
+    ROBOTS_UNREACHABLE = 8  # robots.txt answers 5xx or not at all: nothing may be fetched for a while
+    NO_NAME = 9  # the name does not exist
+    DNS_FAILED = 10  # the name could not be looked up now
+    CONNECT_FAILED = 11  # refused, unreachable, connect time-out
+    TLS_FAILED = 12  # certificate or handshake
+    TIMEOUT = 13  # the answer took too long
+    BROKEN = 14  # the connection broke, or the answer is not HTTP
+    REFUSED_ADDRESS = 15  # the guard forbids the address or port
+    BAD_REDIRECT = 16  # 3xx without a usable Location, or too many hops
+    OTHER = 17  # a status that fits nowhere (1xx, unasked 304, 600 ...)
+
+
+PAGE = Table(
+    "page",
+    "a known page's hot row in the index: 36 bytes",
+    (
+        Column("key", "u8", "24 bits of xxh3(host), 40 bits of xxh3(URL)"),
+        Column("cash", "i8", "OPIC cash in quanta, minus the running total V of the virtual page"),
+        Column("text", "u8", "offset of the URL in the text heap; grows in order of discovery"),
+        Column("hits", "u4", "links to it seen so far"),
+        Column("due_s", "u4", "seconds since 1970 when it may be visited (0: at once; NEVER)"),
+        Column("status", "u1", "Status"),
+        Column("depth", "u1", "links from a seed"),
+        Column("hops", "u1", "redirects that led here in a row"),
+        Column("tries", "u1", "failed visits in a row"),
+    ),
+)
+
+VISITED = Table(
+    "visited",
+    "what only visited pages have",
+    (
+        Column("key", "u8", "the page"),
+        Column("digest", "u8", "xxh3 of the decoded body at the last visit with content"),
+        Column("last_s", "u4", "time of the last visit"),
+        Column("changed_s", "u4", "time of the last visit with new content"),
+        Column("visits", "u2", "visits with an answer"),
+        Column("changes", "u2", "visits whose content differed from the one before"),
+        Column("validators", "u8", "offset of ETag and Last-Modified in the text heap, NO_TEXT if none"),
+    ),
+)
+NO_TEXT = 0xFFFFFFFFFFFFFFFF
+
+HOST = Table(
+    "host",
+    "a host's row in the index; all of them stay in memory",
+    (
+        Column("host", "u4", "24 bits of xxh3(name): the top bits of its pages' keys"),
+        Column("domain", "u4", "32 bits of xxh3(registrable domain)"),
+        Column("known", "u4", "pages known"),
+        Column(
+            "visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused)"
+        ),
+    ),
+)
+
+VISITS = Table(
+    "visits",
+    "one row per visit, successful or not",
+    (
+        Column("key", "u8", "the page"),
+        Column("url", "string", "its normalised URL"),
+        Column("host", "string", "its host name"),
+        Column("round", "u4", "the round that committed it"),
+        Column("time", "time", "when the request began"),
+        Column("outcome", "dict", "what became of it: ok, unchanged, moved, gone, ..."),
+        Column("http_status", "u2", "status code, 0 if there was no answer"),
+        Column("reason", "string", "what went wrong, in words; empty if nothing did"),
+        Column("content_type", "dict", "as declared, without parameters"),
+        Column("charset", "dict", "the encoding used to decode it"),
+        Column("title", "string", "the page's title"),
+        Column("language", "dict", "the html element's lang"),
+        Column("canonical", "string", "what the page calls its canonical URL"),
+        Column("location", "string", "where it redirects to"),
+        Column("wire_bytes", "u8", "body as sent"),
+        Column("body_bytes", "u8", "body after decoding"),
+        Column("truncated", "dict", "length, time, disconnect or decode: what cut the body; empty if whole"),
+        Column("digest", "string", "sha1 of the payload, base32, as in WARC and CDXJ; empty if none"),
+        Column("links", "u4", "distinct links found"),
+        Column("depth", "u1", "links from a seed"),
+        Column("cash", "i8", "OPIC cash it passed on, in quanta"),
+        Column("elapsed_s", "f4", "from first to last byte of the exchange, connecting included"),
+        Column("address", "dict", "the IP address contacted"),
+        Column("warc", "dict", "WARC file, empty if nothing was stored"),
+        Column("warc_offset", "u8", "offset of the record"),
+        Column("warc_bytes", "u4", "compressed length of the record"),
+        Column("is_revisit", "bool", "the record refers to another one that has the same content"),
+        Column("noindex", "bool", "the page asks not to be indexed"),
+        Column("is_robots", "bool", "a visit to /robots.txt, made for its rules"),
+    ),
+)
+
+PAGES = Table(
+    "pages",
+    "one row per page, written when it is discovered",
+    (
+        Column("key", "u8", "the page"),
+        Column("url", "string", "its normalised URL"),
+        Column("host", "dict", "its host name"),
+        Column("domain", "dict", "its registrable domain"),
+        Column("referrer", "u8", "the page whose link was seen first; 0 for seeds"),
+        Column("round", "u4", "the round that discovered it"),
+        Column("depth", "u1", "links from a seed, as known then"),
+    ),
+)
+
+LINKS = Table(
+    "links",
+    "one row per distinct link of a visited version",
+    (
+        Column("source", "u8", "the page it is on"),
+        Column("target", "u8", "the page it leads to"),
+        Column("target_url", "dict", "its normalised URL"),
+        Column(
+            "verdict", "dict", "followed, or why not: nofollow, scope, depth, trap, cap, port, length, best"
+        ),
+        Column("round", "u4", "the round that committed it"),
+    ),
+)
+
+ROBOTS = Table(
+    "robots",
+    "one row per robots.txt fetched; also read at restart, so that none is fetched twice within a day",
+    (
+        Column("origin", "string", "scheme://name[:port]"),
+        Column("time", "time", "when"),
+        Column("expires", "time", "when it must be fetched again"),
+        Column("http_status", "u2", "status code, 0 if there was no answer"),
+        Column("verdict", "dict", "rules, allow_all, deny_all"),
+        Column("body", "binary", "the first 500 KiB"),
+    ),
+)
+
+CONTRIBUTION = Table(
+    "contribution",
+    "what seeds, sitemaps or a round of another zone give to one page",
+    (
+        Column("key", "u8", "the page"),
+        Column("cash", "i8", "OPIC cash in quanta, summed"),
+        Column("hits", "u4", "links to it, summed"),
+        Column("depth", "u1", "links from a seed, the least"),
+        Column("hops", "u1", "redirects that led there in a row"),
+        Column("referrer", "u8", "the page whose link was seen first; 0 for seeds"),
+        Column("url", "string", "its normalised URL"),
+    ),
+)
+
+
+class Contributions(NamedTuple):
+    """CONTRIBUTION as columns."""
+
+    key: npt.NDArray[np.uint64]
+    cash: npt.NDArray[np.int64]
+    hits: npt.NDArray[np.uint32]
+    depth: npt.NDArray[np.uint8]
+    hops: npt.NDArray[np.uint8]
+    referrer: npt.NDArray[np.uint64]
+    url: list[str]
+
+    @classmethod
+    def none(cls) -> "Contributions":
+        return cls.joined([])
+
+    @classmethod
+    def joined(cls, parts: Iterable["Contributions"]) -> "Contributions":
+        parts = list(parts)
+        columns: list[Any] = [
+            np.concatenate([np.zeros(0, column.dtype), *(part[i] for part in parts)])
+            for i, column in enumerate(CONTRIBUTION.columns[:-1])
+        ]
+        columns.append([url for part in parts for url in part.url])
+        return cls(*columns)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "Contributions":
+        columns: list[Any] = [column[rows] for column in self[:-1]]
+        columns.append([self.url[i] for i in rows.tolist()])
+        return Contributions(*columns)

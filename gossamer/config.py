@@ -1,0 +1,312 @@
+"""One TOML file becomes frozen dataclasses; unknown keys and wrong values are errors that name the remedy."""
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, get_origin, get_type_hints
+
+from gossamer.errors import ConfigError
+
+T = TypeVar("T")
+
+KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
+
+
+def key(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+    """A configuration key: its default, what it means, and what is allowed."""
+    metadata = {"meaning": meaning, "least": least, "choices": choices}
+    if isinstance(default, list | dict):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Crawl:
+    """What to crawl, and when to stop."""
+
+    seeds: list[str] = key([], "URLs, or files with one URL per line")
+    order: str = key("opic", "strategy: what to crawl next (gossamer orders lists them)")
+    scope: str = key(
+        "domain", "which links to follow, seen from the seeds", choices=("host", "domain", "any")
+    )
+    pages: int = key(0, "stop after so many visits; 0: no limit", least=0)
+    rounds: int = key(0, "stop after so many rounds; 0: no limit", least=0)
+    minutes: float = key(0.0, "stop after so many minutes; 0: no limit", least=0)
+    width: int = key(10_000, "how many pages a round fetches at most", least=1)
+    round_s: float = key(
+        30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0
+    )
+    patience_s: float = key(300.0, "end when the next page is due later than that", least=0)
+    seed: int = key(0, "seed of everything random", least=0)
+    sitemaps: bool = key(True, "follow the sitemaps that robots.txt names")
+    nofollow: bool = key(True, "respect rel=nofollow and robots meta tags; false follows all the same")
+    links_per_page: int = key(0, "follow only the best so many links of a page; 0: all", least=0)
+    link_metric: str = key(
+        "first", "which links of a page are best", choices=("first", "hits", "cash", "shallow", "external")
+    )
+    agent: str = key("a0", "name of this agent's manifest chain")
+
+
+@dataclass(frozen=True)
+class Polite:
+    """How gently hosts are treated."""
+
+    delay_s: float = key(5.0, "seconds between two connections to a host (w)", least=0)
+    small_delay_s: float = key(0.0, "the same for hosts with few known pages; 0: as delay_s", least=0)
+    small_pages: int = key(100, "below so many known pages a host is small", least=0)
+    burst: int = key(1, "pages per kept-alive connection (c)", least=1)
+    burst_delay_s: float = key(0.0, "seconds between the pages of one connection", least=0)
+    connections: int = key(256, "connections at a time over all hosts (r)", least=1)
+    per_address: bool = key(False, "hosts on one IP address share one queue's turn")
+    robots: bool = key(True, "obey robots.txt; false only for servers that are yours")
+    robots_ttl_s: float = key(86_400.0, "how long a robots.txt is good for", least=1)
+    robots_memory: int = key(64 << 20, "bytes of robots rules kept in memory", least=1 << 16)
+    crawl_delay_max_s: float = key(300.0, "longest crawl-delay obeyed; longer ones count as this", least=0)
+    backoff_s: float = key(
+        30.0, "first pause of a host after 429, 503 or a failure; doubles each time", least=0
+    )
+    backoff_max_s: float = key(3600.0, "longest such pause, also for Retry-After", least=0)
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """One request: who asks, how long, how much."""
+
+    agent_name: str = key("Gossamer", "product token: what robots.txt rules are matched against")
+    contact: str = key("", "URL or e-mail address in the user-agent, for the people whose servers we visit")
+    timeout_s: float = key(60.0, "whole exchange, connecting included", least=0.01)
+    connect_timeout_s: float = key(10.0, "name look-up, TCP and TLS", least=0.01)
+    body_bytes: int = key(16 << 20, "cut bodies there (as sent)", least=1024)
+    decoded_bytes: int = key(64 << 20, "cut bodies there (after decoding)", least=1024)
+    header_bytes: int = key(128 << 10, "refuse answers with longer headers", least=1024)
+    retries: int = key(3, "visits after a passing failure before a page counts as gone", least=0)
+    retry_s: float = key(60.0, "first wait before such a visit; doubles each time", least=0)
+    hops: int = key(10, "redirects in a row", least=0)
+    accept_language: str = key("", "Accept-Language header; empty: none")
+    verify_tls: bool = key(True, "check certificates")
+    parse_bytes: int = key(8 << 20, "look for links in so many bytes of a page", least=1024)
+
+
+@dataclass(frozen=True)
+class Resolve:
+    """Names to addresses, and where we refuse to go."""
+
+    map: dict[str, str] = key(
+        {}, 'fixed answers, "name" or "*.suffix" or "*" = "address:port"; others are then refused'
+    )
+    nameservers: list[str] = key([], "DNS servers; empty: the system's")
+    private: bool = key(False, "allow loopback, private and link-local addresses (an intranet crawl)")
+    cache: int = key(100_000, "names remembered", least=1)
+    ttl_s: float = key(3600.0, "how long an answer is good for", least=1)
+    failed_ttl_s: float = key(300.0, "how long a failed look-up is remembered", least=1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Containing traps."""
+
+    depth: int = key(15, "links from a seed, for static pages", least=0)
+    depth_dynamic: int = key(5, "links from a seed, for pages with a query", least=0)
+    url_bytes: int = key(2000, "longest URL", least=20)
+    path_segments: int = key(20, "longest path", least=1)
+    path_repeats: int = key(2, "how often a path segment may come again", least=1)
+    pages_per_host: int = key(25_000, "pages known per host; 0: no limit", least=0)
+    pages_per_domain: int = key(250_000, "pages known per registrable domain; 0: no limit", least=0)
+    hosts_per_domain: int = key(1_000, "hosts known per registrable domain; 0: no limit", least=0)
+    links: int = key(10_000, "links read per page", least=1)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Known pages."""
+
+    memory_mb: int = key(512, "memory of the index: overlay, candidates and work space", least=16)
+    queue_per_host: int = key(0, "pages per host in the workbench; 0: chosen from width", least=0)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is kept."""
+
+    warc_bytes: int = key(1 << 30, "size limit of a WARC file", least=1 << 16)
+    warc: bool = key(True, "store requests and responses")
+    requests: bool = key(True, "store request records beside responses")
+    links: bool = key(True, "store the links table")
+    digests: int = key(1_000_000, "digests remembered to recognise the same content elsewhere", least=0)
+    merge_files: int = key(32, "merge small files when so many rounds have gathered; 0: never", least=0)
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """Coming back."""
+
+    after_s: float = key(0.0, "visit fetched pages again after so many seconds; 0: never", least=0)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that can be configured. Pass it down; nothing reads it from anywhere else."""
+
+    crawl: Crawl = field(default_factory=Crawl)
+    polite: Polite = field(default_factory=Polite)
+    fetch: Fetch = field(default_factory=Fetch)
+    resolve: Resolve = field(default_factory=Resolve)
+    limits: Limits = field(default_factory=Limits)
+    index: Index = field(default_factory=Index)
+    archive: Archive = field(default_factory=Archive)
+    refresh: Refresh = field(default_factory=Refresh)
+
+    @property
+    def user_agent(self) -> str:
+        from gossamer import __version__
+
+        contact = f" (+{self.fetch.contact})" if self.fetch.contact else ""
+        return f"{self.fetch.agent_name}/{__version__}{contact}"
+
+    def warnings(self) -> list[str]:
+        """What is allowed but deserves a second thought."""
+        found = []
+        if self.polite.burst > 1 and self.polite.burst_delay_s > KEEP_ALIVE_S:
+            found.append(
+                f"polite.burst_delay_s is {self.polite.burst_delay_s:g}, but most servers close a connection after "
+                f"{KEEP_ALIVE_S:g} s: bursts will need new connections"
+            )
+        if not self.polite.robots:
+            found.append("polite.robots is false: do this only to servers that are yours")
+        return found
+
+    def replace(self, values: Mapping[str, Any]) -> "Config":
+        """A copy with `section.key` entries changed; every value is checked."""
+        sections: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            section, _, leaf = name.partition(".")
+            sections.setdefault(section, {})[leaf] = value
+        return _checked(self, sections)
+
+
+def load(path: Path) -> Config:
+    """Read a TOML file."""
+    try:
+        with path.open("rb") as file:
+            values = tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; `gossamer config` prints a file to start from") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    return _checked(Config(), values)
+
+
+def _checked(config: Config, values: Mapping[str, Any]) -> Config:
+    changes = {}
+    for name, section in values.items():
+        if name not in _SECTIONS:
+            raise ConfigError(_unknown(f"[{name}]", name, list(_SECTIONS)))
+        if not isinstance(section, Mapping):
+            raise ConfigError(f"{name} is a section: write its keys under [{name}]")
+        changes[name] = _section(getattr(config, name), name, section)
+    return dataclasses.replace(config, **changes)
+
+
+def _section(section: T, name: str, values: Mapping[str, Any]) -> T:
+    fields = {f.name: f for f in dataclasses.fields(section)}  # type: ignore[arg-type]
+    types = get_type_hints(type(section))
+    checked = {}
+    for leaf, value in values.items():
+        if leaf not in fields:
+            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known]
+            hint = f"; did you mean {elsewhere[0]}.{leaf}?" if elsewhere else ""
+            raise ConfigError(
+                f"unknown key {name}.{leaf}{hint}" if hint else _unknown(f"{name}.{leaf}", leaf, list(fields))
+            )
+        checked[leaf] = _value(f"{name}.{leaf}", value, types[leaf], fields[leaf].metadata)
+    return dataclasses.replace(section, **checked)  # type: ignore[type-var]
+
+
+def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
+    kind = get_origin(kind) or kind
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ConfigError(f"{name} must be {_KINDS[kind]}, not {value!r}")
+    if rule["least"] is not None and not value >= rule["least"]:
+        raise ConfigError(f"{name} must be at least {rule['least']:g}, not {value!r}")
+    if rule["choices"] and value not in rule["choices"]:
+        raise ConfigError(f"{name} must be one of {', '.join(rule['choices'])}, not {value!r}")
+    if kind is list and not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{name} must be a list of strings")
+    if kind is dict and not all(isinstance(item, str) for item in value.values()):
+        raise ConfigError(f"{name} must map strings to strings")
+    return value
+
+
+def parse_value(name: str, text: str) -> Any:
+    """The value of `section.key` given as text, as on the command line."""
+    section, _, leaf = name.partition(".")
+    if section not in _SECTIONS or leaf not in _SECTIONS[section]:
+        known = [f"{s}.{k}" for s, keys in _SECTIONS.items() for k in keys]
+        raise ConfigError(_unknown(name, name, known))
+    kind = get_type_hints(_CLASSES[section])[leaf]
+    if kind is str:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(f"{name} must be {_KINDS[get_origin(kind) or kind]}, not {text!r}") from None
+
+
+def meaning(name: str) -> str:
+    """What `section.key` means, with its default."""
+    section, _, leaf = name.partition(".")
+    (found,) = [f for f in dataclasses.fields(_CLASSES[section]) if f.name == leaf]
+    return f"{found.metadata['meaning']} (default: {found.default})"
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"unknown key {what}; {hint}"
+
+
+def document() -> str:
+    """A TOML file with every key, its meaning and its default."""
+    lines = ["# Gossamer's configuration: every key with its default."]
+    for name, section in _CLASSES.items():
+        lines += ["", f"# {section.__doc__}", f"[{name}]"]
+        for f in dataclasses.fields(section):
+            default = getattr(section(), f.name)
+            lines.append(f"# {f.metadata['meaning']}{_allowed(f.metadata)}")
+            lines.append(f"{f.name} = {_toml(default)}")
+    return "\n".join(lines) + "\n"
+
+
+def _allowed(rule: Mapping[str, Any]) -> str:
+    return f" ({', '.join(rule['choices'])})" if rule["choices"] else ""
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, dict):
+        return "{}"
+    return str(value)
+
+
+_KINDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+_CLASSES: Mapping[str, type[Any]] = MappingProxyType(
+    {"crawl": Crawl, "polite": Polite, "fetch": Fetch, "resolve": Resolve,
+     "limits": Limits, "index": Index, "archive": Archive, "refresh": Refresh}
+)  # fmt: skip
+_SECTIONS = {name: [f.name for f in dataclasses.fields(section)] for name, section in _CLASSES.items()}

@@ -1,0 +1,407 @@
+"""One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
+
+import resource
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gossamer.archive.chain import Batch, Chain, Changes
+from gossamer.archive.digests import DigestCache
+from gossamer.archive.merge import merge
+from gossamer.archive.store import Store
+from gossamer.archive.warc import WarcWriter
+from gossamer.clocks import Clock
+from gossamer.columns import Contributions
+from gossamer.config import Config
+from gossamer.crawl import closing, generate
+from gossamer.crawl.fetching import Broken, Fetching, Result, Robots
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.reader import Reader, Visit
+from gossamer.crawl.round import Round
+from gossamer.crawl.scope import Scope
+from gossamer.crawl.seeds import SeedFiles
+from gossamer.crawl.update import seeds as new_seeds
+from gossamer.errors import SeedError
+from gossamer.federation.exchange import SEEDS, Exchange, decode, high_water
+from gossamer.fetch.robots_book import RobotsBook
+from gossamer.index.frontier import Frontier
+from gossamer.index.pages import PageIndex
+from gossamer.order.strategies import strategy
+from gossamer.watch.log import EventLog
+from gossamer.watch.progress import Stats
+from gossamer.web.url import page_keys
+
+_LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
+_DRAIN_S = 10.0  # how long a clean stop waits for requests under way
+_HUNGER = 4.0  # a starving crawl commits early, but spends at most a fifth of its time on that
+
+
+class Agent:
+    """The crawl of one directory. `run` may be called once; `stop` from any thread or signal handler."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        clock: Clock,
+        exchange: Exchange,
+        log: EventLog,
+        urls: Iterable[str] = (),
+        files: Iterable[Path] = (),
+        zones: Collection[int] = range(256),
+    ) -> None:
+        self._config, self._clock, self._exchange, self._log = config, clock, exchange, log
+        chain = Chain.open(store, config.crawl.agent, exchange, zones)
+        index = PageIndex.open(store, chain.files, config.index)
+        order = strategy(config.crawl.order)
+        frontier = Frontier(index, order, config.index, config.crawl.seed)
+        ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+        self._books = closing.Books(store, config, chain, index, frontier, ledger, order)
+        self._scope = Scope(config.crawl.scope, _scope_hosts(store, chain))
+        self._reader = Reader(config, self._scope)
+        self._seeds = list(urls)
+        self._seed_files = SeedFiles(files, chain.state.get("seed_files", {}))
+        self._digests = DigestCache(config.archive.digests)
+        book = RobotsBook(config.polite, config.fetch.agent_name)
+        book.load(_robots_rows(store, chain, clock.now()))
+        self._fetching = Fetching(config, clock, book, self._reader)
+        self._restore_politeness()
+        self._counters: Counter[str] = Counter(chain.state.get("counters", {}))
+        self._busy_before_s = float(chain.state.get("busy_s", 0.0))
+        self._run_outcomes: Counter[str] = Counter()
+        self._run_visits = self._run_bytes = self._run_rounds = 0
+        self._outstanding = self._taken = 0
+        self._starving = False
+        self._stopping = False
+        self._phase = ""
+        self._robots: list[dict[str, Any]] = []
+        self._start_s = clock.monotonic()
+        self._looked_s = self._committed_s = self._start_s
+        self._commit_cost_s = 0.0
+        self._round = self._new_round()
+
+    def stop(self) -> None:
+        """End cleanly: what is under way may finish, then the round is committed."""
+        self._stopping = True
+
+    def run(self, show: Callable[[Stats], None]) -> Stats:
+        self._begin()
+        try:
+            while not self._is_over():
+                self._top_up()
+                self._gather(_LOOK_S)
+                if self._is_round_over():
+                    self._commit()
+                self._look(show)
+            self._drain(show)
+        finally:
+            self._fetching.close()
+        self._commit(clean=True)
+        self._log.event("end", round=self._books.chain.number, visits=self._counters["visits"])
+        return self.stats()
+
+    # Beginning
+
+    def _begin(self) -> None:
+        chain = self._books.chain
+        self._log.event(
+            "begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name
+        )
+        self._read_seeds()
+        if not (chain.number or self._seeds or self._inbox() or self._seed_files.offsets):
+            raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
+        if self._seeds or self._inbox():
+            self._commit()
+        self._fetching.start()
+
+    def _restore_politeness(self) -> None:
+        """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
+        state, now_s = self._books.chain.state, self._clock.now()
+        if not state:
+            return
+        polite = self._config.polite
+        longest_s = max(polite.delay_s, polite.small_delay_s)
+        last_s = state["committed_s"] if state.get("clean") else now_s
+        wait_s = min(max(0.0, last_s + longest_s - now_s), longest_s)
+        hosts = {name: (float(until), int(failures)) for name, (until, failures) in state["resting"].items()}
+        self._fetching.workbench.restore(hosts, now_s, wait_s)
+
+    # Deciding
+
+    def _is_over(self) -> bool:
+        crawl = self._config.crawl
+        if self._stopping:
+            return True
+        if crawl.pages and self._counters["visits"] + self._round.pages >= crawl.pages:
+            return True
+        if crawl.rounds and self._run_rounds >= crawl.rounds:
+            return True
+        if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
+            return True
+        if self._outstanding or not self._round.empty or self._seeds or not self._starving:
+            return False
+        due_s = self._books.frontier.next_due_s()
+        return due_s is None or due_s > self._clock.now() + crawl.patience_s
+
+    @property
+    def _lockstep(self) -> bool:
+        """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
+        and committed before the next is generated."""
+        return self._config.polite.connections == 1
+
+    def _is_round_over(self) -> bool:
+        crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
+        if self._seeds:
+            return True
+        if self._round.empty:
+            return False
+        if self._round.pages >= crawl.width or not self._outstanding:
+            return True
+        if self._lockstep:
+            return False
+        if crawl.round_s and since_s >= crawl.round_s:
+            return True
+        return self._starving and since_s >= max(_LOOK_S, _HUNGER * self._commit_cost_s)
+
+    def _top_up(self) -> None:
+        """Generate: keep the workbench between half full and full."""
+        crawl = self._config.crawl
+        if self._outstanding > (0 if self._lockstep else crawl.width // 2) or (
+            self._lockstep and self._round.pages
+        ):
+            return
+        room = crawl.width - self._outstanding
+        if crawl.pages:
+            room = min(room, crawl.pages - self._counters["visits"] - self._round.pages - self._outstanding)
+        if room <= 0:
+            return
+        books = self._books
+        rows = books.frontier.take(room, self._clock.now(), generate.per_host(self._config))
+        self._starving = len(rows) < room
+        if len(rows):
+            self._fetching.add(generate.requests(books.index, rows, books.strategy, crawl.seed, self._taken))
+            self._outstanding += len(rows)
+            self._taken += len(rows)
+
+    # Gathering
+
+    def _gather(self, patience_s: float) -> None:
+        """Take what has finished; wait for the first, but not long."""
+        results, width = self._fetching.results, self._config.crawl.width
+        try:
+            self._take(results.get(timeout=patience_s))
+            while self._round.pages < width:
+                self._take(results.get_nowait())
+        except Empty:
+            return
+
+    def _take(self, result: Result) -> None:
+        if isinstance(result, Visit):
+            body_bytes = len(result.response.body)
+            self._round.add(result)
+            self._fetching.consumed(body_bytes)
+            self._run_bytes += body_bytes
+            if not result.response.request.is_robots:
+                self._outstanding -= 1
+        elif isinstance(result, Robots):
+            self._robots += result.rows
+        elif isinstance(result, Broken):
+            raise result.error
+        else:
+            self._outstanding -= 1
+            self._round.deferrals.append(result)
+
+    def _drain(self, show: Callable[[Stats], None]) -> None:
+        """Let requests under way finish."""
+        self._phase = "stopping"
+        self._fetching.stop()
+        end_s = self._clock.monotonic() + _DRAIN_S
+        while self._fetching.connections and self._clock.monotonic() < end_s:
+            self._gather(_LOOK_S)
+            self._look(show)
+        self._fetching.close()
+        while not self._fetching.results.empty():
+            self._take(self._fetching.results.get())
+
+    def _look(self, show: Callable[[Stats], None]) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            self._read_seeds()
+            if self._inbox():
+                self._commit()
+            show(self.stats())
+
+    def _read_seeds(self) -> None:
+        self._seeds += self._seed_files.read(self._clock.now())
+
+    def _inbox(self) -> list[Batch]:
+        return self._exchange.pending(self._books.chain.zones, self._books.chain.marks)
+
+    # Committing
+
+    def _commit(self, clean: bool = False) -> None:
+        start_s = self._clock.monotonic()
+        self._phase = "committing"
+        books, round_, batches = self._books, self._round, self._inbox()
+        inbox, scope_changes = self._contributions(batches)
+        changes, outbox, new = closing.close(books, round_, inbox, self._robots, self._clock.now())
+        changes |= scope_changes | merge(books.store, books.chain.files, self._config, round_.number)
+        self._count(round_)
+        books.chain.commit(
+            changes,
+            state=self._state(clean),
+            marks=high_water(batches),
+            outbox=outbox,
+            exchange=self._exchange,
+            applied=[(batch.stream, batch.number) for batch in batches],
+            now_s=self._clock.now(),
+        )
+        books.index.release(changes)
+        self._robots = []
+        self._round = self._new_round()
+        self._phase = ""
+        self._committed_s = self._clock.monotonic()
+        self._commit_cost_s = self._committed_s - start_s
+        self._log.event(
+            "commit", round=round_.number, visits=round_.pages, new=new, seconds=self._commit_cost_s
+        )
+
+    def _contributions(self, batches: list[Batch]) -> tuple[Contributions, Changes]:
+        """Seeds, sitemaps and what other zones sent; and the names that seeds add to the scope."""
+        seeds = dict.fromkeys(self._seeds)
+        self._seeds = []
+        parts = []
+        for batch in batches:
+            columns = decode(batch.data)
+            if batch.sender == SEEDS:
+                seeds.update(dict.fromkeys(columns.url))
+            else:
+                parts.append(columns)
+        names = self._scope.widen(seeds)
+        parts += [mentioned(list(self._round.sitemaps)), self._minted(list(seeds))]
+        changes = Changes()
+        if names:
+            self._reader.forget()
+            name = f"tables/scope-{self._books.chain.agent}-{self._round.number:08d}.txt"
+            self._books.store.put(name, "".join(f"{host}\n" for host in names).encode())
+            changes = Changes({"scope": [name]})
+        return Contributions.joined(parts), changes
+
+    def _minted(self, urls: list[str]) -> Contributions:
+        """Seeds that are new bring cash with them; those already known bring nothing."""
+        keys = page_keys(urls)
+        order = np.argsort(keys)
+        known = np.zeros(len(urls), bool)
+        known[order] = self._books.index.pages.look_up(keys[order])[0]
+        return new_seeds(
+            [url for url, is_known in zip(urls, known.tolist(), strict=True) if not is_known],
+            self._books.ledger,
+        )
+
+    def _count(self, round_: Round) -> None:
+        counters = self._counters
+        counters.update(round_.outcomes)
+        counters["visits"] += round_.pages
+        counters["wire_bytes"] += round_.wire_bytes
+        counters["rounds"] += 1
+        counters["deferred"] += len(round_.deferrals)
+        self._run_outcomes.update(round_.outcomes)
+        self._run_visits += round_.pages
+        self._run_rounds += bool(round_.pages)
+
+    def _state(self, clean: bool) -> dict[str, Any]:
+        now_s = self._clock.now()
+        books, before = self._books, self._books.chain.state
+        figures = {
+            "known": books.index.count,
+            "hosts": len(books.index.hosts),
+            "frontier": books.frontier.pending,
+        }
+        return {
+            "ledger": books.ledger.as_dict(),
+            "counters": {**self._counters, **figures},
+            "seed_files": self._seed_files.offsets,
+            "resting": self._fetching.resting(),
+            "started_s": before.get("started_s", now_s),
+            "committed_s": now_s,
+            "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
+            "order": books.strategy.name,
+            "clean": clean,
+        }
+
+    def _new_round(self) -> Round:
+        books = self._books
+        number = books.chain.round
+        warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
+        return Round(number, warc, self._digests, _Known(books.index))
+
+    def stats(self) -> Stats:
+        """One look at the crawl, for the display."""
+        books, round_, work = self._books, self._round, self._fetching.stats
+        return Stats(
+            now_s=self._clock.now(),
+            elapsed_s=self._clock.monotonic() - self._start_s,
+            visits=self._counters["visits"] + round_.pages,
+            run_visits=self._run_visits + round_.pages,
+            wire_bytes=self._run_bytes,
+            round=round_.number,
+            outcomes=self._run_outcomes + round_.outcomes,
+            connections=self._fetching.connections,
+            hosts=len(books.index.hosts),
+            active_hosts=work.hosts,
+            backed_off_hosts=work.backed_off,
+            frontier=books.frontier.pending,
+            known=books.index.count,
+            memory_bytes=resident_bytes(),
+            phase=self._phase,
+        )
+
+
+class _Known:
+    """What the index says about single pages."""
+
+    def __init__(self, index: PageIndex) -> None:
+        self._index = index
+
+    def url(self, key: int) -> str:
+        found, rows = self._index.pages.look_up(np.array([key], np.uint64))
+        return self._index.urls(rows)[0] if found[0] else ""
+
+    def stored_s(self, key: int) -> float:
+        found, rows = self._index.visited.look_up(np.array([key], np.uint64))
+        return float(rows["changed_s"][0]) if found[0] else 0.0
+
+
+def mentioned(urls: list[str]) -> Contributions:
+    """Pages that were named, but by no page: they have no cash until links bring them some."""
+    count = len(urls)
+    zero = np.zeros(count, np.uint8)
+    hits = np.ones(count, np.uint32)
+    return Contributions(
+        page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls
+    )
+
+
+def _scope_hosts(store: Store, chain: Chain) -> list[str]:
+    """Hosts of all seeds so far."""
+    return [line for name in chain.files.get("scope", []) for line in store.get(name).decode().splitlines()]
+
+
+def _robots_rows(store: Store, chain: Chain, now_s: float) -> list[dict[str, Any]]:
+    """Rows of the ROBOTS table that are still good, oldest first."""
+    good = pc.field("expires") > pa.scalar(int(now_s * 1000), pa.timestamp("ms", tz="UTC"))
+    names = chain.files.get("robots", [])
+    return [row for name in names for row in pq.read_table(store.local(name), filters=good).to_pylist()]
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,139 @@
+"""The fetching thread: sockets, politeness and parsing; what it finishes goes into a queue for the agent's thread."""
+
+import threading
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from gossamer.clocks import Clock
+from gossamer.config import Config
+from gossamer.crawl.reader import Reader, Visit
+from gossamer.fetch.client import Client, Request, Response
+from gossamer.fetch.fetcher import Fetcher
+from gossamer.fetch.resolver import Resolver
+from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.steps import Deferred
+from gossamer.fetch.workbench import Workbench
+
+_HELD_BYTES = 128 << 20  # bodies waiting for the agent's thread; beyond that no new fetch starts
+_STEP_S = 0.25
+_LOOK_S = 0.5
+
+
+@dataclass(slots=True)
+class Robots:
+    """Rows of the ROBOTS table."""
+
+    rows: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Broken:
+    """The thread died of this; the agent raises it."""
+
+    error: BaseException
+
+
+Result = Visit | Deferred | Robots | Broken
+
+
+class Fetching:
+    """Owns client and workbench: once started, only its thread touches them."""
+
+    def __init__(self, config: Config, clock: Clock, book: RobotsBook, reader: Reader) -> None:
+        self.results: SimpleQueue[Result] = SimpleQueue()
+        self.workbench = Workbench(config.polite, book)
+        resolver = Resolver(config.resolve, clock)
+        self._client = Client(config, clock, resolver)
+        self._fetcher = Fetcher(
+            config, clock, self._client, self.workbench, resolver, self._finished, self.results.put
+        )
+        self._clock = clock
+        self._next_look_s = 0.0
+        self._book = book
+        self._reader = reader
+        self._orders: SimpleQueue[list[Request] | None] = SimpleQueue()
+        self._answers: SimpleQueue[dict[str, tuple[float, int]]] = SimpleQueue()
+        self.stats = self.workbench.stats()
+        self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
+        self._stopping = self._closing = False
+        self._produced_bytes = 0  # written by the fetching thread only
+        self._consumed_bytes = 0  # written by the agent's thread only
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def add(self, requests: list[Request]) -> None:
+        self._orders.put(requests)
+        self._client.wake()
+
+    def consumed(self, body_bytes: int) -> None:
+        """The agent's thread has stored a body: it no longer counts."""
+        self._consumed_bytes += body_bytes
+
+    def resting(self) -> dict[str, tuple[float, int]]:
+        """Hosts that rest longer than usual, as of now: until when, and failures in a row."""
+        if not self._thread.is_alive():
+            return self.workbench.snapshot()
+        self._orders.put(None)
+        self._client.wake()
+        while self._thread.is_alive():
+            try:
+                return self._answers.get(timeout=_STEP_S)
+            except Empty:
+                continue
+        return {}
+
+    @property
+    def connections(self) -> int:
+        return self._client.active
+
+    def stop(self) -> None:
+        """Start nothing more. What is under way may still finish."""
+        self._stopping = True
+        self._client.wake()
+
+    def close(self) -> None:
+        """Drop what is under way and end the thread."""
+        if self._closing:
+            return
+        self.stop()
+        self._closing = True
+        if self._thread.is_alive():
+            self._client.wake()
+            self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._take_orders()
+                self._look()
+                held = self._produced_bytes - self._consumed_bytes > _HELD_BYTES
+                self._fetcher.step(_STEP_S, start=not (held or self._stopping))
+        except BaseException as error:
+            self.results.put(Broken(error))
+
+    def _look(self) -> None:
+        """Figures for the display, now and then: they cost a pass over the hosts."""
+        now_s = self._clock.monotonic()
+        if now_s >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_S
+            self.stats = self.workbench.stats()
+
+    def _take_orders(self) -> None:
+        while True:
+            try:
+                order = self._orders.get_nowait()
+            except Empty:
+                return
+            if order is None:
+                self._answers.put(self.workbench.snapshot())
+            else:
+                self.workbench.add(order)
+
+    def _finished(self, response: Response) -> None:
+        self._produced_bytes += len(response.body)
+        self.results.put(self._reader.read(response))
+        if response.request.is_robots and (rows := self._book.drain()):
+            self.results.put(Robots(rows))

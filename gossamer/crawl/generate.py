@@ -1,0 +1,68 @@
+"""Turns chosen rows of the index into requests, with what earlier visits taught."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.columns import NO_TEXT, Status
+from gossamer.config import Config
+from gossamer.fetch.client import Request
+from gossamer.index.pages import PageIndex, host_of_key
+from gossamer.order.strategies import Strategy
+from gossamer.web.url import host_of
+
+_WORK_S = 60.0  # a host gets at most what it can serve in that time: more would only wait in the workbench
+
+
+def per_host(config: Config) -> int:
+    """How many pages of one host the workbench may hold."""
+    if config.index.queue_per_host:
+        return config.index.queue_per_host
+    if not config.polite.delay_s:
+        return config.crawl.width
+    return max(2, int(_WORK_S / config.polite.delay_s)) * config.polite.burst
+
+
+def requests(
+    index: PageIndex, rows: NDArray[np.void], strategy: Strategy, seed: int, taken_before: int
+) -> list[Request]:
+    """Best first. A rank is the strategy's, so that better pages found later overtake; where hosts are ranked,
+    whose ranks change all the time, it is the order of taking."""
+    if strategy.host_rank is None:
+        ranks = strategy.page_rank(rows, seed).tolist()
+    else:
+        ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
+    hosts = host_of_key(rows["key"])
+    unique, inverse = np.unique(hosts, return_inverse=True)
+    known = index.hosts.look_up(unique)[1]["known"][inverse].tolist()
+    columns = [rows[name].tolist() for name in ("key", "depth", "hops", "tries")]
+    found = [
+        Request(key, url, host_of(url), depth, hops, tries, rank, known=pages)
+        for url, key, depth, hops, tries, rank, pages in zip(
+            index.urls(rows), *columns, ranks, known, strict=True
+        )
+    ]
+    _add_history(index, rows, found)
+    return found
+
+
+def _add_history(index: PageIndex, rows: NDArray[np.void], found: list[Request]) -> None:
+    """Validators and digest of pages that were visited before."""
+    before = np.flatnonzero(rows["status"] != Status.NEW)
+    if not len(before):
+        return
+    before = before[np.argsort(rows["key"][before])]
+    there, visited = index.visited.look_up(np.ascontiguousarray(rows["key"][before]))
+    before, visited = before[there], visited[there]
+    texts = np.flatnonzero(visited["validators"] != np.uint64(NO_TEXT))
+    validators = dict(zip(texts.tolist(), index.heap.read(visited["validators"][texts]), strict=True))
+    for i, (position, digest) in enumerate(zip(before.tolist(), visited["digest"].tolist(), strict=True)):
+        request = found[position]
+        request.digest = digest
+        if i in validators:
+            etag, _, modified = validators[i].decode("latin-1").partition("\n")
+            request.etag, request.last_modified = etag, modified
+
+
+def pack_validators(etag: str, last_modified: str) -> bytes:
+    """As the heap keeps them. Header values come as octets in text and never contain a line end."""
+    return f"{etag}\n{last_modified}".encode("latin-1", "replace")

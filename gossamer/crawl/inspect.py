@@ -1,0 +1,113 @@
+"""How the crawler sees one URL: the same resolver, guard, client, robots rules and parser, for one page."""
+
+from typing import Any
+
+from gossamer.clocks import Clock, RealClock
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.crawl.reader import VERDICTS, Reader
+from gossamer.crawl.scope import Scope
+from gossamer.errors import SeedError
+from gossamer.fetch.client import Client, Request, Response
+from gossamer.fetch.resolver import Resolver
+from gossamer.web.http import Headers, decode_body
+from gossamer.web.robots import Rules, verdict_of_status
+from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap
+
+_ROBOTS_HOPS = 5  # RFC 9309, section 2.3.1.2
+
+
+def inspect(url: str, config: Config, clock: Clock | None = None) -> dict[str, Any]:
+    """Fetches robots.txt and, if that allows it, the page; follows redirects and reports each hop."""
+    clock = clock or RealClock()
+    start = normalise(url)
+    if start is None:
+        raise SeedError(f"{url!r} is not a web address; write it like https://example.org/")
+    resolver = Resolver(config.resolve, clock)
+    client = Client(config, clock, resolver)
+    try:
+        hops: list[dict[str, Any]] = []
+        current = start
+        while True:
+            seen = _see(client, current, config)
+            if seen["outcome"] != "moved" or len(hops) >= config.fetch.hops:
+                break
+            hops.append({"url": current, "http_status": seen["http_status"], "location": seen["location"]})
+            current = seen["location"]
+    finally:
+        client.close()
+    return {"url": url, "redirects": hops, **seen}
+
+
+def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
+    host = host_of(url)
+    seen: dict[str, Any] = {
+        "normalised": url,
+        "key": f"{page_key(url):016x}",
+        "host": host,
+        "domain": domain_of(host),
+        "trap": trap(url, config.limits),
+    }
+    robots = _robots(client, url, config)
+    seen["robots"] = robots
+    if robots["verdict"] != "allowed" and config.polite.robots:
+        outcome = Outcome.DENIED if robots["verdict"] == "denied" else Outcome.ROBOTS_UNREACHABLE
+        return seen | {"outcome": outcome.name.lower(), "reason": robots["reason"]}
+    visit = Reader(config, Scope("any")).read(_fetch(client, url))
+    response = visit.response
+    links = [
+        {"url": link, "verdict": VERDICTS[code]}
+        for link, code in zip(visit.urls, visit.verdicts, strict=True)
+    ]
+    return seen | {
+        "outcome": visit.outcome.name.lower(),
+        "reason": visit.reason,
+        "http_status": response.http_status,
+        "address": response.address,
+        "headers": [list(pair) for pair in Headers(response.head)],
+        "content_type": visit.mime,
+        "charset": visit.charset,
+        "title": visit.title,
+        "language": visit.language,
+        "canonical": visit.canonical,
+        "location": visit.location,
+        "noindex": visit.noindex,
+        "truncated": visit.truncated,
+        "wire_bytes": len(response.body),
+        "body_bytes": visit.body_bytes,
+        "elapsed_s": round(response.elapsed_s, 4),
+        "links": links,
+    }
+
+
+def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
+    address = origin_of(url) + "/robots.txt"
+    at = address
+    for _ in range(_ROBOTS_HOPS + 1):
+        response = _fetch(client, at, is_robots=True)
+        if response.outcome is not Outcome.MOVED:
+            break
+        at = response.location
+    status = response.http_status
+    found = {"url": address, "http_status": status, "line": "", "reason": "", "crawl_delay_s": None}
+    kind = verdict_of_status(status)
+    if kind == "allow_all" or response.outcome is Outcome.MOVED:
+        return found | {"verdict": "allowed", "reason": f"robots.txt answers {status}: everything is allowed"}
+    if kind == "deny_all":
+        why = response.reason or f"robots.txt answers {status}"
+        return found | {"verdict": "unreachable", "reason": f"{why}: nothing may be fetched for now"}
+    body, _ = decode_body(response.body, Headers(response.head), config.fetch.decoded_bytes)
+    rules = Rules.parse(body, config.fetch.agent_name)
+    allowed, line = rules.decide(path_of(url))
+    found |= {"line": line, "crawl_delay_s": rules.crawl_delay_s, "sitemaps": rules.sitemaps}
+    return found | {
+        "verdict": "allowed" if allowed else "denied",
+        "reason": "" if allowed else f"robots.txt: {line}",
+    }
+
+
+def _fetch(client: Client, url: str, is_robots: bool = False) -> Response:
+    client.start(Request(page_key(url), url, host_of(url), is_robots=is_robots), reuse=False)
+    while True:
+        for response in client.poll(1.0):
+            return response

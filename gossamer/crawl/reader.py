@@ -1,0 +1,165 @@
+"""Turns an answer into a visit: decodes, parses, judges the links. Runs in the fetching thread, once per page."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.crawl.scope import Scope
+from gossamer.crawl.states import Next, after
+from gossamer.fetch.client import Response
+from gossamer.web.html import parse_html
+from gossamer.web.http import Headers, content_type, decode_body
+from gossamer.web.robots import Rules, verdict_of_status
+from gossamer.web.sitemap import is_sitemap, parse_sitemap
+from gossamer.web.url import is_dynamic, normalise, page_key, trap
+
+# Why a link is or is not followed; the position is the code in `Visit.verdicts`.
+VERDICTS = ("followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops")
+_CODE = {name: code for code, name in enumerate(VERDICTS)}
+FOLLOWED = _CODE["followed"]
+CAP = _CODE["cap"]
+BEST = _CODE["best"]
+
+_HTML = ("text/html", "application/xhtml+xml")
+_MAYBE_HTML = ("", "text/plain", "application/octet-stream", "application/xml", "text/xml")
+_MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
+_NO_KEYS: NDArray[np.uint64] = np.empty(0, np.uint64)
+_NO_CODES: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
+@dataclass(slots=True)
+class Visit:
+    """One finished exchange and what it means."""
+
+    response: Response
+    outcome: Outcome
+    reason: str
+    next: Next
+    mime: str = ""
+    charset: str = ""
+    title: str = ""
+    language: str = ""
+    canonical: str = ""
+    location: str = ""
+    noindex: bool = False
+    truncated: str = ""
+    body_bytes: int = 0
+    digest: int = 0  # xxh3 of the decoded body; 0 without one
+    etag: str = ""
+    last_modified: str = ""
+    targets: NDArray[np.uint64] = field(default_factory=lambda: _NO_KEYS)
+    verdicts: NDArray[np.uint8] = field(default_factory=lambda: _NO_CODES)
+    urls: list[str] = field(default_factory=list)  # of the targets
+    sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
+
+
+class Reader:
+    def __init__(self, config: Config, scope: Scope) -> None:
+        self._config = config
+        self._limits = config.limits
+        self._scope = scope
+        self._judged: dict[str, tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """The scope has widened: judge anew."""
+        self._judged = {}
+
+    def read(self, response: Response) -> Visit:
+        request = response.request
+        now_s = response.started_s + response.elapsed_s
+        outcome = response.outcome
+        if outcome is Outcome.MOVED and request.hops >= self._config.fetch.hops and not request.is_robots:
+            outcome, response.reason = (
+                Outcome.BAD_REDIRECT,
+                f"more than {self._config.fetch.hops} redirects in a row",
+            )
+        visit = Visit(response, outcome, response.reason, after(outcome, request.tries, now_s, self._config))
+        visit.truncated = response.truncated
+        headers = Headers(response.head)
+        if response.head:
+            visit.mime = content_type(headers)[0]
+            visit.etag = headers.get("etag") or ""
+            visit.last_modified = headers.get("last-modified") or ""
+        body = b""
+        if response.body:
+            body, cut = decode_body(response.body, headers, self._config.fetch.decoded_bytes)
+            visit.truncated = visit.truncated or cut
+            visit.body_bytes = len(body)
+            visit.digest = xxh3_64_intdigest(body) or 1
+        if request.is_robots:
+            self._read_robots(visit, body)
+        elif outcome is Outcome.MOVED:
+            visit.location = response.location
+            self._link(visit, [response.location], [], request.depth)
+        elif outcome is Outcome.OK and body:
+            if request.digest == visit.digest:
+                visit.outcome = Outcome.UNCHANGED
+            self._read_page(visit, body, headers)
+        return visit
+
+    def _read_robots(self, visit: Visit, body: bytes) -> None:
+        if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":
+            rules = Rules.parse(body, self._config.fetch.agent_name)
+            found = (normalise(url) for url in rules.sitemaps)
+            visit.sitemaps = [url for url in found if url and self._judge(url)[1] == FOLLOWED]
+
+    def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
+        request = visit.response.request
+        declared = content_type(headers)[1]
+        if is_sitemap(body, declared, request.url):
+            sitemap = parse_sitemap(body, request.url)
+            visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
+            self._link(visit, [*sitemap.sitemaps, *sitemap.urls], [], request.depth + 1)
+            return
+        if visit.mime not in _HTML and not (visit.mime in _MAYBE_HTML and _looks_like_html(body)):
+            return
+        document = parse_html(
+            body[: self._config.fetch.parse_bytes],
+            request.url,
+            declared,
+            headers.get_all("x-robots-tag"),
+            self._config.fetch.agent_name.lower(),
+            self._limits.links,
+        )
+        visit.charset, visit.title, visit.language = document.charset, document.title, document.language
+        visit.canonical, visit.noindex = document.canonical, document.noindex
+        self._link(visit, document.links, document.nofollow_links, request.depth + 1)
+
+    def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int) -> None:
+        """Keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up."""
+        urls = links + nofollow
+        if not urls:
+            return
+        if len(self._judged) > _MEMO:
+            self._judged = {}
+        judged = [self._judged.get(url) or self._judge(url) for url in urls]
+        targets, codes = zip(*judged, strict=True)
+        visit.urls = urls
+        visit.targets = np.array(targets, np.uint64)
+        visit.verdicts = np.array(codes, np.uint8)
+        if nofollow and self._config.crawl.nofollow:
+            visit.verdicts[len(links) :] = _CODE["nofollow"]
+        limits = self._limits
+        if depth > min(limits.depth, limits.depth_dynamic):
+            for i, url in enumerate(urls):
+                if depth > (limits.depth_dynamic if is_dynamic(url) else limits.depth):
+                    visit.verdicts[i] = _CODE["depth"]
+
+    def _judge(self, url: str) -> tuple[int, int]:
+        if self._scope.admits(url):
+            verdict = _CODE[trap(url, self._limits) or "followed"]
+        else:
+            verdict = _CODE["scope"]
+        entry = self._judged[url] = (page_key(url), verdict)
+        return entry
+
+
+def _looks_like_html(body: bytes) -> bool:
+    start = body[:512].lstrip().lower()
+    return start.startswith(
+        (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<meta", b"<a ")
+    ) or (b"<html" in start)

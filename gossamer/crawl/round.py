@@ -1,0 +1,146 @@
+"""One round: gathers what finished since the last commit, and turns it into files and columns."""
+
+import base64
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.digests import DigestCache
+from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
+from gossamer.columns import VISITS, Outcome
+from gossamer.crawl.reader import BEST, FOLLOWED, Visit
+from gossamer.fetch.steps import Deferred
+
+_STORED = 1 << 10  # smaller content is not worth a reference to another page
+_OUTCOMES = [outcome.name.lower() for outcome in Outcome]
+_NOWHERE = Location("", 0, 0)
+
+
+class Known(Protocol):
+    """What the index knows of a page that a revisit record refers to."""
+
+    def url(self, key: int) -> str:
+        """Its URL, empty if it is not known."""
+
+    def stored_s(self, key: int) -> float:
+        """When its content was last new."""
+
+
+@dataclass
+class Round:
+    """What finished since the last commit. `add` runs once per page, everything else once per round."""
+
+    number: int
+    warc: WarcWriter | None
+    digests: DigestCache
+    known: "Known"
+    visits: list[Visit] = field(default_factory=list)
+    deferrals: list[Deferred] = field(default_factory=list)
+    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in VISITS.names})
+    urls: dict[int, str] = field(default_factory=dict)  # of link targets
+    sitemaps: dict[str, None] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wire_bytes: int = 0
+
+    @property
+    def pages(self) -> int:
+        return len(self.visits)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.rows["key"] or self.deferrals)
+
+    def add(self, visit: Visit) -> None:
+        response, request = visit.response, visit.response.request
+        digest = payload_digest(response.head, response.body) if response.body else ""
+        place, is_revisit = self._store(visit, digest)
+        self._row(visit, digest, place, is_revisit)
+        self.wire_bytes += len(response.body)
+        if request.is_robots:
+            self.sitemaps.update(dict.fromkeys(visit.sitemaps))
+            return
+        self.outcomes[_OUTCOMES[visit.outcome]] += 1
+        self.urls.update(zip(visit.targets.tolist(), visit.urls, strict=True))
+        # The body has been stored; from here on only columns are needed.
+        response.body = response.head = response.request_head = b""
+        self.visits.append(visit)
+
+    def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
+        """Where the record is, and whether it only refers to another one."""
+        response = visit.response
+        if self.warc is None or not response.head:
+            return _NOWHERE, False
+        key, now_s = response.request.key, response.started_s
+        if visit.outcome is Outcome.UNCHANGED:
+            profile = IDENTICAL if response.body else NOT_MODIFIED
+            refers_to = (response.request.url, self.known.stored_s(key))
+            return self.warc.write_exchange(response, digest, refers_to, profile), True
+        if visit.outcome is Outcome.OK and not visit.truncated and len(response.body) >= _STORED:
+            # The wire's bytes, not the decoded ones: a revisit record promises the same payload digest.
+            digest64 = int.from_bytes(base64.b32decode(digest)[:8], "little")
+            seen = self.digests.get(digest64)
+            if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
+                return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
+            self.digests.put(digest64, key, now_s)
+        return self.warc.write_exchange(response, digest), False
+
+    def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:
+        response, request = visit.response, visit.response.request
+        values = (
+            request.key,
+            request.url,
+            request.host,
+            self.number,
+            response.started_s,
+            _OUTCOMES[visit.outcome],
+            response.http_status,
+            visit.reason,
+            visit.mime,
+            visit.charset,
+            visit.title,
+            visit.language,
+            visit.canonical,
+            visit.location,
+            len(response.body),
+            visit.body_bytes,
+            visit.truncated,
+            digest,
+            len(visit.targets),
+            request.depth,
+            0,
+            response.elapsed_s,
+            response.address,
+            place.file,
+            place.offset,
+            place.length,
+            is_revisit,
+            visit.noindex,
+            request.is_robots,
+        )
+        for column, value in zip(self.rows.values(), values, strict=True):
+            column.append(value)
+
+    def links(self) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
+        """All links of the round: position of the source among `visits`, target, verdict."""
+        counts = [len(visit.targets) for visit in self.visits]
+        source = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        if not len(source):
+            return source, np.empty(0, np.uint64), np.empty(0, np.uint8)
+        targets = np.concatenate([visit.targets for visit in self.visits])
+        verdicts = np.concatenate([visit.verdicts for visit in self.visits])
+        return source, targets, verdicts
+
+
+def keep_best(
+    source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int
+) -> None:
+    """Refuse all but the `most` best followed links of each page; equal merit goes by position."""
+    followed = np.flatnonzero(verdicts == FOLLOWED)
+    order = followed[np.lexsort((followed, -merit[followed], source[followed]))]
+    owners = source[order]
+    first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
+    rank = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
+    verdicts[order[rank >= most]] = BEST

@@ -1,0 +1,359 @@
+"""What a round's visits and links make of the index: new pages, passed cash, new states. Pure columns."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.columns import PAGE, Column, Contributions, Status, Table
+from gossamer.config import Limits
+from gossamer.crawl.ledger import Ledger
+from gossamer.errors import ArchiveError
+from gossamer.index.caps import Homes, admitted, homes
+from gossamer.index.frontier import Frontier
+from gossamer.index.heap import MAX_TEXT
+from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
+from gossamer.index.runs import Positions, Rows, raw, search
+from gossamer.order.strategies import Strategy
+from gossamer.web.url import domain_of, host_of, page_keys
+
+U8 = npt.NDArray[np.uint64]
+I8 = npt.NDArray[np.int64]
+U4 = npt.NDArray[np.uint32]
+U1 = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+class Policy(IntEnum):
+    """What a visit does with its page's cash."""
+
+    SPEND = 0  # split over the links
+    PASS = 1  # a redirect: all of it to the one link
+    KEEP = 2  # a passing failure, or nothing new
+    DROP = 3  # to the virtual page: gone, denied, refused
+
+
+class Verdict(IntEnum):
+    """What became of a link that the caller wanted to follow."""
+
+    FOLLOWED = 0
+    CAP = 1  # too many pages of its host or domain, or hosts of its domain
+    BEST = 2  # not among the best new pages of this round
+    LENGTH = 3  # the text of its URL is missing or too long
+
+
+VISIT = Table(
+    "visit",
+    "what a visit makes of its page",
+    (
+        Column("key", "u8", "the page"),
+        Column("status", "u1", "Status from now on"),
+        Column("due_s", "u4", "seconds since 1970 when it may be visited again"),
+        Column("tries", "u1", "failed visits in a row"),
+        Column("policy", "u1", "Policy"),
+    ),
+)
+
+
+class Links(NamedTuple):
+    """Distinct links per source. Those not followed count in the out-degree; their share has no taker."""
+
+    source: npt.NDArray[np.int32]  # index into the visits
+    target: U8
+    followed: Mask
+
+    @classmethod
+    def none(cls) -> "Links":
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True)
+class RoundColumns:
+    """Everything that a round brings to the index."""
+
+    visits: Rows = field(default_factory=lambda: np.zeros(0, VISIT.numpy))  # distinct pages
+    links: Links = field(default_factory=Links.none)
+    urls: Mapping[int, str] = field(default_factory=dict)  # of targets that may be new
+    inbox: Contributions = field(default_factory=Contributions.none)
+
+
+@dataclass(frozen=True)
+class NewPages:
+    """Pages that entered, in order of discovery."""
+
+    key: U8
+    url: list[str]
+    host: list[str]
+    domain: list[str]
+    referrer: U8
+    depth: U1
+
+    def __len__(self) -> int:
+        return len(self.url)
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    new: NewPages
+    passed: I8  # per visit: cash that left the page
+    verdicts: U1  # per link, meaningful for those followed: Verdict
+    outbox: Contributions  # for zones of others, by key; its cash is no longer in the index
+
+
+class _Targets(NamedTuple):
+    """Contributions summed up per target."""
+
+    key: U8  # sorted, unique
+    cash: I8
+    hits: I8
+    depth: U1
+    hops: U1
+    referrer: U8
+    first: Positions  # place of the first contribution: order of discovery
+
+    def where(self, mask: Mask) -> "_Targets":
+        columns: list[Any] = [column[mask] for column in self]
+        return _Targets(*columns)
+
+
+class _Groups(NamedTuple):
+    """Which contributions go to the same page."""
+
+    key: U8
+    order: Positions
+    starts: Positions
+
+    @classmethod
+    def of(cls, keys: U8) -> "_Groups":
+        order = np.argsort(keys)
+        ordered = keys[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1)))
+        return cls(ordered[starts], order, starts)
+
+    def reduce(self, what: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return what.reduceat(values[self.order], self.starts) if len(self.starts) else values[:0]
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value per group becomes one per contribution."""
+        spread = np.empty(len(self.order), values.dtype)
+        spread[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
+        return spread
+
+
+def update(
+    index: PageIndex,
+    frontier: Frontier | None,
+    ledger: Ledger,
+    columns: RoundColumns,
+    *,
+    limits: Limits,
+    strategy: Strategy,
+    zones: Collection[int],
+    now_s: float,
+    seed: int = 0,
+    best: int = 0,
+) -> UpdateResult:
+    """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled."""
+    visits, inbox, followed = columns.visits, columns.inbox, np.flatnonzero(columns.links.followed)
+    groups = _Groups.of(np.concatenate((inbox.key, columns.links.target[followed])))
+    is_own = _owned(groups.key, zones)
+    # The one question to the index: every page of the round, by key.
+    keys = np.union1d(visits["key"], groups.key[is_own])
+    found, rows = index.pages.look_up(keys)
+    at = np.searchsorted(keys, visits["key"])
+    if not found[at].all():
+        raise ArchiveError("a visited page is not in the index: it belongs to another crawl, or is damaged")
+    before = rows[at]
+    passed, share = _shares(before, visits["policy"], columns.links.source, ledger.v, strategy.virtual)
+    targets = _targets(groups, columns, followed, before, share)
+    ledger.pool += int(passed.sum()) + int(inbox.cash.sum()) - int(targets.cash.sum())
+
+    own, others = targets.where(is_own), targets.where(~is_own)
+    to = np.searchsorted(keys, own.key)
+    texts = _Texts(columns)
+    entering = _Entering.of(index, own.where(~found[to]), texts, ledger.v)
+    verdicts = entering.judge(index, limits, strategy, seed, best)
+    ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
+
+    _visit(rows, at, visits, ledger.v)
+    _receive(rows, to[found[to]], own.where(found[to]))
+    new = entering.enter(index, rows, to[~found[to]], verdicts)
+    keep = found.copy()
+    keep[to[~found[to]]] = verdicts == Verdict.FOLLOWED
+    rows = raw(rows)[keep].view(rows.dtype)
+    index.pages.write(rows, len(new))
+    _count_hosts(index, entering.homes, new.key, visits, before["status"])
+    ledger.known += len(new)
+    if strategy.virtual:
+        ledger.give()
+    if frontier is not None:
+        frontier.offer(rows, now_s, settled=visits["key"])
+    of_target = np.zeros(len(groups.key), np.uint8)
+    of_target[np.flatnonzero(is_own)[~found[to]]] = verdicts
+    of_link = np.zeros(len(columns.links.target), np.uint8)
+    of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
+    return UpdateResult(new, passed, of_link, texts.outbox(others))
+
+
+def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
+    """What seeds bring with them: new cash."""
+    keys, count = page_keys(list(urls)), len(urls)
+    cash = np.full(count, ledger.mint(count), np.int64)
+    zero = np.zeros(count, np.uint8)
+    return Contributions(
+        keys, cash, np.zeros(count, np.uint32), zero, zero, np.zeros(count, np.uint64), list(urls)
+    )
+
+
+def postpone(index: PageIndex, frontier: Frontier | None, keys: U8, due_s: U4) -> None:
+    """Nothing was tried, but these pages have to wait: only their due time changes."""
+    order = np.argsort(keys)
+    found, rows = index.pages.look_up(keys[order])
+    rows["due_s"] = due_s[order]
+    index.pages.write(rows[found], 0)
+    if frontier is not None:
+        frontier.settle(keys)
+
+
+def _owned(keys: U8, zones: Collection[int]) -> Mask:
+    owned = np.zeros(256, np.bool_)
+    owned[list(zones)] = True
+    mask: Mask = owned[(keys >> ZONE_SHIFT).astype(np.intp)]
+    return mask
+
+
+def _shares(before: Rows, policy: U1, source: npt.NDArray[np.int32], v: int, virtual: bool) -> tuple[I8, I8]:
+    """Per visit: what leaves the page, and what each of its links gets."""
+    passed = np.where(policy == Policy.KEEP, 0, before["cash"] + v)
+    parts = np.bincount(source, minlength=len(before))
+    shared = ((policy == Policy.SPEND) | (policy == Policy.PASS)) & (parts > 0)
+    if virtual:
+        parts = parts + (policy == Policy.SPEND)  # the virtual page is one more link
+    return passed, np.where(shared, passed // np.maximum(parts, 1), 0)
+
+
+def _targets(
+    groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8
+) -> _Targets:
+    inbox, source = columns.inbox, columns.links.source[followed]
+    is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
+    depth = np.minimum(before["depth"] + (1 - is_redirect), 255).astype(np.uint8)
+    hops = (np.minimum(before["hops"] + np.int64(1), 255) * is_redirect).astype(np.uint8)
+    first = groups.reduce(np.minimum, np.arange(len(inbox.key) + len(source)))
+    return _Targets(
+        groups.key,
+        groups.reduce(np.add, np.concatenate((inbox.cash, share[source]))),
+        groups.reduce(np.add, np.concatenate((inbox.hits, np.ones(len(source), np.int64)))),
+        groups.reduce(np.minimum, np.concatenate((inbox.depth, depth[source]))),
+        groups.reduce(np.minimum, np.concatenate((inbox.hops, hops[source]))),
+        np.concatenate((inbox.referrer, columns.visits["key"][source]))[first],
+        first,
+    )
+
+
+def _visit(rows: Rows, at: Positions, visits: Rows, v: int) -> None:
+    for name in ("status", "due_s", "tries"):
+        rows[name][at] = visits[name]
+    rows["cash"][at[visits["policy"] != Policy.KEEP]] = -v
+
+
+def _receive(rows: Rows, to: Positions, targets: _Targets) -> None:
+    rows["cash"][to] += targets.cash
+    rows["hits"][to] = np.minimum(rows["hits"][to] + targets.hits, 0xFFFFFFFF)
+    rows["depth"][to] = np.minimum(rows["depth"][to], targets.depth)
+    rows["hops"][to] = np.minimum(rows["hops"][to], targets.hops)
+
+
+class _Texts:
+    """URLs of targets, from wherever the round has them."""
+
+    def __init__(self, columns: RoundColumns) -> None:
+        self._links = columns.urls
+        self._inbox = dict(zip(columns.inbox.key.tolist(), columns.inbox.url, strict=True))
+
+    def of(self, keys: U8) -> list[str]:
+        links, inbox = self._links, self._inbox
+        return [links.get(key) or inbox.get(key, "") for key in keys.tolist()]
+
+    def outbox(self, others: _Targets) -> Contributions:
+        key, cash, hits, depth, hops, referrer, _ = others
+        return Contributions(key, cash, hits.astype(np.uint32), depth, hops, referrer, self.of(key))
+
+
+@dataclass(frozen=True)
+class _Entering:
+    """Targets that the index does not know, and where they would live."""
+
+    targets: _Targets
+    rows: Rows
+    urls: list[str]
+    texts: list[bytes]
+    usable: Positions  # those with a text
+    homes: Homes  # theirs
+
+    @classmethod
+    def of(cls, index: PageIndex, targets: _Targets, texts: _Texts, v: int) -> "_Entering":
+        urls = texts.of(targets.key)
+        rows = np.zeros(len(targets.key), PAGE.numpy)
+        for name in ("key", "hits", "depth", "hops"):
+            rows[name] = getattr(targets, name)
+        rows["cash"] = targets.cash - v
+        # Where its text would be, so that pages rank by discovery before they have entered.
+        rows["text"] = np.uint64(len(index.heap)) + targets.first.astype(np.uint64)
+        data = [url.encode() for url in urls]
+        sizes = np.fromiter(map(len, data), np.int64, len(data))
+        usable = np.flatnonzero((sizes > 0) & (sizes <= MAX_TEXT))
+        at_home = homes(index.hosts, targets.key[usable], [urls[place] for place in usable.tolist()])
+        return cls(targets, rows, urls, data, usable, at_home)
+
+    def judge(self, index: PageIndex, limits: Limits, strategy: Strategy, seed: int, best: int) -> U1:
+        """A Verdict for each: caps fill up from the best page downwards."""
+        verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
+        ranks = strategy.page_rank(self.rows, seed)[self.usable]
+        order = np.lexsort((self.targets.key[self.usable], -ranks))
+        enter = admitted(index.hosts, self.homes, order, limits)
+        ranked = self.usable[order]
+        verdicts[ranked] = np.where(enter, Verdict.FOLLOWED, Verdict.CAP)
+        if best:
+            verdicts[ranked[enter][best:]] = Verdict.BEST
+        return verdicts
+
+    def enter(self, index: PageIndex, rows: Rows, to: Positions, verdicts: U1) -> NewPages:
+        """Write those that may into `rows` at `to`, their texts into the heap in order of discovery."""
+        new = np.flatnonzero(verdicts == Verdict.FOLLOWED)
+        new = new[np.argsort(self.targets.first[new])]
+        picked = new.tolist()
+        self.rows["text"][new] = index.heap.append([self.texts[place] for place in picked])
+        raw(rows)[to] = raw(self.rows)
+        urls = [self.urls[place] for place in picked]
+        hosts = [host_of(url) for url in urls]
+        domains = {host: domain_of(host) for host in set(hosts)}
+        return NewPages(
+            self.targets.key[new],
+            urls,
+            hosts,
+            [domains[host] for host in hosts],
+            self.targets.referrer[new],
+            self.targets.depth[new],
+        )
+
+
+def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_status: U1) -> None:
+    """A page counts as visited while its status is final: one that failed again is pending again."""
+    change = _is_final(visits["status"]).astype(np.int64) - _is_final(old_status)
+    hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
+    known, visited = np.zeros(len(hosts), np.int64), np.zeros(len(hosts), np.int64)
+    np.add.at(known, inverse[: len(new)], 1)
+    np.add.at(visited, inverse[len(new) :], change)
+    domains = np.zeros(len(hosts), np.uint32)
+    here, at = search(homes.hosts, hosts)
+    domains[here] = homes.domains[at[here]]
+    index.hosts.grow(hosts, domains, known, visited)
+
+
+def _is_final(status: U1) -> Mask:
+    final: Mask = (status != Status.NEW) & (status != Status.FAILED)
+    return final

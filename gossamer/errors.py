@@ -1,0 +1,48 @@
+"""The one tree of exceptions. They mean broken machinery or a user's mistake, never a page's failure.
+
+GossamerError                 everything we raise on purpose; str(error) says what to do next
+├── ConfigError               a key, a value or an argument is wrong
+├── SeedError                 nothing to crawl, or a seed is not a web address
+├── ArchiveError              the crawl directory is not what it should be
+│   ├── ArchiveBusy           another process crawls in this directory
+│   ├── ArchiveVersion        written by another version of the layout
+│   └── Deposed               the next number of our manifest chain is taken: we no longer own it
+├── OutOfSpace                the disk is full; what was committed is safe
+└── QueryError                the SQL is wrong
+"""
+
+
+class GossamerError(Exception):
+    """Base of every error that Gossamer raises on purpose."""
+
+
+class ConfigError(GossamerError):
+    pass
+
+
+class SeedError(GossamerError):
+    pass
+
+
+class ArchiveError(GossamerError):
+    pass
+
+
+class ArchiveBusy(ArchiveError):
+    pass
+
+
+class ArchiveVersion(ArchiveError):
+    pass
+
+
+class Deposed(ArchiveError):
+    pass
+
+
+class OutOfSpace(GossamerError):
+    pass
+
+
+class QueryError(GossamerError):
+    pass

@@ -1,0 +1,194 @@
+"""The Exchange port: the only way by which links reach the zones of others, in order and each exactly once.
+
+A *stream* is all that one sender sends to one zone. Its batches are numbered upwards. Each names the number
+before it, so that one that overtakes another waits; each number has one or more parts, which are delivered
+together. The receiver commits the last number that it applied of every stream (its high-water mark): what
+comes again is ignored.
+"""
+
+import io
+import re
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, cast
+
+import pyarrow as pa
+
+from gossamer.archive.chain import ANY as ANY
+from gossamer.archive.chain import Batch as Batch
+from gossamer.archive.store import Store
+from gossamer.columns import CONTRIBUTION as CONTRIBUTION
+from gossamer.columns import Contributions as Contributions
+
+PART_BYTES = 1_000_000  # what a message may carry
+SEEDS = "seeds"
+
+
+class Exchange(Protocol):
+    """Port: how batches travel. All methods may be called from any thread, and again after a crash."""
+
+    def publish(self, batch: Batch) -> None:
+        """Durable when it returns; the same (stream, number, part) again changes nothing."""
+
+    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+        """What these zones have not applied: per stream in order, all parts, nothing left out between."""
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        """A commit names this number as applied: it and all before it may be forgotten."""
+
+
+class InProcess:
+    """Shared by the agents of one process; also the public double."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._batches: dict[tuple[str, int, int], Batch] = {}
+        self._done: dict[str, int] = {}
+
+    def publish(self, batch: Batch) -> None:
+        with self._guard:
+            if batch.number > self._done.get(batch.stream, 0):
+                self._batches.setdefault((batch.stream, batch.number, batch.part), batch)
+
+    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+        with self._guard:
+            batches = list(self._batches.values())
+        return in_order(batches, zones, marks)
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        with self._guard:
+            self._done[stream] = max(number, self._done.get(stream, 0))
+            for key in [key for key in self._batches if key[0] == stream and key[1] <= number]:
+                del self._batches[key]
+
+
+class Inbox:
+    """Batches as files under inbox/: how another process hands seeds to a crawl, running or not."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, data: bytes, sender: str = SEEDS) -> int:
+        """Put data under the next free number of the sender; several processes may do so at once."""
+        while True:
+            number = self._last(sender) + 1
+            batch = Batch(sender, number, 0, ANY, data, previous=number - 1)
+            # If a higher number is there after we took ours, two others may have come and gone meanwhile, and
+            # the receiver's mark be above us: add it again. Seeds twice are harmless, seeds lost are not.
+            if self._store.create(_name(batch), data) and self._last(sender) == number:
+                return number
+
+    def publish(self, batch: Batch) -> None:
+        self._store.create(_name(batch), batch.data)
+
+    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+        found = []
+        for name, batch in self._entries():
+            if batch.number > marks.get(batch.stream, 0) and _concerns(batch, zones):
+                try:
+                    found.append(_with(batch, self._store.get(name)))
+                except FileNotFoundError:  # acknowledged meanwhile
+                    continue
+        return in_order(found, zones, marks)
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        # The number itself stays until the next one: from it `add` knows which numbers are taken.
+        for name, batch in self._entries():
+            if batch.stream == stream and batch.number < number:
+                self._store.delete(name)
+
+    def _last(self, sender: str) -> int:
+        return max((b.number for _, b in self._entries() if b.stream == sender), default=0)
+
+    def _entries(self) -> Iterable[tuple[str, Batch]]:
+        for name in self._store.list("inbox/"):
+            batch = _named(name)
+            if batch is not None:
+                yield name, batch
+
+
+def in_order(batches: Iterable[Batch], zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+    """The batches that may be applied now: complete, above the marks, and without a gap before them."""
+    numbers: dict[str, dict[int, dict[int, Batch]]] = {}
+    for batch in batches:
+        if _concerns(batch, zones):
+            numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
+    ready: list[Batch] = []
+    for stream in sorted(numbers):
+        high = marks.get(stream, 0)
+        for number in sorted(n for n in numbers[stream] if n > high):
+            parts = numbers[stream][number]
+            first = next(iter(parts.values()))
+            if first.previous > high or len(parts) < first.parts:
+                break
+            ready += [parts[part] for part in sorted(parts)]
+            high = number
+    return ready
+
+
+def high_water(batches: Iterable[Batch]) -> dict[str, int]:
+    """The marks to commit once these batches are applied."""
+    marks: dict[str, int] = {}
+    for batch in batches:
+        marks[batch.stream] = max(batch.number, marks.get(batch.stream, 0))
+    return marks
+
+
+def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
+    """Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
+    if len(columns.key) == 0:
+        return []
+    schema = CONTRIBUTION.arrow.remove_metadata()
+    arrays: list[Any] = [pa.array(v, type=f.type) for v, f in zip(cast(Any, columns), schema, strict=True)]
+    return _parts(pa.record_batch(arrays, names=CONTRIBUTION.names), limit)
+
+
+def decode(data: bytes) -> Contributions:
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    numbers: list[Any] = [table.column(name).to_numpy() for name in CONTRIBUTION.names[:-1]]
+    return Contributions._make([*numbers, table.column("url").to_pylist()])
+
+
+def _parts(rows: pa.RecordBatch, limit: int) -> list[bytes]:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(rows)
+    data = sink.getvalue()
+    if len(data) < limit or rows.num_rows == 1:
+        return [data]
+    # A little more than proportional, so that seldom a part must be cut again.
+    count = min(rows.num_rows, len(data) * 5 // (limit * 4) + 1)
+    cuts = [rows.num_rows * i // count for i in range(count + 1)]
+    slices = [rows.slice(a, b - a) for a, b in pairwise(cuts)]
+    return [part for piece in slices for part in _parts(piece, limit)]
+
+
+def _concerns(batch: Batch, zones: Collection[int]) -> bool:
+    return batch.zone == ANY or batch.zone in zones
+
+
+def _with(batch: Batch, data: bytes) -> Batch:
+    return Batch(batch.sender, batch.number, batch.part, batch.zone, data, batch.parts, batch.previous)
+
+
+_NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:-z(\d+|any)-after(\d+)-(\d+)of(\d+))?\.arrow")
+
+
+def _name(batch: Batch) -> str:
+    plain = batch.zone == ANY and batch.parts == 1 and batch.previous == batch.number - 1
+    zone = "any" if batch.zone == ANY else batch.zone
+    rest = "" if plain else f"-z{zone}-after{batch.previous}-{batch.part}of{batch.parts}"
+    return f"inbox/{batch.sender}-{batch.number:012d}{rest}.arrow"
+
+
+def _named(name: str) -> Batch | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    sender, number, zone, previous, part, parts = match.groups()
+    if zone is None:
+        return Batch(sender, int(number), 0, ANY, b"", previous=int(number) - 1)
+    where = ANY if zone == "any" else int(zone)
+    return Batch(sender, int(number), int(part), where, b"", int(parts), int(previous))

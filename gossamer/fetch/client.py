@@ -1,0 +1,228 @@
+"""The only place that speaks HTTP: libcurl, many transfers at a time, each pinned to a checked address."""
+
+import os
+import select
+from typing import Any
+
+import pycurl
+
+from gossamer.clocks import Clock
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.fetch.request import Request, Response, port_of
+from gossamer.fetch.resolver import Answer, Resolver
+from gossamer.fetch.transfer import Fields, Transfer
+from gossamer.fetch.verdict import (
+    final_head,
+    is_chunked,
+    judge,
+    outcome_of_error,
+    stays_open,
+    without_excess,
+)
+
+__all__ = ["Client", "Request", "Response"]
+
+_EVENTS = 256  # sockets served per poll: the caller has other things to do
+_EPOLL = {
+    pycurl.POLL_IN: select.EPOLLIN,
+    pycurl.POLL_OUT: select.EPOLLOUT,
+    pycurl.POLL_INOUT: select.EPOLLIN | select.EPOLLOUT,
+}
+# Errors after the header block that only cut the body: what came before them is kept.
+_CUTS = {
+    pycurl.E_WRITE_ERROR: "length",
+    pycurl.E_OPERATION_TIMEDOUT: "time",
+    pycurl.E_PARTIAL_FILE: "disconnect",
+    pycurl.E_RECV_ERROR: "disconnect",
+    pycurl.E_SEND_ERROR: "disconnect",
+    pycurl.E_GOT_NOTHING: "disconnect",
+}
+
+
+class Client:
+    """Starts requests and hands over what became of them. Knows nothing of politeness: the workbench does."""
+
+    def __init__(self, config: Config, clock: Clock, resolver: Resolver) -> None:
+        self._config = config
+        self._clock = clock
+        self._resolver = resolver
+        self._fields = Fields(config)
+        self._finished: list[Response] = []
+        self._looking = 0
+        self._idle: list[Transfer] = []
+        self._running: dict[Any, Transfer] = {}
+        self._timer_s: float | None = None
+        self._sockets: dict[int, int] = {}
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._epoll.register(resolver.fileno(), select.EPOLLIN)
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, config.polite.connections)
+
+    @property
+    def active(self) -> int:
+        """Requests started and not yet handed over."""
+        return len(self._running) + self._looking + len(self._finished)
+
+    def start(self, request: Request, reuse: bool) -> None:
+        """Looks the host up, then connects. `reuse`: the connection stays open afterwards."""
+        start_s = self._clock.monotonic()
+        self._looking += 1
+
+        def found(answer: Answer) -> None:
+            self._looking -= 1
+            self.connect(request, reuse, answer, start_s)
+
+        self._resolver.look_up(request.host, port_of(request), found)
+
+    def connect(self, request: Request, reuse: bool, answer: Answer, start_s: float | None = None) -> None:
+        """The same for a host that was looked up already."""
+        now_s = self._clock.monotonic()
+        start_s = now_s if start_s is None else start_s
+        started_s = self._clock.now() - (now_s - start_s)
+        if answer.outcome is not None:
+            response = Response(request, answer.outcome, answer.reason, 0, started_s, now_s - start_s)
+            self._finished.append(response)
+            return
+        transfer = self._idle.pop() if self._idle else Transfer(self._config)
+        transfer.start_s, transfer.started_s = start_s, started_s
+        transfer.prepare(request, reuse, self._fields.of(request, reuse), answer)
+        self._launch(transfer, now_s)
+
+    def poll(self, timeout_s: float) -> list[Response]:
+        """Waits at most so long for something to happen; returns what finished."""
+        action = self._multi.socket_action
+        for fd, events in self._epoll.poll(self._patience(timeout_s), _EVENTS):
+            if fd in self._sockets:
+                # libcurl finds out by itself what an error or a hang-up is: it reads.
+                bits = pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0
+                action(fd, bits | pycurl.CSELECT_IN if events & ~select.EPOLLOUT else bits)
+            elif fd == self._wake:
+                os.eventfd_read(fd)
+        if self._resolver.timeout_s() is not None:
+            self._resolver.process()
+        if self._timer_s is not None and self._timer_s <= self._clock.monotonic():
+            self._timer_s = None
+            action(pycurl.SOCKET_TIMEOUT, 0)
+        self._collect()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def wake(self) -> None:
+        """Ends a `poll` that waits. The only method that another thread may call."""
+        os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """Drops what is under way, and closes the resolver, whose sockets were polled here."""
+        if self._epoll.closed:
+            return
+        for transfer in self._running.values():
+            self._multi.remove_handle(transfer.handle)
+            transfer.handle.close()
+        for transfer in self._idle:
+            transfer.handle.close()
+        self._running, self._idle = {}, []
+        self._multi.close()
+        self._resolver.close()
+        self._epoll.close()
+        os.close(self._wake)
+
+    def _launch(self, transfer: Transfer, now_s: float) -> None:
+        transfer.aim(self._config, now_s)
+        self._running[transfer.handle] = transfer
+        self._multi.add_handle(transfer.handle)
+
+    def _patience(self, timeout_s: float) -> float:
+        if self._finished:
+            return 0.0
+        if self._timer_s is not None:
+            timeout_s = min(timeout_s, self._timer_s - self._clock.monotonic())
+        names_s = self._resolver.timeout_s()
+        if names_s is not None:
+            timeout_s = min(timeout_s, names_s)
+        return max(timeout_s, 0.0)
+
+    def _set_timer(self, timeout_ms: int) -> None:
+        self._timer_s = None if timeout_ms < 0 else self._clock.monotonic() + timeout_ms / 1000
+
+    def _watch(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
+        if what == pycurl.POLL_REMOVE:
+            if self._sockets.pop(fd, None) is not None:
+                self._epoll.unregister(fd)
+            return
+        events = _EPOLL.get(what, 0)
+        before = self._sockets.get(fd)
+        if before is None:
+            self._epoll.register(fd, events)
+        elif before != events:
+            self._epoll.modify(fd, events)
+        self._sockets[fd] = events
+
+    def _collect(self) -> None:
+        while True:
+            more, succeeded, failed = self._multi.info_read()
+            for handle in succeeded:
+                self._end(handle, 0, "")
+            for handle, code, message in failed:
+                self._end(handle, code, message)
+            if not more:
+                return
+
+    def _end(self, handle: Any, code: int, message: str) -> None:
+        self._multi.remove_handle(handle)
+        transfer = self._running.pop(handle)
+        now_s = self._clock.monotonic()
+        if code and self._try_next(transfer, code, now_s):
+            return
+        request = transfer.request
+        response = Response(request, Outcome.BROKEN, message, 0, transfer.started_s, now_s - transfer.start_s)
+        response.address = transfer.address
+        head = final_head(transfer.lines)
+        too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
+        if head and not too_long and (not code or code in _CUTS):
+            self._answered(response, transfer, head, code)
+        elif code:
+            response.outcome = outcome_of_error(
+                code, transfer.is_connected(), transfer.is_secured(), request.url.startswith("https:")
+            )
+        else:
+            response.reason = "headers too long" if too_long else "the connection ended within the headers"
+        if response.outcome is Outcome.CONNECT_FAILED:
+            self._resolver.forget(request.host)
+        elif response.outcome is Outcome.REFUSED_ADDRESS:
+            response.address = ""
+        elif response.outcome is not Outcome.TLS_FAILED:
+            response.request_head = transfer.request_head()
+        transfer.lines.clear()
+        transfer.chunks.clear()
+        self._idle.append(transfer)
+        self._finished.append(response)
+
+    def _answered(self, response: Response, transfer: Transfer, head: bytes, code: int) -> None:
+        response.reason = ""
+        response.http_status = transfer.handle.getinfo(pycurl.RESPONSE_CODE)
+        response.head = head
+        chunks = transfer.chunks
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if code:
+            response.truncated = transfer.truncated or _CUTS[code]
+        elif body and is_chunked(head):
+            body = without_excess(body)
+        response.body = body
+        response.kept = not code and transfer.reuse and stays_open(head)
+        judge(response)
+
+    def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
+        """Another address of the host, if this one cannot be reached and there is time for it."""
+        if code not in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
+            return False
+        late = now_s - transfer.start_s >= self._config.fetch.connect_timeout_s
+        if late or not transfer.has_more_addresses() or transfer.is_connected():
+            return False
+        transfer.attempt += 1
+        self._launch(transfer, now_s)
+        return True

@@ -1,0 +1,118 @@
+"""The loop that joins them: the workbench decides, the client acts, the sink hears what became of it."""
+
+from collections.abc import Callable
+
+from gossamer.clocks import Clock
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.fetch.client import Client
+from gossamer.fetch.request import Request, Response, port_of
+from gossamer.fetch.resolver import Answer, Resolver
+from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Wait
+from gossamer.fetch.workbench import Workbench
+
+_STARTS = 256  # decisions per step, so that answers do not wait for a long row of them
+
+
+class Fetcher:
+    """Everything but `wake` belongs to one thread.
+
+    Each page of the workbench reaches `sink` (it was fetched, robots.txt denies it, or its host does not
+    exist) or `give_back` (it may come again later), once. Answers to robots.txt reach `sink` too.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        client: Client,
+        workbench: Workbench,
+        resolver: Resolver,
+        sink: Callable[[Response], None],
+        give_back: Callable[[Deferred], None],
+    ) -> None:
+        self._connections = config.polite.connections
+        self._per_address = config.polite.per_address
+        self._clock = clock
+        self._client = client
+        self._workbench = workbench
+        self._resolver = resolver
+        self._sink = sink
+        self._give_back = give_back
+        self._looking = 0
+        # Delays must not shrink or stretch when the clock is set: wall time once, monotonic from then on.
+        self._offset_s = clock.now() - clock.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970, as the workbench counts them."""
+        return self._clock.monotonic() + self._offset_s
+
+    def step(self, timeout_s: float, start: bool = True) -> int:
+        """Starts what may start (unless told not to), then waits at most so long for something to happen;
+        returns how many pages and robots.txt files are done with."""
+        handled, wait_s = self._start(timeout_s) if start else (0, timeout_s)
+        responses = self._client.poll(wait_s)
+        now = self.now()
+        for response in responses:
+            self._workbench.done(response, now)
+        for response in responses:
+            self._sink(response)
+        return handled + len(responses)
+
+    def wake(self) -> None:
+        """Ends the waiting of a step; from any thread."""
+        self._client.wake()
+
+    def stop(self) -> None:
+        """Drops what is under way. The workbench still knows those pages."""
+        self._client.close()
+
+    @property
+    def active(self) -> int:
+        """Requests under way."""
+        return self._client.active + self._looking
+
+    def _start(self, timeout_s: float) -> tuple[int, float]:
+        handled = 0
+        for _ in range(_STARTS):
+            if self.active >= self._connections:
+                return handled, timeout_s
+            now = self.now()
+            step = self._workbench.next(now)
+            if isinstance(step, Fetch):
+                self._begin(step)
+            elif isinstance(step, Wait):
+                wait_s = timeout_s if step.seconds is None else min(timeout_s, step.seconds)
+                return handled, 0.0 if handled else wait_s
+            else:
+                handled += 1
+                self._pass_on(step, now)
+        return handled, 0.0
+
+    def _begin(self, fetch: Fetch) -> None:
+        if not self._per_address:
+            self._client.start(fetch.request, fetch.reuse_connection)
+            return
+        self._looking += 1
+        start_s = self._clock.monotonic()
+
+        def found(answer: Answer) -> None:
+            self._looking -= 1
+            request = fetch.request
+            if answer.outcome is None and not self._workbench.learn(request, answer.address, self.now()):
+                return  # another host at this address has the turn
+            self._client.connect(request, fetch.reuse_connection, answer, start_s)
+
+        self._resolver.look_up(fetch.request.host, port_of(fetch.request), found)
+
+    def _pass_on(self, step: Denied | Deferred | Failed, now: float) -> None:
+        if isinstance(step, Deferred):
+            self._give_back(step)
+        elif isinstance(step, Denied):
+            self._sink(_unfetched(step.request, Outcome.DENIED, f"robots.txt: {step.line}", now))
+        else:
+            self._sink(_unfetched(step.request, step.outcome, step.reason, now))
+
+
+def _unfetched(request: Request, outcome: Outcome, reason: str, now: float) -> Response:
+    return Response(request, outcome, reason, started_s=now)

@@ -1,0 +1,56 @@
+"""One visit on its way: what is asked of a server, and what came back."""
+
+from dataclasses import dataclass
+
+from gossamer.columns import Outcome
+
+
+@dataclass(slots=True)
+class Request:
+    """One page to fetch. `url` is in normal form."""
+
+    key: int
+    url: str
+    host: str
+    depth: int = 0
+    hops: int = 0
+    tries: int = 0
+    rank: float = 0.0  # higher goes first; ties by key
+    etag: str = ""
+    last_modified: str = ""
+    is_robots: bool = False
+    known: int = 0  # pages known of that host
+    digest: int = 0  # of the body at the last visit; 0 if there was none
+    origin: str = ""  # robots.txt only: whose rules it brings; redirects may lead elsewhere
+
+    @property
+    def is_conditional(self) -> bool:
+        return bool(self.etag or self.last_modified)
+
+
+@dataclass(slots=True)
+class Response:
+    """What became of a request. Bytes are those of the wire; only the final answer counts, no 1xx."""
+
+    request: Request
+    outcome: Outcome
+    reason: str = ""  # what went wrong, in words
+    http_status: int = 0  # 0 if there was no valid answer
+    started_s: float = 0.0  # since 1970
+    elapsed_s: float = 0.0
+    address: str = ""  # contacted; empty if none was
+    request_head: bytes = b""
+    head: bytes = b""
+    body: bytes = b""  # content-coded and chunked as sent
+    truncated: str = ""  # length, time, disconnect
+    location: str = ""  # where a redirect leads, absolute and in normal form
+    kept: bool = False  # the connection is still open for the next request
+
+
+def port_of(request: Request) -> int:
+    """The port that the URL names or implies."""
+    url = request.url
+    start = (8 if url.startswith("https:") else 7) + len(request.host)
+    if url[start] == ":":
+        return int(url[start + 1 : url.index("/", start)])
+    return 443 if url.startswith("https:") else 80

@@ -1,0 +1,96 @@
+"""What the workbench tells the fetcher to do next, and how long a host is left alone."""
+
+from dataclasses import dataclass
+
+from gossamer.columns import Outcome
+from gossamer.config import Polite
+from gossamer.fetch.request import Request, Response
+from gossamer.web.http import Headers, retry_after_s
+
+
+@dataclass(slots=True)
+class Fetch:
+    request: Request
+    reuse_connection: bool  # it stays open afterwards; the next request to this host goes through it
+
+
+@dataclass(slots=True)
+class Denied:
+    """robots.txt forbids the page; `line` is the line that does."""
+
+    request: Request
+    line: str
+
+
+@dataclass(slots=True)
+class Deferred:
+    """The page goes back to the index and may come again at `until_s`.
+
+    With an outcome (ROBOTS_UNREACHABLE) the page's own origin is the reason, without one only its host's
+    back-off: nothing was found out about the page then.
+    """
+
+    request: Request
+    until_s: float
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Failed:
+    """The host cannot be asked for its robots.txt, because it does not exist or must not be contacted: no
+    more can the page."""
+
+    request: Request
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(slots=True)
+class Wait:
+    """Nothing may start now. In so many seconds something may; None: when a request ends or pages come."""
+
+    seconds: float | None
+
+
+Step = Fetch | Denied | Deferred | Failed | Wait
+
+# Nobody was contacted, so nobody needs a rest.
+UNCONTACTED = frozenset((Outcome.NO_NAME, Outcome.REFUSED_ADDRESS))
+_FAILURES = frozenset(
+    (Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN)
+)
+
+
+def delay_s(polite: Polite, known: int, crawl_delay_s: float | None) -> float:
+    """Between two connections to a host of so many known pages."""
+    delay = polite.delay_s
+    if polite.small_delay_s and known < polite.small_pages:
+        delay = polite.small_delay_s
+    return max(delay, capped_s(polite, crawl_delay_s))
+
+
+def capped_s(polite: Polite, crawl_delay_s: float | None) -> float:
+    return min(crawl_delay_s or 0.0, polite.crawl_delay_max_s)
+
+
+def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> tuple[float, int]:
+    """How long a host rests because of this answer, and its failures in a row; given those before it."""
+    outcome = response.outcome
+    if outcome in UNCONTACTED:
+        return 0.0, failures
+    if outcome is Outcome.THROTTLED:
+        asked_s = retry_after_s(Headers(response.head).get("retry-after"), now)
+        if asked_s:
+            return min(asked_s, polite.backoff_max_s), failures + 1
+        return _doubling_s(polite, failures), failures + 1
+    if outcome is Outcome.SERVER_ERROR:
+        # One error is the page's, several in a row are the host's.
+        return (_doubling_s(polite, failures - 1) if failures else 0.0), failures + 1
+    if outcome in _FAILURES:
+        return _doubling_s(polite, failures), failures + 1
+    return 0.0, 0
+
+
+def _doubling_s(polite: Polite, failures: int) -> float:
+    return min(polite.backoff_s * 2.0 ** min(failures, 32), polite.backoff_max_s)

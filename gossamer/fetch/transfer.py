@@ -1,0 +1,155 @@
+"""One libcurl handle: what it is told before an exchange, and what it gathers during it."""
+
+import ssl
+from typing import Any
+
+import pycurl
+
+from gossamer.config import Config
+from gossamer.fetch.request import Request
+from gossamer.fetch.resolver import Answer
+
+_ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
+_BUFFER_BYTES = 64 << 10
+_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+_LATE_S = 0.1  # a shorter look-up does not count: the same time-outs then serve every request
+
+
+class Fields:
+    """The header fields that we send. libcurl adds only the request line and Host, before them."""
+
+    def __init__(self, config: Config) -> None:
+        fields = [
+            f"User-Agent: {config.user_agent}",
+            f"Accept: {_ACCEPT}",
+            "Accept-Encoding: gzip, deflate, br, zstd",
+        ]
+        if config.fetch.accept_language:
+            fields.append(f"Accept-Language: {config.fetch.accept_language}")
+        constant = [field.encode("utf-8") for field in fields]
+        self._constant = {True: constant, False: [*constant, b"Connection: close"]}
+
+    def of(self, request: Request, reuse: bool) -> list[bytes]:
+        """The same list object for all unconditional requests, so that a handle sees that nothing changed."""
+        fields = self._constant[reuse]
+        if request.etag or request.last_modified:
+            conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
+            lines = [f"{name}: {value}" for name, value in conditions if value and value.isprintable()]
+            return fields + [line.encode("latin-1", "replace") for line in lines]
+        return fields
+
+
+class Transfer:
+    """Kept and used again, because libcurl's set-up is not free: only what differs from last time is set."""
+
+    __slots__ = (
+        "_fields", "_pinned", "_reuse", "_timeouts", "address", "answer", "attempt", "chunks",
+        "handle", "lines", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
+    )  # fmt: skip
+
+    def __init__(self, config: Config) -> None:
+        self.handle = handle = _handle(config)
+        self.lines: list[bytes] = []  # of all header blocks, 1xx included
+        self.chunks: list[bytes] = []
+        self.room = 0
+        self.truncated = ""
+        self.attempt = 0
+        self.start_s = self.started_s = 0.0  # monotonic, and since 1970
+        self.sent = b""  # header fields
+        self._fields: list[bytes] | None = None
+        self._reuse = True
+        self._pinned = ""
+        self._timeouts = (0, 0)
+        handle.setopt(pycurl.HEADERFUNCTION, self.lines.append)
+        handle.setopt(pycurl.WRITEFUNCTION, self._write)
+
+    def prepare(self, request: Request, reuse: bool, fields: list[bytes], answer: Answer) -> None:
+        """What holds for all attempts of a request."""
+        self.request, self.reuse, self.answer, self.attempt = request, reuse, answer, 0
+        handle = self.handle
+        handle.setopt(pycurl.URL, request.url)
+        if self._fields is not fields:
+            self._fields = fields
+            self.sent = b"".join([field + b"\r\n" for field in fields])
+            handle.setopt(pycurl.HTTPHEADER, fields)
+        if self._reuse is not reuse:
+            self._reuse = reuse
+            handle.setopt(pycurl.FORBID_REUSE, not reuse)
+
+    def aim(self, config: Config, now_s: float) -> None:
+        """Pins the next attempt to its address, within what is left of the time."""
+        fetch, answer = config.fetch, self.answer
+        spent_s = now_s - self.start_s
+        spent_s = spent_s if spent_s > _LATE_S else 0.0
+        connect_s = max(0.01, fetch.connect_timeout_s - spent_s)
+        if self.attempt < len(answer.others):
+            connect_s /= 2  # leave time for the next address
+        timeouts = (int(1000 * max(0.01, fetch.timeout_s - spent_s)), int(1000 * connect_s) or 1)
+        handle = self.handle
+        if self._timeouts != timeouts:
+            self._timeouts = timeouts
+            handle.setopt(pycurl.TIMEOUT_MS, timeouts[0])
+            handle.setopt(pycurl.CONNECTTIMEOUT_MS, timeouts[1])
+        self.address = address = answer.others[self.attempt - 1] if self.attempt else answer.address
+        pinned = f"::[{address}]:{answer.port}" if ":" in address else f"::{address}:{answer.port}"
+        if self._pinned != pinned:
+            self._pinned = pinned
+            handle.setopt(pycurl.CONNECT_TO, [pinned])
+        self.lines.clear()
+        self.chunks.clear()
+        self.truncated = ""
+        self.room = min(fetch.body_bytes, _ROBOTS_BYTES) if self.request.is_robots else fetch.body_bytes
+
+    def request_head(self) -> bytes:
+        """The request as libcurl sent it."""
+        url = self.request.url
+        authority = url.index("//") + 2
+        path = url.index("/", authority)
+        line = f"GET {url[path:]} HTTP/1.1\r\nHost: {url[authority:path]}\r\n"
+        return line.encode("ascii", "replace") + self.sent + b"\r\n"
+
+    def has_more_addresses(self) -> bool:
+        return self.attempt < len(self.answer.others)
+
+    def is_connected(self) -> bool:
+        return bool(self.handle.getinfo(pycurl.CONNECT_TIME) > 0)
+
+    def is_secured(self) -> bool:
+        return bool(self.handle.getinfo(pycurl.APPCONNECT_TIME) > 0)
+
+    def _write(self, data: bytes) -> int | None:
+        self.room -= len(data)
+        if self.room < 0:
+            self.chunks.append(data[: self.room])
+            self.truncated = "length"
+            return 0  # fewer than offered: libcurl ends the transfer
+        self.chunks.append(data)
+        return None
+
+
+def _handle(config: Config) -> Any:
+    handle = pycurl.Curl()
+    for option, value in (
+        (pycurl.NOSIGNAL, 1),
+        (pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS),
+        (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
+        (pycurl.HTTP_CONTENT_DECODING, 0),
+        (pycurl.HTTP_TRANSFER_DECODING, 0),
+        (pycurl.HTTP09_ALLOWED, 0),
+        (pycurl.FOLLOWLOCATION, 0),
+        (pycurl.PATH_AS_IS, 1),
+        (pycurl.PROXY, ""),  # none, whatever the environment says
+        (pycurl.NETRC, pycurl.NETRC_IGNORED),
+        (pycurl.DNS_CACHE_TIMEOUT, 0),
+        (pycurl.BUFFERSIZE, _BUFFER_BYTES),
+        (pycurl.SSL_VERIFYPEER, int(config.fetch.verify_tls)),
+        (pycurl.SSL_VERIFYHOST, 2 if config.fetch.verify_tls else 0),
+    ):
+        handle.setopt(option, value)
+    # libcurl in a wheel knows the certificates of the machine it was built on; Python knows ours.
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile:
+        handle.setopt(pycurl.CAINFO, paths.cafile)
+    if paths.capath:
+        handle.setopt(pycurl.CAPATH, paths.capath)
+    return handle

@@ -1,0 +1,184 @@
+"""Whose turn it is: queues of pages by host, each ready, waiting for its time, or under way.
+
+A queue holds the pages of a host by rank; or those of all hosts on an address, if they share one turn. It is
+in one of four places: *ready*, competing with the others by its best page; *waiting* for its not-before;
+*under way* with its one request; or gone, because it is empty. Of empty ones only the not-before is kept until
+it passes: a host whose pages run out and come again is treated no less politely.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import NamedTuple
+
+from gossamer.fetch.request import Request
+
+Entry = tuple[float, int, int, Request]  # minus rank, key, a number that breaks all ties
+
+
+class Queue:
+    __slots__ = (
+        "address", "crawl_delay_s", "delay_s", "failures", "flying", "hosts", "is_ready", "not_before_s",
+        "pages", "served", "stamp",
+    )  # fmt: skip
+
+    def __init__(self, host: str, not_before_s: float, failures: int, served: int) -> None:
+        self.hosts = {host}
+        self.address = ""
+        self.pages: list[Entry] = []
+        self.flying: Request | None = None
+        self.not_before_s = not_before_s
+        self.failures = failures  # in a row
+        self.served = served  # requests on the connection that is still open
+        self.delay_s = self.crawl_delay_s = 0.0  # after the request under way
+        self.stamp = 0  # of its one valid entry in the ready or waiting heap; 0: it has none
+        self.is_ready = False
+
+
+class Memory(NamedTuple):
+    """What is left of an empty queue."""
+
+    not_before_s: float
+    failures: int
+    served: int
+    forget_s: float
+
+
+class Turns:
+    def __init__(self, remember_failures_s: float) -> None:
+        # Failures are remembered longer than the pause they caused: the next back-off goes on from there.
+        self._remember_failures_s = remember_failures_s
+        self._queues: dict[str, Queue] = {}  # by host name
+        self._addresses: dict[str, Queue] = {}
+        self._ready: list[tuple[float, int, int, Queue]] = []  # minus rank, key, stamp
+        self._waiting: list[tuple[float, int, Queue]] = []  # not-before, stamp
+        self._memories: dict[str, Memory] = {}
+        self._forget: list[tuple[float, str]] = []
+        self._numbers = count(1)
+        self.now = self.floor_s = -inf  # before the floor nobody has a turn
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def of(self, host: str) -> Queue:
+        """The queue of a host that has one."""
+        return self._queues[host]
+
+    def rest_of(self, host: str) -> Queue | Memory | None:
+        """What is known about a host's rest."""
+        return self._queues.get(host) or self._memories.get(host)
+
+    def queues(self) -> Iterator[Queue]:
+        """Each once, though hosts may share them."""
+        return iter({id(queue): queue for queue in list(self._queues.values())}.values())
+
+    def rests(self) -> dict[str, Queue | Memory]:
+        """By host name. Copies in one go: another thread may ask."""
+        rests: dict[str, Queue | Memory] = {**self._memories, **self._queues}
+        return {name: rest for name, rest in rests.items() if not name.startswith("@")}
+
+    def add(self, request: Request) -> None:
+        self.put((-request.rank, request.key, next(self._numbers), request))
+
+    def put(self, entry: Entry) -> None:
+        host = entry[3].host
+        queue = self._queues.get(host)
+        if queue is None:
+            memory = self._memories.pop(host, None) or Memory(self.floor_s, 0, 0, 0.0)
+            not_before_s = max(memory.not_before_s, self.floor_s)
+            queue = self._queues[host] = Queue(host, not_before_s, memory.failures, memory.served)
+        heappush(queue.pages, entry)
+        if queue.flying is None and (not queue.stamp or (queue.is_ready and queue.pages[0] is entry)):
+            self._place(queue)
+
+    def take(self) -> Queue | None:
+        """The ready queue with the best page. `resume` puts it back, unless it gets a request under way."""
+        while self._ready:
+            _, _, stamp, queue = heappop(self._ready)
+            if queue.stamp == stamp:  # else its best page changed meanwhile, and there is a newer entry
+                queue.stamp, queue.is_ready = 0, False
+                return queue
+        return None
+
+    def resume(self, queue: Queue) -> None:
+        """After its turn."""
+        if queue.pages:
+            self._place(queue)
+            return
+        names = [*queue.hosts]
+        for name in names:
+            del self._queues[name]
+        if queue.address:
+            del self._addresses[queue.address]
+            names.append("@" + queue.address)
+        if queue.failures or queue.not_before_s > self.now:
+            for name in names:
+                self.remember(name, queue.not_before_s, queue.failures, queue.served)
+        queue.stamp = 0
+
+    def remember(self, name: str, not_before_s: float, failures: int, served: int = 0) -> None:
+        forget_s = not_before_s + (self._remember_failures_s if failures else 0.0)
+        self._memories[name] = Memory(not_before_s, failures, served, forget_s)
+        heappush(self._forget, (forget_s, name))
+
+    def wake(self, now: float) -> None:
+        """Whose time has come is ready."""
+        self.now = now
+        waiting, forget = self._waiting, self._forget
+        while waiting and (waiting[0][0] <= now or waiting[0][2].stamp != waiting[0][1]):
+            _, stamp, queue = heappop(waiting)
+            if queue.stamp == stamp:
+                self._place(queue)
+        while forget and forget[0][0] <= now:
+            name = heappop(forget)[1]
+            memory = self._memories.get(name)
+            if memory is not None and memory.forget_s <= now:
+                del self._memories[name]
+
+    def wait_s(self) -> float | None:
+        """Until the next one is ready, as of the last `wake`."""
+        return self._waiting[0][0] - self.now if self._waiting else None
+
+    def share(self, request: Request, address: str) -> bool:
+        """Joins the queue of a request under way with the others on its address. False: it was not its turn,
+        and it is queued again."""
+        queue = self._queues[request.host]
+        if queue.address:
+            return True  # an address once known holds, even if the name has several
+        known = self._addresses.get(address)
+        if known is None:
+            self._addresses[address], queue.address = queue, address
+            memory = self._memories.pop("@" + address, None)
+            if memory is None or memory.not_before_s <= self.now:
+                return True
+            queue.not_before_s, queue.failures = memory.not_before_s, max(queue.failures, memory.failures)
+            queue.flying = None
+        else:
+            self._join(queue, known)
+            if known.flying is None and known.not_before_s <= self.now:
+                known.flying, known.delay_s, known.crawl_delay_s = request, queue.delay_s, queue.crawl_delay_s
+                known.stamp, known.is_ready = 0, False
+                return True
+        self.add(request)
+        return False
+
+    def _join(self, queue: Queue, known: Queue) -> None:
+        known.pages += queue.pages
+        heapify(known.pages)
+        known.hosts |= queue.hosts
+        for name in queue.hosts:
+            self._queues[name] = known
+        queue.pages, queue.flying = [], None
+        if known.flying is None:
+            self._place(known)
+
+    def _place(self, queue: Queue) -> None:
+        """Among the ready or the waiting ones. An older entry becomes invalid with its stamp."""
+        queue.stamp = stamp = next(self._numbers)
+        queue.is_ready = queue.not_before_s <= self.now
+        if queue.is_ready:
+            rank, key, _, _ = queue.pages[0]
+            heappush(self._ready, (rank, key, stamp, queue))
+        else:
+            heappush(self._waiting, (queue.not_before_s, stamp, queue))

@@ -1,0 +1,145 @@
+"""What a status, a header block or a libcurl error means for a visit: its outcome, and where it leads."""
+
+import re
+
+import pycurl
+
+from gossamer.columns import Outcome
+from gossamer.fetch.request import Response
+from gossamer.web.http import Headers, location
+from gossamer.web.url import resolve
+
+_TLS_ERRORS = frozenset(
+    getattr(pycurl, name)
+    for name in (
+        "E_SSL_CONNECT_ERROR", "E_PEER_FAILED_VERIFICATION", "E_SSL_CERTPROBLEM", "E_SSL_CIPHER",
+        "E_SSL_CACERT_BADFILE", "E_SSL_ISSUER_ERROR", "E_SSL_INVALIDCERTSTATUS", "E_USE_SSL_FAILED",
+    )
+)  # fmt: skip
+_PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
+
+
+def final_head(lines: list[bytes]) -> bytes:
+    """The header block of the final answer, or b"" if it never came to its end. 1xx answers go before it."""
+    start = 0
+    while True:
+        end = _blank(lines, start)
+        if end < 0:
+            return b""
+        first = lines[start]
+        if first[9:10] != b"1" or first[9:12] == b"101":
+            return b"".join(lines[start : end + 1])  # what follows are trailers, which are in the body too
+        start = end + 1
+
+
+def _blank(lines: list[bytes], start: int) -> int:
+    for blank in (b"\r\n", b"\n"):
+        try:
+            return lines.index(blank, start)
+        except ValueError:
+            continue
+    return -1
+
+
+def is_chunked(head: bytes) -> bool:
+    return b"chunked" in _line(head, b"\ntransfer-encoding:")
+
+
+def without_excess(body: bytes) -> bytes:
+    """A chunked body without what a server sent after its end: that belongs to no answer of ours."""
+    if body.endswith(b"\r\n0\r\n\r\n") or body == b"0\r\n\r\n":
+        return body
+    at = 0
+    while chunk := _CHUNK.match(body, at):
+        size = int(chunk[1], 16)
+        at = chunk.end() + size
+        if size == 0:
+            return body[: _trailer_end(body, at)]
+        at += 2 if body.startswith(b"\r\n", at) else 1
+    return body
+
+
+def _trailer_end(body: bytes, at: int) -> int:
+    while True:
+        end = body.find(b"\n", at) + 1
+        if not end:
+            return len(body)
+        if body[at:end] in (b"\r\n", b"\n"):
+            return end
+        at = end
+
+
+def stays_open(head: bytes) -> bool:
+    """May another request follow on this connection, as far as the server says?"""
+    return not head.startswith(b"HTTP/1.0") and b"close" not in _line(head, b"\nconnection:")
+
+
+def _line(head: bytes, name: bytes) -> bytes:
+    head = head.lower()
+    start = head.find(name)
+    return head[start : head.find(b"\n", start + 1)] if start >= 0 else b""
+
+
+def judge(response: Response) -> None:
+    """Sets the outcome of an answer by its status, and where it leads."""
+    request, status = response.request, response.http_status
+    if 200 <= status < 300:
+        response.outcome = Outcome.OTHER if status == 206 else Outcome.OK
+        if status == 206:
+            response.reason = "a part that nobody asked for"
+    elif status == 304:
+        asked = request.is_conditional
+        response.outcome = Outcome.UNCHANGED if asked else Outcome.OTHER
+        response.reason = "" if asked else "304 to an unconditional request"
+    elif 300 <= status < 400:
+        _judge_redirect(response)
+    else:
+        response.outcome = outcome_of_status(status)
+
+
+def outcome_of_status(status: int) -> Outcome:
+    if status in (404, 410):
+        return Outcome.GONE
+    if status in (429, 503):
+        return Outcome.THROTTLED
+    if 400 <= status < 500:
+        return Outcome.REJECTED
+    if 500 <= status < 600:
+        return Outcome.SERVER_ERROR
+    return Outcome.OTHER
+
+
+def _judge_redirect(response: Response) -> None:
+    response.outcome = Outcome.BAD_REDIRECT
+    if response.http_status in _PROXIED:
+        response.reason = f"{response.http_status} asks for a proxy"
+        return
+    target = location(Headers(response.head))
+    if not target:
+        response.reason = "redirect without a target"
+        return
+    url = resolve(target, response.request.url)
+    if url is None:
+        response.reason = f"redirect to something that is no web address: {target[:200]}"
+    elif url == response.request.url:
+        response.reason = "redirect to itself"
+    else:
+        response.outcome, response.location = Outcome.MOVED, url
+
+
+def outcome_of_error(code: int, connected: bool, secured: bool, https: bool) -> Outcome:
+    """What a libcurl error before the end of the header block means."""
+    if code in _TLS_ERRORS:
+        return Outcome.TLS_FAILED
+    if code == pycurl.E_COULDNT_CONNECT:
+        return Outcome.CONNECT_FAILED
+    if code == pycurl.E_URL_MALFORMAT:
+        return Outcome.REFUSED_ADDRESS  # libcurl's idea of a host name is narrower than the URL standard's
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        if not connected:
+            return Outcome.CONNECT_FAILED
+        if https and not secured:
+            return Outcome.TLS_FAILED
+        return Outcome.TIMEOUT
+    return Outcome.BROKEN

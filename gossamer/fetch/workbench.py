@@ -1,0 +1,282 @@
+"""Decides which request may start now: politely, robots.txt first. No I/O; time is an argument."""
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop
+from math import inf
+
+from gossamer.columns import Outcome
+from gossamer.config import Polite
+from gossamer.fetch.request import Request, Response
+from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.steps import (
+    UNCONTACTED,
+    Deferred,
+    Denied,
+    Failed,
+    Fetch,
+    Step,
+    Wait,
+    backoff_s,
+    capped_s,
+    delay_s,
+)
+from gossamer.fetch.turns import Entry, Queue, Turns
+from gossamer.web.http import Headers, decode_body
+from gossamer.web.robots import LIMIT_BYTES
+from gossamer.web.url import host_of, origin_of, page_key, path_of
+
+_PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
+_FAILURES = 5  # and so does one that failed so often in a row
+_ROBOTS_HOPS = 5  # RFC 9309 section 2.3.1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    pages: int  # queued or under way
+    hosts: int  # with pages
+    busy: int  # with a request under way
+    backed_off: int  # hosts that rest because of failures
+
+
+class Workbench:
+    """Never two requests at a time to a host, and always its delay between them.
+
+    Each page that is added comes out once: as a fetch that is `done`, or as Denied, Deferred or Failed.
+    """
+
+    def __init__(self, config: Polite, book: RobotsBook) -> None:
+        self._polite = config
+        self._book = book
+        self._turns = Turns(config.backoff_max_s)
+        self._errands: set[str] = set()  # origins whose robots.txt is on its way
+        self._parked: dict[str, list[Entry]] = {}  # their pages, as far as they came to their turn meanwhile
+        self._back: deque[Deferred] = deque()
+        self._size = self._busy = 0
+
+    @property
+    def size(self) -> int:
+        """Pages queued or under way."""
+        return self._size
+
+    def room(self, width: int) -> int:
+        """How many pages may be added until there are `width`."""
+        return max(0, width - self._size)
+
+    def stats(self) -> Stats:
+        """Also for another thread."""
+        now = self._turns.now
+        backed_off = sum(
+            rest.failures > 0 and rest.not_before_s > now for rest in self._turns.rests().values()
+        )
+        return Stats(self._size, len(self._turns), self._busy, backed_off)
+
+    def pages(self) -> list[int]:
+        """Keys of all pages queued or under way."""
+        requests = [step.request for step in self._back]
+        requests += [entry[3] for parked in self._parked.values() for entry in parked]
+        for queue in self._turns.queues():
+            requests += [entry[3] for entry in queue.pages]
+            if queue.flying is not None:
+                requests.append(queue.flying)
+        return [request.key for request in requests if not request.is_robots]
+
+    def add(self, requests: list[Request]) -> None:
+        self._size += len(requests)
+        for request in requests:
+            until_s = self._away_until(request.host)
+            if until_s:
+                self._back.append(Deferred(request, until_s))
+            else:
+                self._turns.add(request)
+
+    def next(self, now: float) -> Step:
+        """What to do now. Ask again until it says to wait; a fetch occupies its host until `done`."""
+        turns = self._turns
+        turns.wake(now)
+        if self._back:
+            self._size -= 1
+            return self._back.popleft()
+        while (queue := turns.take()) is not None:
+            step = self._turn(queue, now)
+            if queue.flying is None:
+                turns.resume(queue)
+            if step is not None:
+                return step
+        return Wait(turns.wait_s())
+
+    def learn(self, request: Request, address: str, now: float) -> bool:
+        """The address of a request under way, before anybody connects to it. False: it shares its turn with a
+        host that is busy or rests, and is queued again."""
+        if not self._polite.per_address:
+            return True
+        self._turns.wake(now)
+        its_turn = self._turns.share(request, address)
+        self._busy -= not its_turn
+        return its_turn
+
+    def done(self, response: Response, now: float) -> None:
+        """The exchange has ended: its host rests as long as the delay, the answer and robots.txt ask for."""
+        request = response.request
+        self._turns.wake(now)
+        queue = self._turns.of(request.host)
+        queue.flying = None
+        self._busy -= 1
+        if request.is_robots:
+            self._robots_done(queue, response, now)
+        else:
+            self._size -= 1
+        before = queue.failures
+        rest_s, queue.failures = backoff_s(self._polite, response, before, now)
+        if response.outcome in UNCONTACTED:
+            queue.not_before_s = now
+        elif response.kept and not rest_s:
+            queue.served += 1
+            between_s = max(self._polite.burst_delay_s, queue.crawl_delay_s) if queue.delay_s else 0.0
+            queue.not_before_s = now + between_s
+        else:
+            queue.served = 0
+            queue.not_before_s = now + max(queue.delay_s, rest_s)
+        if queue.failures > before and (queue.failures >= _FAILURES or rest_s > _PATIENCE_S):
+            self._give_back(queue, response)
+        self._turns.resume(queue)
+
+    def snapshot(self) -> dict[str, tuple[float, int]]:
+        """Not-before and failures in a row of the hosts that rest longer than the usual delay. Also for another
+        thread."""
+        usual_s = self._turns.now + max(self._polite.delay_s, self._polite.small_delay_s)
+        return {
+            name: (rest.not_before_s, rest.failures)
+            for name, rest in self._turns.rests().items()
+            if rest.failures or rest.not_before_s > usual_s
+        }
+
+    def restore(self, hosts: dict[str, tuple[float, int]], now: float, wait_all_s: float) -> None:
+        """After a restart: what `snapshot` said, and no host at all before `wait_all_s` have passed."""
+        self._turns.wake(now)
+        self._turns.floor_s = now + wait_all_s
+        for name, (not_before_s, failures) in hosts.items():
+            self._turns.remember(name, max(not_before_s, self._turns.floor_s), failures)
+
+    def _turn(self, queue: Queue, now: float) -> Step | None:
+        """The best page of a ready queue; None if it had to make way for the next one."""
+        pages = queue.pages
+        request = pages[0][3]
+        if request.is_robots:
+            heappop(pages)
+            if self._is_known(request, now):
+                self._end_errand(request.origin)
+                return None
+            return self._send(queue, request, None)
+        crawl_delay_s = None
+        if self._polite.robots:
+            origin = origin_of(request.url)
+            if origin in self._errands:
+                self._parked.setdefault(origin, []).append(heappop(pages))
+                return None
+            rules = self._book.rules(origin, now)
+            if rules is None:
+                self._errands.add(origin)
+                return self._send(queue, _robots_request(origin, origin + "/robots.txt", request), None)
+            until_s = self._book.deferred_until(origin, now)
+            if until_s:
+                heappop(pages)
+                self._size -= 1
+                return self._unreachable(request, origin, until_s)
+            path = path_of(request.url)
+            if not rules.allows(path):
+                heappop(pages)
+                self._size -= 1
+                return Denied(request, rules.decide(path)[1])
+            crawl_delay_s = rules.crawl_delay_s
+        heappop(pages)
+        return self._send(queue, request, crawl_delay_s)
+
+    def _send(self, queue: Queue, request: Request, crawl_delay_s: float | None) -> Fetch:
+        self._busy += 1
+        queue.flying = request
+        queue.delay_s = delay = delay_s(self._polite, request.known, crawl_delay_s)
+        queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s)
+        # Without a delay one connection for all pages is the least trouble for everybody. A delay separates
+        # connections: each ends after a burst, or when nothing is left to ask for.
+        return Fetch(request, not delay or (queue.served + 1 < self._polite.burst and bool(queue.pages)))
+
+    def _away_until(self, host: str) -> float:
+        """Until when a host is backed off for so long that nothing waits for it here; 0 if it is not."""
+        rest = self._turns.rest_of(host)
+        if rest is None or not rest.failures or rest.not_before_s - self._turns.now <= _PATIENCE_S:
+            return 0.0
+        return rest.not_before_s
+
+    def _give_back(self, queue: Queue, response: Response) -> None:
+        pages, queue.pages = sorted(queue.pages), []
+        for entry in pages:
+            request = entry[3]
+            if request.is_robots:
+                self._lose_errand(request, response.outcome, response.reason)
+            else:
+                self._back.append(Deferred(request, queue.not_before_s))
+
+    # Errands: the robots.txt of an origin may redirect, also to other hosts, and obeys the delays of each.
+
+    def _robots_done(self, queue: Queue, response: Response, now: float) -> None:
+        request, origin = response.request, response.request.origin
+        moved = response.outcome is Outcome.MOVED
+        if moved and request.hops < _ROBOTS_HOPS:
+            self._follow(_robots_request(origin, response.location, request))
+            return
+        if not response.http_status:
+            self._lose_errand(request, response.outcome, response.reason)
+            return
+        status = 404 if moved else response.http_status  # too many hops: "unavailable", as if there were none
+        body, _ = decode_body(response.body, Headers(response.head), LIMIT_BYTES)
+        self._book.put(origin, status, body, now)
+        source = origin_of(request.url)
+        if source not in self._errands and request.url == source + "/robots.txt":
+            self._book.put(source, status, body, now)
+        rules = self._book.rules(origin, now)
+        if rules is not None and request.host == _host(origin):
+            queue.crawl_delay_s = capped_s(self._polite, rules.crawl_delay_s)
+            queue.delay_s = max(queue.delay_s, queue.crawl_delay_s)
+        self._end_errand(origin)
+
+    def _follow(self, request: Request) -> None:
+        if self._away_until(request.host):
+            self._lose_errand(request, Outcome.OTHER, "its host is backed off")
+        else:
+            self._turns.add(request)
+
+    def _is_known(self, request: Request, now: float) -> bool:
+        """Does a redirected errand lead to a robots.txt that we have?"""
+        source = origin_of(request.url)
+        return request.url == source + "/robots.txt" and self._book.copy(request.origin, source, now)
+
+    def _lose_errand(self, request: Request, outcome: Outcome, reason: str) -> None:
+        if request.host != _host(request.origin):
+            # Only what robots.txt redirects to is out of reach: that says nothing about the page's own host.
+            outcome, reason = Outcome.OTHER, f"robots.txt leads to {request.url}: {reason}"
+        self._book.put(request.origin, 0, b"", self._turns.now, (outcome, reason))
+        self._end_errand(request.origin)
+
+    def _end_errand(self, origin: str) -> None:
+        self._errands.discard(origin)
+        for entry in self._parked.pop(origin, ()):
+            self._turns.put(entry)
+
+    def _unreachable(self, request: Request, origin: str, until_s: float) -> Deferred | Failed:
+        outcome, reason = self._book.failure(origin)
+        if outcome in UNCONTACTED:
+            return Failed(request, outcome, reason)
+        return Deferred(request, until_s, Outcome.ROBOTS_UNREACHABLE, reason)
+
+
+def _host(origin: str) -> str:
+    return host_of(origin + "/")
+
+
+def _robots_request(origin: str, url: str, before: Request) -> Request:
+    """For an origin whose page has its turn, or on from where its robots.txt redirected us."""
+    hops = before.hops + 1 if before.is_robots else 0
+    return Request(
+        page_key(url), url, host_of(url), 0, hops, 0, inf, is_robots=True, known=before.known, origin=origin
+    )

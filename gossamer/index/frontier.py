@@ -1,0 +1,241 @@
+"""What is due: the best pages that may be visited now, at a cost that does not grow with what is known."""
+
+import numpy as np
+
+from gossamer import config
+from gossamer.columns import NEVER
+from gossamer.index.candidates import Candidates, Mark, Ranks, better, top, turn
+from gossamer.index.later import BUCKET_S, NO_HORIZON_S, Later
+from gossamer.index.pages import HOST_SHIFT, PageIndex, host_of_key
+from gossamer.index.runs import Keys, Positions, Rows, raw, search, spans
+from gossamer.order.strategies import Strategy
+
+CANDIDATE_BYTES = 64  # 16, and copies of them while candidates come and go
+REFILL_ROWS = 1 << 20
+
+
+class Frontier:
+    """Pages are *taken*, then *settled* (visited, their rows written) or *given back*.
+
+    Nothing of it is stored: after a restart the first `take` reads the index once.
+    """
+
+    def __init__(self, index: PageIndex, strategy: Strategy, settings: config.Index, seed: int = 0) -> None:
+        self._index = index
+        self._strategy = strategy
+        self._seed = seed
+        share = (settings.memory_mb << 20) // 6
+        self._capacity = share * 3 // 4 // CANDIDATE_BYTES
+        self._candidates = Candidates()
+        self._later = Later(share // 4 // 24)
+        self._taken: Keys = np.zeros(0, np.uint64)
+        self._now_s = 0
+        self._per_host = 1
+        self._width = 1
+        self.scans = 0
+
+    @property
+    def taken(self) -> Keys:
+        """Keys of pages that were taken and neither settled nor given back, sorted."""
+        return self._taken
+
+    @property
+    def pending(self) -> int:
+        """About how many pages are due: those not visited yet, or at least those that we have in hand."""
+        rows = self._index.hosts.rows
+        unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
+        return max(len(self._candidates), unvisited - len(self._taken))
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._candidates.memory_bytes + self._later.memory_bytes + self._taken.nbytes
+
+    def offer(self, rows: Rows, now_s: float, settled: Keys | None = None) -> None:
+        """PAGE rows (sorted by key) as they were just written to the index; those of `settled` among them."""
+        self._now_s = max(self._now_s, int(now_s))
+        if settled is not None:
+            self._taken = np.setdiff1d(self._taken, settled)
+        self._admit(rows)
+        if len(self._candidates) > self._capacity:
+            self._trim()
+
+    def take(self, count: int, now_s: float, per_host: int) -> Rows:
+        """At most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
+        self._now_s = max(self._now_s, int(now_s))
+        self._per_host, self._width = max(per_host, 1), max(count, self._width)
+        scanned = self._now_s >= self._later.horizon_s
+        if scanned:
+            self._scan()
+        elif len(keys := self._later.take(self._now_s)):
+            self._admit(self._index.pages.look_up(keys)[1])
+        while True:
+            chosen, last = self._select(count)
+            if self._refill(len(chosen) < count, last):
+                continue
+            if len(chosen) == count or scanned or self._candidates.floor is None:
+                break
+            scanned = True  # there is more below the floor
+            self._scan()
+        keys = self._candidates.keys[chosen]
+        self._candidates.drop(np.sort(chosen))
+        if len(self._candidates) > self._capacity:
+            self._trim()
+        self.hold(keys)
+        order = np.argsort(keys)
+        rows = np.empty(len(keys), self._index.pages.dtype)
+        raw(rows)[order] = raw(self._index.pages.look_up(keys[order])[1])
+        return rows
+
+    def next_due_s(self) -> int | None:
+        """When something will be due that is not taken; None: never, as things stand."""
+        if len(self._candidates) or self._candidates.floor or len(self._candidates.cuts.hosts):
+            return self._now_s
+        while (bucket := self._later.first()) is not None:
+            keys, due_s = bucket
+            order = np.argsort(keys)
+            found, rows = self._index.pages.look_up(keys[order])
+            valid = found & (rows["due_s"] == due_s[order])
+            if valid.any():
+                return int(rows["due_s"][valid].min())
+            self._later.forget_first()  # all of them changed since, and came again elsewhere
+        return self._later.horizon_s if self._later.horizon_s < NO_HORIZON_S else None
+
+    def hold(self, keys: Keys) -> None:
+        """Count these pages as taken."""
+        self._taken = np.union1d(self._taken, keys)
+        here, positions = search(self._candidates.keys, self._taken)
+        self._candidates.drop(positions[here])
+
+    def settle(self, keys: Keys) -> None:
+        """They were visited, and their rows say when they are due again."""
+        returned = np.intersect1d(self._taken, keys)
+        self._taken = np.setdiff1d(self._taken, returned, assume_unique=True)
+        found, rows = self._index.pages.look_up(returned)
+        self._admit(rows[found])
+
+    def give_back(self, keys: Keys) -> None:
+        """They were not visited after all: as due as their rows say, and that is what `settle` looks at."""
+        self.settle(keys)
+
+    def _admit(self, rows: Rows) -> None:
+        keys = np.ascontiguousarray(rows["key"])
+        due = rows["due_s"] <= self._now_s
+        wanted = due & ~search(self._taken, keys)[0]
+        self._candidates.put(keys, self._ranks(rows), wanted)
+        if not due.all():
+            waits = ~due & (rows["due_s"] != NEVER)
+            self._later.add(keys[waits], rows["due_s"][waits])
+
+    def _ranks(self, rows: Rows) -> Ranks:
+        ranks = np.asarray(self._strategy.page_rank(rows, self._seed), np.float64)
+        return np.where(np.isnan(ranks), -np.inf, ranks)
+
+    def _scan(self) -> None:
+        """Read the whole index once: the best of what is due, and what becomes due before the horizon."""
+        self.scans += 1
+        self._candidates.clear()
+        self._later.clear()
+        for rows in self._index.pages.scan():
+            self._admit(rows)
+            if len(self._candidates) > self._capacity:
+                self._trim()
+        # A crowd that is due within a minute must not make every take a scan.
+        self._later.horizon_s = max(self._later.horizon_s, self._now_s + BUCKET_S)
+
+    def _trim(self) -> None:
+        """Too many: fewer per host, which is cheap to undo, then only the best."""
+        # Half of the capacity must feed two widths, however few hosts it is spread over.
+        capacity = max(self._capacity, 4 * self._width)
+        self._candidates.cap(max(self._per_host, capacity * self._per_host // (4 * self._width)))
+        if len(self._candidates) <= capacity * 3 // 4:
+            return
+        if self._strategy.host_rank is None:
+            self._candidates.raise_floor(capacity // 2)
+        else:
+            hosts, _, _ = self._candidates.hosts()
+            self._candidates.leave_hosts(self._host_ranks(hosts), capacity // 2)
+
+    def _host_ranks(self, hosts: Keys) -> Ranks:
+        """Ranks of hosts, pages on their way to a visit no longer counted."""
+        assert self._strategy.host_rank is not None
+        ranks = np.asarray(self._strategy.host_rank(self._index.hosts.look_up(hosts)[1]), np.float64)
+        return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
+
+    def _taken_of(self, hosts: Keys) -> Positions:
+        busy, counts = np.unique(host_of_key(self._taken), return_counts=True)
+        found, positions = search(busy, hosts)
+        taken = np.zeros(len(hosts), np.intp)
+        taken[found] = counts[positions[found]]
+        return taken
+
+    def _room(self, hosts: Keys) -> Positions:
+        return np.maximum(self._per_host - self._taken_of(hosts), 0)
+
+    def _select(self, count: int) -> tuple[Positions, Mark]:
+        """Positions of the best candidates, best first, and the place of the last in the total order."""
+        chosen, ranks = self._by_host(count) if self._strategy.host_rank else self._by_page(count)
+        if not len(chosen):
+            return chosen, Mark(float("-inf"), 0)
+        return chosen, Mark(float(ranks[-1]), int(self._candidates.keys[chosen[-1]]))
+
+    def _by_page(self, count: int) -> tuple[Positions, Ranks]:
+        keys, ranks = self._candidates.keys, self._candidates.ranks
+        look_at = 2 * count
+        while True:
+            best = top(ranks, look_at)
+            hosts = host_of_key(keys[best])
+            chosen = best[turn(hosts) < self._room(hosts)][:count]
+            if len(chosen) == count or look_at >= len(keys):
+                return chosen, ranks[chosen]
+            look_at *= 4
+
+    def _by_host(self, count: int) -> tuple[Positions, Ranks]:
+        """A host's n-th page ranks as its host minus n: the same as always choosing from the best host."""
+        hosts, starts, sizes = self._candidates.hosts()
+        host_ranks = self._host_ranks(hosts)
+        slots = np.minimum(sizes, self._room(hosts))
+        order = np.argsort(-host_ranks, kind="stable")
+        enough = np.searchsorted(np.cumsum(slots[order]), count)
+        # The last page of the hosts that would be enough: a host that ranks below it has no chance.
+        least = (host_ranks - slots)[order[: enough + 1]].min(initial=np.inf)
+        used = np.flatnonzero((slots > 0) & (host_ranks >= least))
+        where = spans(starts[used], sizes[used])
+        groups = np.repeat(used, sizes[used]).astype(np.uint64)
+        order = np.lexsort((where, -self._candidates.ranks[where], groups))
+        where, groups = where[order], groups[order]
+        turns = turn(groups)
+        mine = turns < slots[groups]
+        where, page_ranks = where[mine], (host_ranks[groups] - turns)[mine]
+        best = np.lexsort((self._candidates.keys[where], -page_ranks))[:count]
+        return where[best], page_ranks[best]
+
+    def _refill(self, is_short: bool, last: Mark) -> bool:
+        """Read those hosts again of which a page that was left out could have been chosen; false if none."""
+        cuts = self._candidates.cuts
+        ranks, keys = cuts.ranks, cuts.keys
+        if self._strategy.host_rank is not None:
+            ranks, keys = self._host_ranks(cuts.hosts), cuts.hosts.astype(np.uint64) << HOST_SHIFT
+        matters = self._room(cuts.hosts) > self._candidates.count_of(cuts.hosts)
+        if not is_short:
+            matters &= better(ranks, keys, *last)
+        if not matters.any():
+            return False
+        best = np.flatnonzero(matters)[np.lexsort((keys[matters], -ranks[matters]))]
+        known = self._index.hosts.look_up(cuts.hosts[best])[1]["known"]
+        hosts = np.sort(cuts.hosts[best[: 1 + np.searchsorted(np.cumsum(known), REFILL_ROWS)]])
+        self._candidates.cuts = cuts.without(hosts)
+        first = hosts.astype(np.uint64) << HOST_SHIFT
+        rows = self._index.pages.ranges(first, first | np.uint64(2 ** int(HOST_SHIFT) - 1))
+        self._put_capped(rows[rows["due_s"] <= self._now_s])
+        return True
+
+    def _put_capped(self, rows: Rows) -> None:
+        """Rows of whole hosts: the best of each become candidates, a cut remembers the others."""
+        keys = np.ascontiguousarray(rows["key"])
+        apart = Candidates()
+        apart.clear()
+        apart.floor = self._candidates.floor
+        apart.put(keys, self._ranks(rows), ~search(self._taken, keys)[0])
+        apart.cap(4 * self._per_host)
+        self._candidates.put(apart.keys, apart.ranks, np.ones(len(apart), np.bool_))
+        self._candidates.cuts = self._candidates.cuts.joined(apart.cuts)

@@ -1,0 +1,68 @@
+"""The index as the crawl sees it: known pages, visited pages, their texts and their hosts, flushed as one."""
+
+import numpy as np
+
+from gossamer import columns, config
+from gossamer.archive.chain import Changes
+from gossamer.index.files import FileStore, Named
+from gossamer.index.heap import Heap
+from gossamer.index.hosts import Hosts
+from gossamer.index.runs import Keys, Rows
+from gossamer.index.table import Table
+
+HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
+ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
+
+
+class PageIndex:
+    """Shares of `index.memory_mb`: a fifth for the pages' overlay, a twentieth for the visited ones', a sixth
+    for the frontier's candidates; the rest is work space (a merge needs twice its overlay for a moment)."""
+
+    def __init__(self, pages: Table, visited: Table, heap: Heap, hosts: Hosts) -> None:
+        self.pages = pages
+        self.visited = visited
+        self.heap = heap
+        self.hosts = hosts
+
+    @classmethod
+    def open(cls, store: FileStore, files: Named, settings: config.Index) -> "PageIndex":
+        """What the named files say; no names, an empty index."""
+        memory = settings.memory_mb << 20
+        return cls(
+            Table.open(columns.PAGE, store, files, memory // 5),
+            Table.open(columns.VISITED, store, files, memory // 20),
+            Heap.open(store, files),
+            Hosts.open(store, files),
+        )
+
+    @property
+    def count(self) -> int:
+        """Pages known."""
+        return self.pages.count
+
+    def urls(self, rows: Rows) -> list[str]:
+        """The URLs of PAGE rows."""
+        return [text.decode() for text in self.heap.read(rows["text"])]
+
+    def flush(self, store: FileStore, round_number: int) -> Changes:
+        """Write what changed since the last flush. Once per round: the round's number names the files."""
+        changes = Changes()
+        for part in (self.pages, self.visited, self.heap, self.hosts):
+            changes = changes | part.flush(store, round_number)
+        return changes
+
+    def release(self, changes: Changes) -> None:
+        """After the commit: the files that it removed may go."""
+        for names in changes.removed.values():
+            self.pages.release(names)
+            self.visited.release(names)
+            self.heap.release(names)
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(part.memory_bytes for part in (self.pages, self.visited, self.heap, self.hosts))
+
+
+def host_of_key(keys: Keys) -> Keys:
+    """The host's part of page keys."""
+    return (keys >> HOST_SHIFT).astype(np.uint32)

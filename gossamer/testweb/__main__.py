@@ -1,0 +1,8 @@
+"""`python -m gossamer.testweb` is `gossamer testweb`."""
+
+import sys
+
+from gossamer.testweb.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

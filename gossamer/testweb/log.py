@@ -1,0 +1,129 @@
+"""The server's own record of requests, and what tests read from it: overlaps and intervals per host.
+
+One line per request, tab-separated, written when the last byte of its answer goes to the kernel:
+
+    start_s     wall clock when the request had arrived, with microseconds
+    end_s       wall clock just before the last part of the answer was handed over
+    connection  number of the TCP connection
+    host        as asked for
+    path        with its query
+    status      0 if there was no full answer: the client left, or a fault was switched on
+    bytes       of the body, as sent
+    agent       the client's User-Agent
+
+Times are wall-clock at the server's start plus monotonic time since, so they never jump. `end_s` is taken *before* the
+last send, because the client may act on the answer before the server runs again: so a polite client's intervals are
+never measured shorter than they were.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+FLUSH_S = 0.2
+_FLUSH_LINES = 1_000
+
+
+class LogWriter:
+    """Appends lines; who calls `flush_if_due` often enough has them in the file after FLUSH_S."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._lines: list[str] = []
+        self._first_s = 0.0  # end of the oldest request that is not in the file
+
+    def write(self, line: str, end_s: float) -> None:
+        if not self._lines:
+            self._first_s = end_s
+        self._lines.append(line)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._lines)
+
+    def flush_if_due(self, now_s: float) -> None:
+        if self._lines and (now_s - self._first_s >= FLUSH_S or len(self._lines) >= _FLUSH_LINES):
+            self._flush()
+
+    def _flush(self) -> None:
+        # One write of whole lines, for those who read along.
+        self._file.write("".join(self._lines).encode("latin-1", "replace"))
+        self._lines.clear()
+
+    def close(self) -> None:
+        self._flush()
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log as columns, in order of start_s."""
+
+    start_s: npt.NDArray[np.float64]
+    end_s: npt.NDArray[np.float64]
+    connection: npt.NDArray[np.int64]
+    host: npt.NDArray[np.str_]
+    path: npt.NDArray[np.str_]
+    status: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
+    agent: npt.NDArray[np.str_]
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"http://{host}{path}" for host, path in zip(self.host.tolist(), self.path.tolist(), strict=True)]
+
+    def by_host(self) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+        """Each host with its rows in order of time."""
+        names, number = np.unique(self.host, return_inverse=True)
+        order = np.argsort(number, kind="stable")
+        cuts = np.cumsum(np.bincount(number, minlength=len(names)))[:-1]
+        for name, rows in zip(names.tolist(), np.split(order, cuts), strict=True):
+            if len(rows):
+                yield name, rows
+
+    def overlaps(self) -> list[tuple[str, float]]:
+        """(host, start_s) of every request that came before all earlier ones to its host had been answered."""
+        found = []
+        for name, rows in self.by_host():
+            ended = np.maximum.accumulate(self.end_s[rows])
+            late = self.start_s[rows][1:] < ended[:-1]
+            found += [(name, float(start)) for start in self.start_s[rows][1:][late]]
+        return found
+
+    def intervals(self, connections: bool = False) -> dict[str, npt.NDArray[np.float64]]:
+        """Per host the seconds from the end of each request to the start of the next.
+
+        With `connections` only where the next one came on another connection.
+        """
+        gaps = {}
+        for name, rows in self.by_host():
+            gap = self.start_s[rows][1:] - np.maximum.accumulate(self.end_s[rows])[:-1]
+            if connections:
+                gap = gap[self.connection[rows][1:] != self.connection[rows][:-1]]
+            gaps[name] = gap
+        return gaps
+
+
+def read_log(path: Path) -> Log:
+    """Read a log, also of a running server: a line without an end is left out."""
+    whole, _, _ = path.read_bytes().decode("latin-1").rpartition("\n")
+    rows = [line.split("\t") for line in whole.split("\n") if line]
+    rows.sort(key=lambda row: float(row[0]))
+    columns: list[tuple[str, ...]] = list(zip(*rows, strict=True)) if rows else [()] * 8
+    start, end, connection, host, name, status, sent, agent = columns
+    return Log(
+        np.array(start, dtype=np.float64),
+        np.array(end, dtype=np.float64),
+        np.array(connection, dtype=np.int64),
+        np.array(host, dtype=np.str_),
+        np.array(name, dtype=np.str_),
+        np.array(status, dtype=np.int64),
+        np.array(sent, dtype=np.int64),
+        np.array(agent, dtype=np.str_),
+    )

@@ -1,0 +1,58 @@
+"""Text in pieces made beforehand: paragraphs and titles of a topic in a language, encoded once."""
+
+import numpy as np
+
+from gossamer.testweb.mix import draws, stream
+from gossamer.testweb.words import COMMON, LANGUAGES, TOPIC_WORDS
+
+POOL = 509  # a prime: every step width visits all paragraphs, so pages seldom share many
+_OWN_WORDS = {language: [line.split() for line in lines] for language, lines in TOPIC_WORDS.items()}
+_OWN_SHARE = 90  # of 256 words
+# Closes the paragraph before, so that links may follow its text.
+_OPEN = b"</p>\n<p>"
+OPENING = len(_OPEN)
+
+
+class Prose:
+    """Pools of paragraphs, made when first needed: a function of seed, language, topic and charset."""
+
+    def __init__(self, seed: int, paragraph_bytes: int) -> None:
+        self._seed = seed
+        self._bytes = paragraph_bytes
+        self._pools: dict[tuple[str, int, str], list[bytes]] = {}
+
+    def paragraphs(self, language: str, topic: int, charset: str) -> list[bytes]:
+        key = (language, topic, charset)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = self._make(language, topic, charset)
+        return pool
+
+    def _make(self, language: str, topic: int, charset: str) -> list[bytes]:
+        """Words drawn at random in sentences of uneven length, in which some first word is capitalised."""
+        own, common = _OWN_WORDS[language][topic], COMMON[language].split()
+        words = own + common
+        word_bytes = 1 + sum(len(word.encode(charset)) for word in common) / len(common)
+        length = round(self._bytes / word_bytes)
+        bits = stream(self._seed * 1_000 + topic * 10 + LANGUAGES.index(language), POOL * length)
+        drawn = draws(bits, 0)
+        is_own = (bits & np.uint64(255)) < _OWN_SHARE
+        number = np.where(
+            is_own, drawn % np.uint64(len(own)), drawn % np.uint64(len(common)) + np.uint64(len(own))
+        ).astype(np.int64)
+        ends = (bits >> np.uint64(8)) % np.uint64(12) == 0
+        ends[length - 1 :: length] = True
+        begins = np.roll(ends, 1)
+        number += len(words) * (ends + 2 * begins)
+        raised = [word.capitalize() for word in words]
+        shapes = [*words, *(f"{word}." for word in words), *raised, *(f"{word}." for word in raised)]
+        text = [word.encode(charset) for word in shapes]
+        picked = [text[n] for n in number.tolist()]
+        return [_OPEN + b" ".join(picked[n : n + length]) + b"\n" for n in range(0, POOL * length, length)]
+
+
+def title(language: str, topic: int, bits: int, number: int) -> str:
+    """A page's title, from its own bits."""
+    words = _OWN_WORDS[language][topic]
+    one, two = words[1 + (bits >> 40) % 8], words[1 + (bits >> 48) % 8]
+    return f"{one.capitalize()}, {two} {number} · {words[0]}" if number else f"{words[0]} · {one}, {two}"

@@ -1,0 +1,130 @@
+"""HTML of synthetic pages, put together from pieces that are made once."""
+
+from collections.abc import Callable
+from operator import itemgetter
+
+import numpy as np
+
+from gossamer.testweb.hosts import Host
+from gossamer.testweb.mix import draw
+from gossamer.testweb.plan import PARAGRAPH_BYTES, Plan
+from gossamer.testweb.prose import OPENING, POOL, Prose, title
+from gossamer.testweb.words import TOPIC_WORDS, TOPICS
+
+_NAVIGATION = 12  # the first links are in a menu, the others in the text
+_STEPS = np.arange(4_096)
+
+
+class _Anchors(dict[int, bytes]):
+    """Links by target (~target: seen from another host), made at first use.
+
+    Emptied when full, which bounds memory at little cost.
+    """
+
+    def __init__(self, make: Callable[[int], bytes], limit: int = 400_000) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+
+    def __missing__(self, page: int) -> bytes:
+        if len(self) >= self._limit:
+            self.clear()
+        anchor = self[page] = self._make(page)
+        return anchor
+
+
+class Renderer:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._prose = Prose(plan.spec.seed, PARAGRAPH_BYTES)
+        self._anchors = _Anchors(self._make_anchor)
+
+    def page(self, page: int, version: int, modified: str, targets: list[int], twin: int) -> bytes:
+        """The page as it is in a version. `twin`: the page whose near duplicate it is, else -1.
+
+        `targets` are the pages linked to, those on other hosts as ~page.
+        """
+        plan = self._plan
+        host = plan.hosts[plan.host_at[page]]
+        anchors = itemgetter(*targets)(self._anchors)
+        paragraphs = self._text(host, page if twin < 0 else twin, version)
+        if twin >= 0:
+            own = f"{self._title(host, page)}. ".encode(host.charset)
+            paragraphs[0] = paragraphs[0][:OPENING] + own + paragraphs[0][OPENING:]
+        return b"".join(
+            [
+                self._head(host, page, version, modified, twin),
+                b"<li>".join(anchors[:_NAVIGATION]),
+                b"</ul></nav>\n<main>\n<p>",
+                *_interleaved(paragraphs, anchors[_NAVIGATION:]),
+                b'</p>\n</main>\n<footer><a rel="nofollow" href="/login?from=%d">' % page,
+                b"Log in</a></footer>\n</body>\n</html>\n",
+            ]
+        )
+
+    def _text(self, host: Host, page: int, version: int) -> list[bytes]:
+        """Paragraphs; each version exchanges a few."""
+        plan = self._plan
+        bits = draw(plan.bits_at[page], 60)
+        pool = self._prose.paragraphs(host.language, plan.topic_at[page], host.charset)
+        count = plan.paragraphs_at[page]
+        numbers = (bits % POOL + (1 + (bits >> 32) % (POOL - 1)) * _STEPS[:count]) % POOL
+        paragraphs = list(itemgetter(0, *numbers.tolist())(pool)[1:])  # of a single number it would give no tuple
+        if version:
+            for nth in range(1 + count // 10):
+                fresh = draw(bits + version, nth)
+                paragraphs[fresh % count] = pool[(fresh >> 32) % POOL]
+        return paragraphs
+
+    def _head(self, host: Host, page: int, version: int, modified: str, twin: int) -> bytes:
+        name = self._title(host, page)
+        topic = TOPIC_WORDS[host.language][self._plan.topic_at[page]].partition(" ")[0]
+        canonical = f'<link rel="canonical" href="{_escape(self._url(twin))}">\n' if twin >= 0 else ""
+        return (
+            f'<!DOCTYPE html>\n<html lang="{host.language}">\n<head>\n<meta charset="{host.charset}">\n'
+            f"<title>{name}</title>\n"
+            f'<meta name="keywords" content="{topic}">\n<link rel="stylesheet" href="/style.css">\n{canonical}'
+            f'</head>\n<body>\n<header><img src="/logo.svg" alt="{host.name}"> {host.name}</header>\n'
+            f'<h1>{name}</h1>\n<p class="date">{modified} · {version}</p>\n<nav><ul>\n<li>'
+        ).encode(host.charset)
+
+    def _title(self, host: Host, page: int) -> str:
+        plan = self._plan
+        nth = page - plan.offset_at[host.number]
+        return title(host.language, plan.topic_at[page], plan.bits_at[page], nth)
+
+    def _url(self, page: int) -> str:
+        plan = self._plan
+        return f"http://{plan.hosts[plan.host_at[page]].name}{plan.path(page)}"
+
+    def _make_anchor(self, target: int) -> bytes:
+        page = target if target >= 0 else ~target
+        host = self._plan.hosts[self._plan.host_at[page]]
+        label = self._title(host, page)
+        if target < 0:  # in characters that every charset has
+            return f'<a href="{_escape(self._url(page))}">{label}</a>\n'.encode("ascii", "xmlcharrefreplace")
+        return f'<a href="{_escape(self._local_href(host, page))}">{label}</a>\n'.encode(host.charset)
+
+    def _local_href(self, host: Host, page: int) -> str:
+        """As seen from the same host; now and then in full or with a fragment."""
+        path = self._plan.path(page)
+        chance = self._plan.bits_at[page] >> 56
+        if chance < 12:
+            return f"http://{host.name}{path}"
+        if chance < 24:
+            return f"//{host.name}{path}"
+        return f"{path}#{TOPICS[self._plan.topic_at[page]]}" if chance < 36 else path
+
+
+def _interleaved(paragraphs: list[bytes], anchors: tuple[bytes, ...]) -> list[bytes]:
+    """One link after each paragraph, and what is left of either."""
+    both = min(len(paragraphs), len(anchors))
+    parts = [b""] * (2 * both)
+    parts[::2] = paragraphs[:both]
+    parts[1::2] = anchors[:both]
+    return [*parts, *paragraphs[both:], *anchors[both:]]
+
+
+def _escape(url: str) -> str:
+    """Our URLs have no other character that HTML cares about."""
+    return url.replace("&", "&amp;")

@@ -1,0 +1,74 @@
+"""Numbers as people read them: counts, bytes, spans of time; what is unknown is a dash."""
+
+from datetime import UTC, datetime
+
+UNKNOWN = "-"
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_BARS = "▁▂▃▄▅▆▇"  # without the full block: a row of those looks like a progress bar
+
+
+def count(number: float | None) -> str:
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def size(number: float | None) -> str:
+    """Bytes in decimal units, three significant digits: 1.23 GB."""
+    if number is None:
+        return UNKNOWN
+    value = float(number)
+    for unit in _UNITS:
+        if value < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    if unit == "B":
+        return f"{value:.0f} B"
+    return f"{value:.2f} {unit}" if value < 9.995 else f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
+
+
+def rate(number: float | None) -> str:
+    """Per second: small rates keep a decimal, because 0.4 is not 0."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f}" if number >= 9.95 else f"{number:.1f}"
+
+
+def span(seconds: float | None) -> str:
+    """A length of time: 0:07, 12:34, 3:12:34, 2 d 03:12."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days} d {hour:02}:{minute:02}"
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def moment(seconds: float | None) -> str:
+    """A point in time, UTC."""
+    if seconds is None:
+        return UNKNOWN
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def short(number: float | None) -> str:
+    """A count where room is scarce: 987, 12,345, 1.91 M."""
+    if number is None or number < 1e6:
+        return count(number)
+    return f"{number / 1e6:.2f} M" if number < 1e9 else f"{number / 1e9:.2f} G"
+
+
+def share(part: float, whole: float) -> str:
+    """Per cent; what is there but rounds to nothing is not shown as nothing."""
+    if whole <= 0:
+        return UNKNOWN
+    return "<1 %" if 0 < part / whole < 0.005 else f"{100 * part / whole:.0f} %"
+
+
+def sparkline(values: list[float]) -> str:
+    """One bar per value, the largest is the highest."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return _BARS[0] * len(values)
+    return "".join(_BARS[int(6 * value / top)] for value in values)

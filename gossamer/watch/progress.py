@@ -1,0 +1,304 @@
+"""What a person sees of a running crawl: a live display on a terminal, plain lines elsewhere, a summary."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType, TracebackType
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.config import Config
+from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline
+
+# Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
+CALM = ("ok", "unchanged", "moved", "denied")
+
+_NOW_S = 5.0  # the rate "now" is that of the last so many seconds
+_TREND = 24  # bars of the trend, one for each _TREND_S
+_TREND_S = 5.0
+_PLAIN_S = 10.0  # a plain line so often
+_LOOK_S = 0.1  # looks that follow each other faster are passed over
+_LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One look at a running crawl. None means unknown and is shown as a dash."""
+
+    now_s: float  # seconds since 1970
+    elapsed_s: float  # since this run began (a resumed crawl is a new run)
+    visits: int  # pages visited by the whole crawl, earlier runs included; robots.txt not counted
+    run_visits: int  # pages visited by this run
+    wire_bytes: int  # bodies received by this run, as sent
+    round: int | None = None  # being gathered now
+    outcomes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # word: visits, this run
+    connections: int | None = None  # open now
+    hosts: int | None = None  # known
+    active_hosts: int | None = None  # with pages in the workbench
+    backed_off_hosts: int | None = None  # of these, paused after a failure or at their own request
+    frontier: int | None = None  # known pages not yet visited
+    known: int | None = None  # pages
+    memory_bytes: int | None = None  # resident
+    phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Kinds of trouble and how often, most frequent first."""
+        kinds = [(word, times) for word, times in self.outcomes.items() if word not in CALM and times]
+        return dict(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
+
+    @property
+    def mean_rate(self) -> float | None:
+        return self.run_visits / self.elapsed_s if self.elapsed_s >= _LEAST_S else None
+
+
+class Pace:
+    """How fast it goes now, from what earlier looks saw."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int]] = deque()
+
+    def see(self, stats: Stats) -> None:
+        self._seen.append((stats.elapsed_s, stats.run_visits, stats.wire_bytes))
+        while stats.elapsed_s - self._seen[0][0] > _TREND * _TREND_S + _NOW_S:
+            self._seen.popleft()
+
+    def pages(self) -> float | None:
+        return self._now(1)
+
+    def bytes(self) -> float | None:
+        return self._now(2)
+
+    def _now(self, column: int) -> float | None:
+        if not self._seen:
+            return None
+        last = self._seen[-1]
+        # The newest look that is old enough, so that a pause between looks does not inflate the rate.
+        first = next((seen for seen in reversed(self._seen) if last[0] - seen[0] >= _NOW_S), self._seen[0])
+        passed_s = last[0] - first[0]
+        return (last[column] - first[column]) / passed_s if passed_s >= _LEAST_S else None
+
+    def trend(self) -> list[float]:
+        """Pages per second in each of the last spans of _TREND_S, oldest first; only full spans."""
+        ends: dict[int, tuple[float, int, int]] = {}
+        for seen in self._seen:
+            ends.setdefault(int(seen[0] // _TREND_S), seen)
+        bounds = [ends[slot] for slot in sorted(ends)]
+        rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(bounds)]
+        return rates[-_TREND:]
+
+
+def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> float | None:
+    """Until the nearest limit whose distance is known; None if there is none.
+
+    A page limit beyond the frontier has no known distance: the crawl may run out of pages first.
+    """
+    left: list[float] = []
+    if config.crawl.minutes:
+        left.append(config.crawl.minutes * 60 - stats.elapsed_s)
+    remaining = config.crawl.pages - stats.visits
+    reachable = stats.frontier is None or stats.frontier >= remaining
+    if config.crawl.pages and pages_per_s and reachable:
+        left.append(remaining / pages_per_s)
+    return max(0.0, min(left)) if left else None
+
+
+class Progress:
+    """Shows a crawl on `console`. Use as a context manager; call `update` as often as you like."""
+
+    def __init__(self, console: Console, config: Config, quiet: bool = False) -> None:
+        self._console = console
+        self._config = config
+        self._quiet = quiet
+        self._pace = Pace()
+        self._live: Live | None = None
+        self._next_line_s = self._next_look_s = 0.0
+        self._phase = ""
+
+    def __enter__(self) -> "Progress":
+        if self._console.is_terminal and not self._quiet:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def update(self, stats: Stats) -> None:
+        if stats.elapsed_s < self._next_look_s and stats.phase == self._phase:
+            return
+        self._next_look_s, self._phase = stats.elapsed_s + _LOOK_S, stats.phase
+        self._pace.see(stats)
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.update(self.display(stats), refresh=True)
+        elif stats.elapsed_s >= self._next_line_s:
+            self._next_line_s = stats.elapsed_s + _PLAIN_S
+            self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A line above the display, such as a warning; shown also when quiet."""
+        self._console.print(Text(text), highlight=False, soft_wrap=True)
+
+    def finish(self, stats: Stats, where: Mapping[str, str] | None = None) -> None:
+        """The final summary; `where` says what is where. Call it after the display has ended."""
+        if not self._quiet:
+            self._console.print(summary(stats, where or {}))
+
+    def line(self, stats: Stats) -> str:
+        """One look as a plain line."""
+        parts = [moment(stats.now_s)[:19]]
+        if stats.round is not None:
+            parts.append(f"round {stats.round}")
+        limit = self._config.crawl.pages
+        parts.append(f"{count(stats.visits)}{f' of {count(limit)}' if limit else ''} pages")
+        parts.append(f"{rate(self._pace.pages())}/s (mean {rate(stats.mean_rate)}/s)")
+        parts.append(f"{size(stats.wire_bytes)}")
+        for name, value in (("frontier", stats.frontier), ("active hosts", stats.active_hosts)):
+            if value is not None:
+                parts.append(f"{name} {count(value)}")
+        if stats.backed_off_hosts:
+            parts.append(f"backed off {count(stats.backed_off_hosts)}")
+        parts.append(f"errors {count(sum(stats.errors.values()))}")
+        left_s = time_left_s(stats, self._config, self._pace.pages())
+        if left_s is not None:
+            parts.append(f"{span(left_s)} left")
+        if stats.phase:
+            parts.append(stats.phase)
+        return "  ".join(parts)
+
+    def display(self, stats: Stats) -> RenderableType:
+        """One look as a small panel of figures, four to seven lines high."""
+        lines = Group(self._head(stats), Text(), self._figures(stats), Text(), _kinds(stats))
+        return Padding(lines, 1)
+
+    def _head(self, stats: Stats) -> RenderableType:
+        limit, minutes = self._config.crawl.pages, self._config.crawl.minutes
+        left_s = time_left_s(stats, self._config, self._pace.pages())
+        row = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        row.add_column(no_wrap=True)
+        row.add_column(ratio=1)
+        row.add_column(justify="right", no_wrap=True)
+        of = f" of {count(limit)} pages" if limit else " pages"
+        title = Text.assemble((count(stats.visits), "bold"), of)
+        done = stats.visits / limit if limit else stats.elapsed_s / (minutes * 60) if minutes else None
+        if done is None:
+            middle: RenderableType = self._trend()
+        else:
+            middle = ProgressBar(total=1.0, completed=min(1.0, done), complete_style="cyan", finished_style="cyan")
+        left = () if left_s is None else ((f"{span(left_s)} left", "bold"), " · ")
+        end = Text.assemble(*left, f"{span(stats.elapsed_s)} so far")
+        row.add_row(title, middle, end)
+        return row
+
+    def _trend(self) -> Text:
+        rates = self._pace.trend()
+        if len(rates) < 2:
+            return Text()
+        label = f"last {span(len(rates) * _TREND_S)} "
+        return Text.assemble((label, "dim"), (sparkline(rates), "cyan"), no_wrap=True)
+
+    def _figures(self, stats: Stats) -> RenderableType:
+        limit = self._config.polite.connections
+        rows: list[tuple[tuple[str, str, str], tuple[str, str, str]]] = [
+            (
+                ("pages", f"{rate(self._pace.pages())}/s", f"mean {rate(stats.mean_rate)}/s"),
+                ("connections", count(stats.connections), f"of {count(limit)}"),
+            ),
+            (
+                ("traffic", _per_second(self._pace.bytes()), f"total {size(stats.wire_bytes)}"),
+                (
+                    "hosts",
+                    f"{count(stats.active_hosts)} active",
+                    f"{count(stats.backed_off_hosts)} backed off",
+                ),
+            ),
+            (
+                ("frontier", count(stats.frontier), f"known {short(stats.known)}"),
+                ("round", count(stats.round), stats.phase or f"memory {size(stats.memory_bytes)}"),
+            ),
+        ]
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for _ in range(2):
+            grid.add_column(style="dim", no_wrap=True)
+            grid.add_column(justify="right", no_wrap=True)
+            grid.add_column(style="dim", no_wrap=True)
+        for (name, value, more), right in rows:
+            grid.add_row(name, value, f"{more}  ", *right)
+        return grid
+
+
+def _per_second(number: float | None) -> str:
+    return UNKNOWN if number is None else f"{size(number)}/s"
+
+
+def _kinds(stats: Stats) -> "_Flow":
+    """All outcomes of the run, trouble in yellow."""
+    calm = [(word, stats.outcomes[word], "") for word in CALM if stats.outcomes.get(word)]
+    trouble = [(word, times, "yellow") for word, times in stats.errors.items()]
+    return _Flow([Text.assemble((f"{_named(w)} ", "dim"), (count(n), style)) for w, n, style in calm + trouble])
+
+
+class _Flow:
+    """Items side by side, as many in a line as fit; an item is never broken."""
+
+    def __init__(self, items: list[Text], gap: str = "   ") -> None:
+        self._items = items
+        self._gap = gap
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = Text(no_wrap=True)
+        for item in self._items:
+            if line and line.cell_len + len(self._gap) + item.cell_len > options.max_width:
+                yield line
+                line = Text(no_wrap=True)
+            line.append(self._gap if line else "").append_text(item)
+        yield line
+
+
+def _named(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
+    """What a finished run did, as a table."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim")
+    grid.add_row(" pages", Text(count(stats.run_visits), "bold"), f"in {span(stats.elapsed_s)}")
+    if stats.visits != stats.run_visits:
+        grid.add_row(" in all", count(stats.visits), "earlier runs included")
+    grid.add_row(" rate", f"{rate(stats.mean_rate)}", "pages/s")
+    grid.add_row(" traffic", size(stats.wire_bytes), "as sent")
+    for name, value in (("hosts", stats.hosts), ("known", stats.known), ("frontier", stats.frontier)):
+        if value is not None:
+            grid.add_row(f" {name}", count(value), _MEANINGS[name])
+    for word in CALM:
+        if stats.outcomes.get(word):
+            times = stats.outcomes[word]
+            grid.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
+    for word, times in stats.errors.items():
+        grid.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+    if not where:
+        return grid
+    places = Table.grid(padding=(0, 2, 0, 0))
+    places.add_column(style="dim", no_wrap=True)
+    places.add_column(overflow="fold")
+    for what, place in where.items():
+        places.add_row(f" {what}", Text(place))
+    return Group(grid, Text(), places)
+
+
+_MEANINGS = {"hosts": "with known pages", "known": "pages", "frontier": "known, not yet visited"}

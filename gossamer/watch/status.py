@@ -1,0 +1,202 @@
+"""How a crawl stands, running or not: read from what it has committed, never from the running process."""
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.archive.query import open_reading
+from gossamer.archive.reading import Reading, reading
+from gossamer.archive.rows import printable
+from gossamer.archive.store import Directory
+from gossamer.archive.views import word
+from gossamer.columns import Outcome, Status
+from gossamer.watch.figures import count, moment, rate, share, size, span
+from gossamer.watch.progress import CALM
+
+FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
+_RECENT = 5  # rounds
+_TOP = 10  # hosts
+_SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
+_PLACES = ("warc", "cdxj", "tables", "index", "manifest")
+
+
+_RECENT_SQL = """
+    WITH visits AS (SELECT round, epoch_ms(time) AS ms FROM read_parquet(?) WHERE NOT is_robots)
+    SELECT count(*), (max(ms) - min(ms)) / 1000, count(DISTINCT round) FROM visits
+    WHERE round + ? > (SELECT max(round) FROM visits)"""
+
+
+def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
+    """Everything there is to know, as plain values; None is unknown.
+
+    Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`) is None
+    without `full`, which by default depends on the size of the crawl.
+    """
+    return reading(Path(directory), lambda at: _status(at, full))
+
+
+def _status(at: Reading, full: bool | None) -> dict[str, Any]:
+    store = Directory(at.directory)
+    counters = _counters(at)
+    locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
+    agents = {agent: _agent(at, store, agent) for agent in sorted({*at.snapshots, *locks})}
+    outcomes = {name: counters[name] for name in map(word, Outcome) if counters.get(name)}
+    known: dict[str, Any] = {name: counters.get(name) for name in _SUMMED}
+    states = [snapshot.state for snapshot in at.snapshots.values()]
+    busy_s = max((state["busy_s"] for state in states if "busy_s" in state), default=None)
+    started_s = min((state["started_s"] for state in states if "started_s" in state), default=None)
+    visits = known["visits"]
+    disk = _disk(at)
+    if full is None:
+        full = sum(pq.read_metadata(path).num_rows for path in _scanned(at)) <= FULL_ROWS
+    return {
+        "directory": str(at.directory),
+        "running": any(agent["pid"] for agent in agents.values()),
+        "agents": agents,
+        "started_s": started_s,
+        "busy_s": busy_s,
+        "last_commit_s": max((snapshot.time_s for snapshot in at.snapshots.values()), default=None),
+        "rounds": sum(at.numbers.values()),
+        **known,
+        "outcomes": outcomes,
+        "errors": {name: times for name, times in outcomes.items() if name not in CALM},
+        "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
+        **(_scan(at) if full else {"statuses": None, "top_hosts": None}),
+        "disk": disk,
+        "disk_bytes": sum(disk.values()),
+        "where": {name: str(at.directory / name) for name in _PLACES},
+    }
+
+
+def _agent(at: Reading, store: Directory, agent: str) -> dict[str, Any]:
+    snapshot = at.snapshots.get(agent)
+    committed = {"round": snapshot.number, "committed_s": snapshot.time_s} if snapshot else {}
+    return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None}
+
+
+def _counters(at: Reading) -> dict[str, float]:
+    """The agents' counters, added up. Zones have one owner, so that no host or page is counted twice."""
+    total: Counter[str] = Counter()
+    for snapshot in at.snapshots.values():
+        total.update(snapshot.state.get("counters", {}))
+    return dict(total)
+
+
+def _disk(at: Reading) -> dict[str, int]:
+    """Bytes by kind; the many kinds of index files are one."""
+    used: Counter[str] = Counter()
+    for kind in at.kinds:
+        used[kind.partition(".")[0]] += sum(path.stat().st_size for path in at.paths(kind))
+    return dict(used.most_common())
+
+
+def _scanned(at: Reading) -> list[Path]:
+    return [*at.paths("pages"), *at.paths("visits")]
+
+
+def _recent(at: Reading) -> dict[str, Any]:
+    """Pages per second over the last rounds, from when their visits began."""
+    files = [snapshot.files.get("visits", [])[-_RECENT:] for snapshot in at.snapshots.values()]
+    paths = [str(at.directory / name) for names in files for name in names]
+    row = None
+    if paths:
+        with closing(duckdb.connect()) as database:
+            row = database.execute(_RECENT_SQL, [paths, _RECENT]).fetchone()
+    visits, passed_s, rounds = row or (0, None, 0)
+    return {"recent": visits / passed_s if passed_s else None, "recent_rounds": rounds}
+
+
+def _scan(at: Reading) -> dict[str, Any]:
+    with closing(open_reading(at)) as database:
+        found = dict(database.execute("SELECT status, count(*) FROM pages GROUP BY status").fetchall())
+        hosts = database.execute(
+            "SELECT host, pages, visited, ok, errors, wire_bytes FROM hosts "
+            f"ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
+        ).fetchall()
+    names = ("host", "pages", "visited", "ok", "errors", "wire_bytes")
+    return {
+        "statuses": {name: found[name] for name in map(word, Status) if name in found},
+        "top_hosts": [dict(zip(names, row, strict=True)) for row in hosts],
+    }
+
+
+def render(found: Mapping[str, Any]) -> RenderableType:
+    """The same for a person."""
+    parts: list[RenderableType] = [_headline(found), Text(), _totals(found)]
+    if found["outcomes"]:
+        parts += [Text(), _shares("visits by outcome", found["outcomes"], found["errors"])]
+    if found["statuses"]:
+        parts += [Text(), _shares("pages by status", found["statuses"], {})]
+    if found["top_hosts"]:
+        parts += [Text(), _hosts(found["top_hosts"])]
+    if found["disk"]:
+        parts += [Text(), _used(found)]
+    return Group(*parts)
+
+
+def _headline(found: Mapping[str, Any]) -> Text:
+    pids = [agent["pid"] for agent in found["agents"].values() if agent["pid"]]
+    state = f"running (process {', '.join(map(str, pids))})" if pids else "not running"
+    if not found["rounds"]:
+        state += ", nothing committed yet"
+    return Text.assemble((found["directory"], "bold"), "  ", (state, "green" if pids else "dim"))
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim")
+    return grid
+
+
+def _totals(found: Mapping[str, Any]) -> Table:
+    grid = _grid()
+    grid.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
+    grid.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
+    grid.add_row("frontier", count(found["frontier"]), "pages not yet visited")
+    grid.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
+    speed = found["rate"]
+    recent = f"pages/s; {rate(speed['recent'])} in the last {speed['recent_rounds']} rounds"
+    grid.add_row("rate", rate(speed["mean"]), recent)
+    began = f"since {moment(found['started_s'])}" if found["started_s"] is not None else ""
+    grid.add_row("busy", span(found["busy_s"]), began)
+    grid.add_row("committed", "", moment(found["last_commit_s"]))
+    return grid
+
+
+def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float]) -> Table:
+    grid = _grid()
+    whole = sum(values.values())
+    grid.add_row(Text(title, "bold"))
+    for name, number in sorted(values.items(), key=lambda value: (-value[1], value[0])):
+        style = "yellow" if name in trouble else ""
+        grid.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
+    return grid
+
+
+def _hosts(hosts: list[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column("most visited hosts", overflow="fold")
+    for name in ("known", "visited", "ok", "errors", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for host in hosts:
+        figures = [count(host[name]) for name in ("pages", "visited", "ok", "errors")]
+        table.add_row(Text(printable(host["host"])), *figures, size(host["wire_bytes"]))
+    return table
+
+
+def _used(found: Mapping[str, Any]) -> Table:
+    grid = _grid()
+    grid.add_row(Text("on disk", "bold"), size(found["disk_bytes"]))
+    for kind, used in found["disk"].items():
+        grid.add_row(kind, size(used), found["where"].get(kind) or found["where"]["tables"])
+    return grid

@@ -1,0 +1,167 @@
+"""The only module that says what an HTML page means for a crawler: its links, and what it asks of robots.
+
+What counts as a link: where a reader may go from here. That is the href of `a` and `area` (and xlink:href
+of an `a` in an image), the src of `frame` and `iframe`, and `link` elements that name a page: alternate (but
+no style sheet), canonical, next, prev. Not images, style sheets, scripts or media; never forms. Links in
+`noscript` count, as we run no scripts, but a base or refresh there does not. Comments and templates hold no
+links, and "#section" is none.
+
+rel=nofollow, ugc and sponsored mark single links; robots directives for everyone or for us, in meta elements
+and X-Robots-Tag headers, mark all of them. Where several speak, the most restrictive wins. The canonical link
+is a hint and one link among others: it hides nothing.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gossamer.web import tree
+from gossamer.web.charset import codec, declared_charset, decode, is_ascii_based
+from gossamer.web.tokens import FOLLOW, Tokens
+from gossamer.web.tree import text_of
+from gossamer.web.url import resolve, resolve_all, whatwg
+
+try:
+    from gossamer.web._scan import scan
+except ImportError:  # not built on this machine: the tree says the same, only later
+    scan = None
+
+__all__ = ["Document", "parse_html", "text_of", "tokenise"]
+
+
+def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
+    encoding = "" if charset == "utf-8" else codec(charset)
+    if not is_ascii_based(charset):
+        body, encoding = decode(body, charset).encode(), ""
+    tokens: Tokens = scan(body, encoding, agent, max_links)
+    return tokens
+
+
+# What the markup says, unresolved: (body, charset, our product token in lower case, most links) -> Tokens.
+tokenise: Callable[[bytes, str, str, int], Tokens] = tree.tokenise if scan is None else _scanned
+
+REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
+
+# https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept.
+_REFRESH = re.compile(
+    r"""[\t\n\f\r ]*([0-9]+(?:\.[0-9]*)?|\.[0-9]*)[0-9.]*(?:[\t\n\f\r ]*[;,]|[\t\n\f\r ])[\t\n\f\r ]*"""
+    r"""(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:"([^"]*)|'([^']*)|(.*))""",
+    re.IGNORECASE | re.DOTALL,
+)
+_SENT_AS_UTF8 = frozenset(["utf-8", "utf-16be", "utf-16le", "replacement", "x-user-defined"])
+_DIRECTIVE = re.compile(r"[a-z_-]+")
+# Directives of X-Robots-Tag that have a value; any other "word:" names the robot that is addressed.
+_VALUED = frozenset(["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"])
+
+
+@dataclass(slots=True)
+class Document:
+    """What a page says."""
+
+    charset: str
+    title: str
+    language: str
+    canonical: str  # absolute and normalised; "" if none
+    noindex: bool
+    nofollow: bool
+    links: list[str]  # distinct, normalised, in document order; to be followed
+    nofollow_links: list[str]  # the same, of those that are only there with rel=nofollow or the like
+    refresh: tuple[float, str] | None  # seconds, target
+    base: str  # what references are relative to
+
+
+def parse_html(
+    body: bytes,
+    url: str,
+    content_type: str = "",
+    robots_tags: Sequence[str] = (),
+    agent: str = "gossamer",
+    max_links: int = 10_000,
+    refresh: str = "",
+) -> Document:
+    """Read the page at `url`. `robots_tags` are X-Robots-Tag headers, `refresh` is the Refresh header."""
+    charset = declared_charset(body, content_type)
+    agent = agent.lower()
+    tokens = tokenise(body, charset, agent, max_links)
+    base = (whatwg(_in_charset(tokens.base, charset), url) if tokens.base else None) or url
+    if base.startswith(("data:", "javascript:")):
+        base = url
+    noindex, nofollow = _directives(tokens.robots, robots_tags, agent)
+    moves = _refresh(refresh or tokens.refresh, base, charset)
+    follow, avoid = _split(tokens.hrefs, base, url, charset)
+    if moves and moves[0] <= REFRESH_S and moves[1] != url:
+        follow = [moves[1], *(link for link in follow if link != moves[1])]
+    if avoid:
+        known = set(follow)
+        avoid = [link for link in avoid if link not in known]
+    return Document(
+        charset=charset,
+        title=tokens.title,
+        language=tokens.language,
+        canonical=_canonical(tokens.canonical, base, charset),
+        noindex=noindex,
+        nofollow=nofollow,
+        links=[] if nofollow else follow,
+        nofollow_links=[*follow, *avoid] if nofollow else avoid,
+        refresh=moves,
+        base=base,
+    )
+
+
+def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[list[str], list[str]]:
+    """The links to follow, and those that are marked."""
+    if base == url:
+        hrefs.pop("", None)  # "#section" leads nowhere else
+    marked = [href for href, flags in hrefs.items() if not flags & FOLLOW]
+    followed: list[str] | dict[str, int] = (
+        [h for h, flags in hrefs.items() if flags & FOLLOW] if marked else hrefs
+    )
+    if charset != "utf-8":
+        followed = [_in_charset(href, charset) for href in followed]
+        marked = [_in_charset(href, charset) for href in marked]
+    return resolve_all(followed, base), resolve_all(marked, base) if marked else []
+
+
+def _in_charset(href: str, charset: str) -> str:
+    """Queries are sent in the page's encoding, everything else in UTF-8 (the URL standard's query state)."""
+    path, mark, query = href.partition("?")
+    if query.isascii() or charset in _SENT_AS_UTF8:
+        return href
+    return path + mark + "".join(c if c.isascii() else _percent(c, codec(charset)) for c in query)
+
+
+def _percent(character: str, encoding: str) -> str:
+    try:
+        return "".join(f"%{byte:02X}" for byte in character.encode(encoding))
+    except UnicodeEncodeError:
+        return f"%26%23{ord(character)}%3B"
+
+
+def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> tuple[bool, bool]:
+    """noindex, nofollow"""
+    if not metas and not headers:
+        return False, False
+    words = {word for content in metas for word in _DIRECTIVE.findall(content.lower())}
+    for header in headers:
+        addressed = ""
+        for part in header.lower().split(","):
+            name, colon, rest = part.partition(":")
+            if colon and name.strip() not in _VALUED:
+                addressed, part = name.strip(), rest
+            if addressed in ("", agent):
+                words.add(part.strip())
+    return bool(words & {"noindex", "none"}), bool(words & {"nofollow", "none"})
+
+
+def _canonical(href: str | None, base: str, charset: str) -> str:
+    return "" if href is None else resolve(_in_charset(href, charset), base) or ""
+
+
+def _refresh(content: str | None, base: str, charset: str) -> tuple[float, str] | None:
+    found = _REFRESH.match(content) if content else None
+    if not found:
+        return None
+    target = found[2] or found[3] or found[4]
+    resolved = resolve(_in_charset(target, charset), base) if target else None
+    seconds = float(found[1]) if found[1] != "." else 0.0
+    return (seconds, resolved) if resolved else None

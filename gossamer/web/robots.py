@@ -1,0 +1,289 @@
+"""What a robots.txt allows us (RFC 9309), and which of its lines decides."""
+
+import re
+from typing import NamedTuple
+
+LIMIT_BYTES = 500 << 10  # RFC 9309 section 2.5: at least so much must be read; we read no more
+
+_ALLOW, _DISALLOW, _AGENT, _DELAY, _SITEMAP = range(5)
+# The names of RFC 9309, two that everybody writes, and the misspellings that are common enough for
+# their authors to expect obedience. The usual spellings spare a call of lower().
+_NAMES = {
+    "user-agent": _AGENT, "User-agent": _AGENT, "User-Agent": _AGENT, "useragent": _AGENT,
+    "user agent": _AGENT,
+    "allow": _ALLOW, "Allow": _ALLOW,
+    "disallow": _DISALLOW, "Disallow": _DISALLOW, "dissallow": _DISALLOW, "dissalow": _DISALLOW,
+    "disalow": _DISALLOW, "diasllow": _DISALLOW, "disallaw": _DISALLOW, "desallow": _DISALLOW,
+    "crawl-delay": _DELAY, "crawldelay": _DELAY,
+    "sitemap": _SITEMAP, "Sitemap": _SITEMAP, "site-map": _SITEMAP,
+}  # fmt: skip
+_SPACE = " \t\v\f"  # str.strip() would also take octets of UTF-8, such as the A0 of à
+_TWO_WORDS = re.compile(r"[ \t\v\f]*+([^ \t\v\f]++)[ \t\v\f]++([^ \t\v\f]++)[ \t\v\f]*+").fullmatch
+_TOKEN = re.compile(r"[a-z0-9_\-.!]+")
+_NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?=$|[\s<])")
+_PLAIN = re.compile(r"[A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:]*").fullmatch
+_STARRED = re.compile(r"[A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*]*").fullmatch
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*%]")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_FEW = 64  # so many prefixes are tried faster all at once than by length
+_RULE_BYTES = 250  # of Python objects around one rule's text
+
+_Line = tuple[bool, str, str]  # allow?, pattern, the line as in the file
+
+
+class _Wild(NamedTuple):
+    """A rule with `*` or `$`."""
+
+    rank: int
+    needle: str  # its longest part: most paths are out by one search for it
+    head: str  # what the path must begin with
+    pieces: tuple[str, ...]  # what must follow in this order, with anything between
+    anchored: bool  # the last part must end the path
+    line: str
+
+    def matches(self, path: str) -> bool:
+        """The leftmost place is as good as any for the part after a `*`: no pattern needs backtracking."""
+        if not path.startswith(self.head):
+            return False
+        at, end, pieces = len(self.head), len(path), self.pieces
+        if self.anchored:
+            if not pieces:
+                return at == end
+            if not path.endswith(pieces[-1]):
+                return False
+            end -= len(pieces[-1])
+            pieces = pieces[:-1]
+        for piece in pieces:
+            at = path.find(piece, at, end)
+            if at < 0:
+                return False
+            at += len(piece)
+        return at <= end
+
+
+class Rules:
+    """The rules of one robots.txt that apply to one agent."""
+
+    __slots__ = (
+        "_few", "_lengths", "_plain", "_wild", "crawl_delay_s", "group", "sitemaps", "size_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        lines: list[_Line],
+        group: str = "",
+        crawl_delay_s: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+    ) -> None:
+        self.group = group  # the user-agent token whose group applies: ours, "*", or "" if there is none
+        self.crawl_delay_s = crawl_delay_s
+        self.sitemaps = list(sitemaps)  # as written: relative ones are to be resolved against the origin
+        # Rank: twice the pattern's length, plus one to allow. The highest that matches decides, so the most
+        # specific rule wins, and allow among equals (section 2.2.2).
+        plain: dict[str, tuple[int, str]] = {}
+        wild: dict[str, _Wild] = {}
+        for allow, pattern, line in lines:
+            if _PLAIN(pattern):
+                rank = 2 * len(pattern) + allow
+                if pattern not in plain or plain[pattern][0] < rank:
+                    plain[pattern] = (rank, line)
+            elif allow or pattern not in wild:
+                rule = _wild(allow, pattern, line)
+                if rule.pieces or rule.anchored:
+                    wild[pattern] = rule
+                elif rule.head not in plain or plain[rule.head][0] < rule.rank:
+                    plain[rule.head] = (rule.rank, line)  # `/fish*` is `/fish`, one octet longer
+        self._plain = plain
+        self._few = tuple(plain) if len(plain) <= _FEW else ("",)
+        self._lengths = sorted(set(map(len, plain)), reverse=True)
+        self._wild = sorted(wild.values(), key=lambda rule: rule.rank, reverse=True)
+        text = sum(len(line) for _, _, line in lines)
+        self.size_bytes = 500 + 2 * text + _RULE_BYTES * len(lines) + sum(len(s) + 60 for s in sitemaps)
+
+    @classmethod
+    def parse(cls, body: bytes, agent: str) -> "Rules":
+        """The rules of the file for a product token; any bytes are accepted."""
+        return _parse(body, _token(agent))
+
+    @classmethod
+    def allow_all(cls) -> "Rules":
+        return cls([])
+
+    @classmethod
+    def deny_all(cls) -> "Rules":
+        return cls([(False, "/", "")])
+
+    def allows(self, path: str) -> bool:
+        """May this path (with its query) be fetched?"""
+        return self._deciding(path)[0] & 1 == 1
+
+    def decide(self, path: str) -> tuple[bool, str]:
+        """The same, with the line of the file that decides ("" if none does)."""
+        rank, line = self._deciding(path)
+        return rank & 1 == 1, _text(line)
+
+    def _deciding(self, path: str) -> tuple[int, str]:
+        if not _PLAIN(path):
+            path = _normal(path if path.isascii() else _octets(path)).replace("*", "%2A")
+        rank, line = 1, ""  # allowed, as long as nothing speaks against it
+        if path.startswith(self._few):
+            plain = self._plain
+            for length in self._lengths:
+                found = plain.get(path[:length])
+                if found is not None:
+                    rank, line = found
+                    break
+        for rule in self._wild:
+            if rule[0] <= rank:
+                break
+            if rule[1] in path and rule.matches(path):
+                rank, line = rule.rank, rule.line
+                break
+        # Section 2.2.2: /robots.txt itself is implicitly allowed.
+        return (1, "") if path == "/robots.txt" else (rank, line)
+
+
+def verdict_of_status(http_status: int) -> str:
+    """What the answer to the request for robots.txt means: "rules", "allow_all" or "deny_all".
+
+    Section 2.3.1: 4xx is "unavailable", anything may be fetched; 5xx and no answer are "unreachable", nothing
+    may. 429 is a server that asks for less, so it counts as unreachable.
+    """
+    if 200 <= http_status < 300:
+        return "rules"
+    return "allow_all" if 400 <= http_status < 500 and http_status != 429 else "deny_all"
+
+
+def _parse(body: bytes, agent: str) -> Rules:
+    ours: list[_Line] = []  # of the groups that name our agent
+    anyone: list[_Line] = []  # of the groups for "*"
+    delays: list[float] = []
+    delays_anyone: list[float] = []
+    sitemaps: dict[str, None] = {}
+    named = starred = False
+    # A group begins with user-agent lines and goes on until one follows a rule. Other lines do not end it
+    # (section 2.2.4); a crawl-delay, which is not in the RFC, is meant for the agents right above it.
+    for_us = for_all = delay_us = delay_all = False
+    after_rule = after_delay = False
+    for line in _lines(body):
+        name, _, value = line.partition(":")
+        kind = _NAMES.get(name)
+        if kind is None:
+            kind, value = _unusual(line)
+            if kind is None:
+                continue
+        if "#" in value:
+            value = value[: value.index("#")]
+        value = value.strip(_SPACE)
+        if kind <= _DISALLOW:
+            after_rule = after_delay = True
+            if value:
+                if for_us:
+                    ours.append((kind == _ALLOW, value, line))
+                if for_all:
+                    anyone.append((kind == _ALLOW, value, line))
+        elif kind == _AGENT:
+            if after_rule:
+                for_us = for_all = after_rule = False
+            if after_delay:
+                delay_us = delay_all = after_delay = False
+            token = _token(value)
+            if token == "*":
+                for_all = delay_all = starred = True
+            elif token == agent and agent:
+                for_us = delay_us = named = True
+        elif kind == _DELAY:
+            after_delay = True
+            number = _NUMBER.match(value)
+            if number and delay_us:
+                delays.append(float(number[1]))
+            if number and delay_all:
+                delays_anyone.append(float(number[1]))
+        elif value:
+            sitemaps[_text(value)] = None
+    if named:
+        return Rules(_indexes(ours), agent, max(delays, default=None), tuple(sitemaps))
+    return Rules(_indexes(anyone), "*" if starred else "", max(delays_anyone, default=None), tuple(sitemaps))
+
+
+def _lines(body: bytes) -> list[str]:
+    """Lines as text whose characters are the file's octets; LF, CR or both end them."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        body = body[:LIMIT_BYTES].decode("utf-16", "replace").encode()
+    elif body.startswith(b"\xef\xbb\xbf"):
+        body = body[3:]
+    if len(body) > LIMIT_BYTES:
+        # What the limit cuts in two would mean something else: drop it.
+        body = body[: max(body.rfind(b"\n", 0, LIMIT_BYTES + 1), body.rfind(b"\r", 0, LIMIT_BYTES + 1), 0)]
+    if b"\0" in body:
+        body = body.replace(b"\0", b"")  # which also reads UTF-16 without a byte order mark
+    if b"\r" in body:
+        body = body.replace(b"\r", b"\n")
+    return body.decode("latin-1").split("\n")
+
+
+def _unusual(line: str) -> tuple[int | None, str]:
+    """Names in unusual spelling or with space around them; two words without a colon (as Google reads)."""
+    line = line.partition("#")[0]
+    name, colon, value = line.partition(":")
+    if colon:
+        kind = _NAMES.get(name.strip(_SPACE).lower())
+        if kind is not None:
+            return kind, value
+    words = _TWO_WORDS(line)
+    return (_NAMES.get(words[1].lower()), words[2]) if words else (None, "")
+
+
+def _token(value: str) -> str:
+    """The product token (section 2.2.1) in lower case: without version and comment."""
+    value = value.strip(_SPACE).lower()
+    if value.startswith("*"):
+        return "*" if len(value) == 1 or value[1] in _SPACE else ""
+    match = _TOKEN.match(value)
+    return match[0] if match else ""
+
+
+def _indexes(lines: list[_Line]) -> list[_Line]:
+    """As every big parser does: who allows a directory's index allows the directory."""
+    found = [
+        (True, pattern[: pattern.rindex("/") + 1] + "$", line)
+        for allow, pattern, line in lines
+        if allow and pattern.endswith(("/index.html", "/index.htm"))
+    ]
+    return lines + found if found else lines
+
+
+def _wild(allow: bool, pattern: str, line: str) -> _Wild:
+    anchored = pattern.endswith("$")
+    text = pattern[:-1] if anchored else pattern
+    head, *pieces = (text if _STARRED(text) else _normal(text)).split("*")
+    length = len(head) + sum(map(len, pieces)) + len(pieces) + anchored
+    if pieces and not pieces[-1]:
+        anchored = False  # `*$` ends anywhere
+    pieces = [piece for piece in pieces if piece]
+    needle = max([head, *pieces], key=len)
+    return _Wild(2 * length + allow, needle, head, tuple(pieces), anchored, line)
+
+
+def _normal(text: str) -> str:
+    """Octets as section 2.2.2 compares them: unreserved ones plain, others that need it percent-encoded.
+
+    A `$` inside is encoded too, because that is how a rule writes it when it means it verbatim.
+    """
+    return _ODD.sub(_octet, text)
+
+
+def _octet(match: re.Match[str]) -> str:
+    text = match[0]
+    if len(text) == 1:
+        return f"%{ord(text):02X}"
+    char = chr(int(text[1:], 16))
+    return char if char in _UNRESERVED else text.upper()
+
+
+def _octets(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _text(octets: str) -> str:
+    return octets.strip(_SPACE).encode("latin-1").decode("utf-8", "replace")

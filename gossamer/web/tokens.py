@@ -1,0 +1,58 @@
+"""What a page's markup says before anything is resolved: the one thing both tokenisers hand over."""
+
+import re
+from dataclasses import dataclass, field
+from html import unescape as unescape_text
+from html.entities import html5
+
+FOLLOW, NOFOLLOW = 1, 2
+REFERENCE_CHARS = 16_384  # no server takes a longer URL; data: URIs are often that long
+TITLE_CHARS = 2_000
+LANGUAGE_CHARS = 64
+
+_C0_OR_SPACE = "".join(map(chr, range(0x21)))
+_OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:(#[0-9]+;?|#[xX][0-9a-fA-F]+;?)|([a-zA-Z][a-zA-Z0-9]*)(;?)(=?))")
+
+
+@dataclass(slots=True)
+class Tokens:
+    """`html.parse_html` makes a Document of it."""
+
+    title: str = ""
+    language: str = ""
+    base: str | None = None  # of the first base element with href
+    canonical: str | None = None
+    robots: list[str] = field(default_factory=list)  # contents of meta elements for all robots, or for us
+    refresh: str | None = None  # content of the first such meta element
+    hrefs: dict[str, int] = field(default_factory=dict)  # reference without fragment: FOLLOW | NOFOLLOW
+
+
+def reference(value: str) -> str | None:
+    """Without surrounding space and fragment; None if it has another scheme or is too long."""
+    value = value.strip(_C0_OR_SPACE).partition("#")[0]
+    if len(value) > REFERENCE_CHARS or _OTHER_SCHEME.match(value):
+        return None
+    return value
+
+
+def title(raw: str) -> str:
+    return " ".join(raw.split())[:TITLE_CHARS]
+
+
+def unescape(value: str) -> str:
+    """Character references in an attribute: unlike in text, "?a=1&copy=2" has none."""
+    ampersands = value.count("&")
+    if ampersands == value.count("&amp;"):
+        return value.replace("&amp;", "&") if ampersands else value
+    return _ENTITY.sub(_character, value)
+
+
+def _character(match: re.Match[str]) -> str:
+    if match[1]:
+        return unescape_text(match[0])
+    name, semicolon, equals = match[2], match[3], match[4]
+    if semicolon:
+        # Old names are known without semicolon too, but only as a whole: in attributes no prefix counts.
+        return html5[name + ";"] + equals if name + ";" in html5 else match[0]
+    return match[0] if equals else html5.get(name, match[0])

@@ -1,0 +1,251 @@
+"""The only module that reads, resolves and takes apart URLs; all others handle their normal form as text.
+
+The normal form is the WHATWG serialisation of an http(s) URL without fragment, user name and session id. It
+is ASCII, has a path, and normalising it again changes nothing: the string is the page's identity.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from publicsuffixlist import PublicSuffixList
+from url import URL, URLError
+from xxhash import xxh3_64_intdigest
+
+from gossamer.config import Limits
+
+_KEY_BITS = 40
+_LOW = (1 << _KEY_BITS) - 1
+
+# Session ids of servlet containers, PHP, phpBB and ASP.NET: the same page under countless names.
+_SESSION_PATH = re.compile(
+    r";jsessionid=[^/?;]*"
+    r"|/\((?:[A-Z]\([0-9a-z_-]{20,}\))+\)(?=/)",
+    re.IGNORECASE | re.ASCII,
+)
+_SESSION_PAIR = re.compile(
+    r"(?:jsessionid|phpsessid)=.*|sid=[0-9a-f]{32,}", re.IGNORECASE | re.ASCII | re.DOTALL
+)
+
+_TAB_OR_NEWLINE = dict.fromkeys(map(ord, "\t\n\r"))
+_C0_OR_SPACE = "".join(map(chr, range(0x21)))
+_SLASHES = re.compile(r"[/\\]{2}")
+_AUTHORITY = re.compile(r"^(https?:[/\\]+(?:[^/\\?#]*@)?)([^/\\?#]*)", re.IGNORECASE)
+_PUNYCODE = re.compile(r"(?<![^.])xn--", re.IGNORECASE)
+
+# https://fetch.spec.whatwg.org/#port-blocking
+_BAD_PORTS = frozenset((
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
+    104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,
+    515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723,
+    2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+))  # fmt: skip
+
+_MEMO_ENTRIES = 50_000
+_MEMO_HREF = 300  # longer references are rarely seen twice, and bound the memory
+
+
+def whatwg(href: str, base: str | None = None) -> str | None:
+    """What the WHATWG URL parser makes of a reference, serialised; None where it fails."""
+    try:
+        return str(URL.parse(href) if base is None else _parsed(base).join(href))
+    except (URLError, UnicodeEncodeError):
+        return _whatwg_odd(href, base)
+
+
+def normalise(url: str) -> str | None:
+    return _normal(whatwg(url))
+
+
+def resolve(href: str, base: str) -> str | None:
+    """The normal form of a reference found on the page at `base`; None if it does not lead to a web page."""
+    return _normal(whatwg(href, base))
+
+
+def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
+    """The distinct normal forms of references, in order of first appearance; what leads nowhere is left out.
+
+    Pages of one directory repeat each other's navigation, so pairs of directory and reference are remembered.
+    """
+    known = _memo.of(base)
+    found: dict[str | None, None] = {}
+    for href in hrefs:
+        target = known.get(href, "")
+        if target == "":
+            target = _normal(whatwg(href, base))
+            if _is_memorable(href):
+                _memo.entries += 1
+                known[href] = target
+        found[target] = None
+    found.pop(None, None)
+    return list(found)  # type: ignore[arg-type]
+
+
+class _Memo:
+    """What references mean in a directory. Bounded: it starts anew when full, which costs little."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.directories: dict[str, dict[str, str | None]] = {}
+
+    def of(self, base: str) -> dict[str, str | None]:
+        if self.entries > _MEMO_ENTRIES:
+            self.entries, self.directories = 0, {}
+        end = base.find("?")
+        directory = base[: base.rfind("/", 0, end if end >= 0 else len(base)) + 1]
+        found = self.directories.get(directory)
+        if found is None:
+            self.entries += 1
+            found = self.directories[directory] = {}
+        return found
+
+
+_memo = _Memo()
+
+
+def _is_memorable(href: str) -> bool:
+    """Whether it means the same on all pages of a directory: not so for '', '?query' and 'http:?query'."""
+    if len(href) > _MEMO_HREF or not href or href[0] <= " " or href[0] in "?#":
+        return False
+    return href[:4].lower() != "http" or "://" in href[:8]
+
+
+@lru_cache(maxsize=256)
+def _parsed(base: str) -> URL:
+    return URL.parse(base)
+
+
+def _whatwg_odd(href: str, base: str | None) -> str | None:
+    """What the standard accepts and the library does not.
+
+    Lone surrogates; more than two slashes before a host; ASCII host names whose xn-- labels are not valid
+    Punycode: such hosts exist, and since June 2026 the standard lets them pass. They are parsed with another
+    prefix in place of xn--.
+    """
+    href = href.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    href = href.strip(_C0_OR_SPACE).translate(_TAB_OR_NEWLINE)
+    if base is not None and base.startswith("http") and _SLASHES.match(href):
+        href = base[: base.index(":")] + "://" + href.lstrip("/\\")
+    both = (href + (base or "")).lower()
+    prefix = next(p for p in (f"x{n}--" for n in range(len(both) + 1)) if p not in both)
+    href = _AUTHORITY.sub(lambda match: _hide(match, prefix), href, count=1)
+    try:
+        if base is None:
+            found = URL.parse(href)
+        else:
+            found = URL.parse(_AUTHORITY.sub(lambda match: _hide(match, prefix), base, count=1)).join(href)
+    except (URLError, UnicodeEncodeError):
+        return None
+    host = found.host_str or ""
+    if prefix in host and _PUNYCODE.search(host):
+        return None  # the name was not ASCII after all, but percent-encoded: then no label may be wrong
+    return str(found).replace(prefix, "xn--")
+
+
+def _hide(match: re.Match[str], prefix: str) -> str:
+    return match[1] + (_PUNYCODE.sub(prefix, match[2]) if match[2].isascii() else match[2])
+
+
+def _normal(url: str | None) -> str | None:
+    if url is None or not url.startswith(("http://", "https://")):
+        return None
+    fragment = url.find("#")
+    if fragment >= 0:
+        url = url[:fragment]
+    if "@" in url:
+        path = url.index("/", 8)
+        user = url.rfind("@", 0, path)
+        if user >= 0:
+            url = url[: url.index("//") + 2] + url[user + 1 :]
+    if "?" in url or ";" in url or "/(" in url:
+        return _without_session(url)
+    return url
+
+
+def _without_session(url: str) -> str:
+    path, mark, query = url.partition("?")
+    shorter = _SESSION_PATH.sub("", path) if ";" in path or "/(" in path else path
+    if mark and ("sid=" in query.lower() or "sessionid=" in query.lower()):
+        pairs = [pair for pair in query.split("&") if not _SESSION_PAIR.fullmatch(pair)]
+        if len(pairs) <= query.count("&"):
+            query = "&".join(pairs)
+            mark = "?" if query else ""
+    if shorter == path:
+        return path + mark + query
+    # What is left of a segment may be "..": only the parser's result is in normal form.
+    return _normal(whatwg(shorter + mark + query)) or url
+
+
+def origin_of(url: str) -> str:
+    return url[: url.index("/", 8)]
+
+
+def host_of(url: str) -> str:
+    authority = url[url.index("//") + 2 : url.index("/", 8)]
+    colon = authority.rfind(":")
+    return authority[:colon] if colon >= 0 and not authority.endswith("]") else authority
+
+
+def path_of(url: str) -> str:
+    """Path and query: what robots rules match."""
+    return url[url.index("/", 8) :]
+
+
+def is_dynamic(url: str) -> bool:
+    return "?" in url
+
+
+def host_key(name: str) -> int:
+    return xxh3_64_intdigest(name.encode()) >> _KEY_BITS
+
+
+def page_key(url: str) -> int:
+    return _high(url[: url.index("/", 8)]) | (xxh3_64_intdigest(url.encode()) & _LOW) or 1
+
+
+def page_keys(urls: list[str]) -> NDArray[np.uint64]:
+    keys = np.fromiter(map(xxh3_64_intdigest, map(str.encode, urls)), np.uint64, len(urls))
+    keys &= np.uint64(_LOW)
+    keys |= np.fromiter([_high(url[: url.index("/", 8)]) for url in urls], np.uint64, len(urls))
+    keys[keys == 0] = 1  # zero means "no page"
+    return keys
+
+
+@lru_cache(maxsize=65_536)
+def _high(origin: str) -> int:
+    return host_key(host_of(origin + "/")) << _KEY_BITS
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+@lru_cache(maxsize=65_536)
+def domain_of(host: str) -> str:
+    """The registrable domain; the host itself for addresses and for names that are a public suffix."""
+    if host[-1:] == "]" or host[-1:].isdigit():  # a name that ends in a number is an IPv4 address
+        return host
+    return _suffixes().privatesuffix(host.rstrip(".")) or host
+
+
+def trap(url: str, limits: Limits) -> str:
+    """Why we do not follow it: "length", "trap" or "port"; "" if we do."""
+    if len(url) > limits.url_bytes:
+        return "length"
+    start = url.index("/", 8)
+    colon = url.rfind(":", 8, start)
+    if colon >= 0 and url[start - 1] != "]" and int(url[colon + 1 : start]) in _BAD_PORTS:
+        return "port"
+    end = url.find("?", start)
+    slashes = url.count("/", start) if end < 0 else url.count("/", start, end)
+    if slashes > limits.path_segments:
+        return "trap"
+    if slashes > limits.path_repeats + 1:
+        segments = url[start + 1 : end if end >= 0 else None].split("/")
+        if max(Counter(segments).values()) > limits.path_repeats + 1:
+            return "trap"
+    return ""

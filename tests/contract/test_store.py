@@ -1,0 +1,205 @@
+"""What every Store does, and what only a Directory does."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gossamer.archive.store import Directory, Memory, Store, room
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
+
+
+@pytest.fixture(params=["directory", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Directory.prepare(tmp_path / "crawl", 1.0) if request.param == "directory" else Memory()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Directory:
+    return Directory.prepare(tmp_path / "crawl", 1.0)
+
+
+def test_put_get(store: Store) -> None:
+    store.put("warc/a", b"one")
+    store.put("deep/er/b", b"")
+    assert store.get("warc/a") == b"one"
+    assert store.get("deep/er/b") == b""
+
+
+def test_put_takes_a_scratch_file(store: Store) -> None:
+    path = store.scratch("warc/a")
+    path.write_bytes(b"made there")
+    assert store.list("warc/") == []
+    store.put("warc/a", path)
+    assert store.get("warc/a") == b"made there"
+    assert not path.exists()
+
+
+def test_put_again_replaces_and_leaves_open_files_alone(store: Store) -> None:
+    store.put("warc/a", b"left over")
+    with store.local("warc/a").open("rb") as file:
+        store.put("warc/a", b"new")
+        store.local("warc/a")
+        assert file.read() == b"left over"
+    assert store.local("warc/a").read_bytes() == b"new"
+
+
+def test_create_only_if_absent(store: Store) -> None:
+    assert store.create("manifest/a0/1", b"mine")
+    assert not store.create("manifest/a0/1", b"yours")
+    assert not store.create("manifest/a0/1", b"mine")
+    assert store.get("manifest/a0/1") == b"mine"
+
+
+def test_of_many_who_create_one_wins(store: Store) -> None:
+    won: list[int] = []
+
+    def attempt(i: int) -> None:
+        if store.create("manifest/a0/1", b"%d" % i):
+            won.append(i)
+
+    threads = [threading.Thread(target=attempt, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert store.get("manifest/a0/1") == b"%d" % won[0]
+
+
+def test_missing(store: Store) -> None:
+    with pytest.raises(FileNotFoundError):
+        store.get("warc/a")
+    store.delete("warc/a")
+    assert store.list("warc/") == []
+
+
+def test_list_is_by_text_prefix_and_sorted(store: Store) -> None:
+    for name in ("inbox/b-2", "inbox/b-1", "inbox/c", "inboxes/d", "inbox/sub/e"):
+        store.put(name, b"")
+    assert store.list("inbox/") == ["inbox/b-1", "inbox/b-2", "inbox/c", "inbox/sub/e"]
+    assert store.list("inbox/b") == ["inbox/b-1", "inbox/b-2"]
+    assert store.list("nothing/") == []
+
+
+def test_delete(store: Store) -> None:
+    store.put("a/b", b"x")
+    store.delete("a/b")
+    assert store.list("a/") == []
+    assert store.create("a/b", b"y")
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "."])
+def test_names_stay_inside(store: Store, name: str) -> None:
+    with pytest.raises(ArchiveError):
+        store.put(name, b"")
+
+
+def test_lock_is_exclusive_per_agent(store: Store) -> None:
+    with store.lock("a0"):
+        with store.lock("a1"):
+            pass
+        with pytest.raises(ArchiveBusy, match=str(os.getpid())), store.lock("a0"):
+            pass
+    with store.lock("a0"):
+        pass
+
+
+def test_lock_survives_no_kill(directory: Directory) -> None:
+    """The lock of a killed process is free, and while it lives its id is known."""
+    code = (
+        "import sys,time; from gossamer.archive.store import Directory\n"
+        "with Directory(sys.argv[1]).lock('a0'): print('held', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(directory.path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == "held\n"
+        assert directory.holder("a0") == process.pid
+        with pytest.raises(ArchiveBusy, match=f"process {process.pid};"), directory.lock("a0"):
+            pass
+        process.kill()
+        process.wait()
+    assert directory.holder("a0") == 0
+    with directory.lock("a0"):
+        assert directory.holder("a0") == os.getpid()
+
+
+def test_holder_of_nothing(directory: Directory) -> None:
+    assert directory.holder("a0") == 0
+    assert directory.list("lock/") == []
+
+
+def test_prepare_makes_and_opens(tmp_path: Path) -> None:
+    Directory.prepare(tmp_path / "a" / "b", 5.0)
+    assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {"layout": 1, "created": 5.0}
+    Directory.prepare(tmp_path / "a" / "b", 6.0)
+    assert Directory(tmp_path / "a" / "b").get("gossamer.json") == b'{"layout": 1, "created": 5.0}'
+
+
+def test_prepare_after_a_crash_while_preparing(tmp_path: Path) -> None:
+    (tmp_path / "crawl" / "tmp").mkdir(parents=True)
+    (tmp_path / "crawl" / "tmp" / "1-gossamer.json").write_bytes(b"{")
+    Directory.prepare(tmp_path / "crawl", 1.0)
+
+
+def test_open_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="holds no crawl"):
+        Directory(tmp_path / "absent")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "me.jpg").write_bytes(b"")
+    with pytest.raises(ArchiveError, match="choose another --dir"):
+        Directory.prepare(tmp_path / "photos", 1.0)
+    with pytest.raises(ArchiveError, match="is a file"):
+        Directory.prepare(tmp_path / "photos" / "me.jpg", 1.0)
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["me.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [('{"layout": 2}', ArchiveVersion), ("{", ArchiveError), ("[]", ArchiveError), ("{}", ArchiveError)],
+)
+def test_other_layouts(tmp_path: Path, content: str, error: type[ArchiveError]) -> None:
+    (tmp_path / "gossamer.json").write_text(content)
+    with pytest.raises(error, match="choose another --dir"):
+        Directory.prepare(tmp_path, 1.0)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_full_disk(number: int, tmp_path: Path) -> None:
+    with pytest.raises(OutOfSpace, match="run the same command again"), room(tmp_path):
+        raise OSError(number, os.strerror(number))
+    with pytest.raises(PermissionError), room(tmp_path):
+        raise PermissionError(errno.EACCES, "no")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_for_real(directory: Directory) -> None:
+    path = directory.scratch("warc/a")
+    path.symlink_to("/dev/full")
+    with pytest.raises(OutOfSpace), room(path), path.open("wb") as file:
+        file.write(b"x" * 100_000)
+
+
+def test_scratch_files_swept_by_another_process_are_written_again(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, calls = os.link, []
+
+    def swept(source: Path, target: Path) -> None:
+        calls.append(target)
+        if len(calls) == 1:
+            Path(source).unlink()
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", swept)
+    assert directory.create("inbox/seeds-1", b"urls")
+    assert directory.get("inbox/seeds-1") == b"urls"
+    assert directory.list("tmp/") == []

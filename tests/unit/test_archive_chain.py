@@ -1,0 +1,345 @@
+"""The commit protocol, above all what a crash at each of its steps leaves."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gossamer.archive.chain import FULL_EVERY, Chain, Changes, Snapshot
+from gossamer.archive.store import Directory, Memory, Store
+from gossamer.errors import ArchiveError, Deposed
+from gossamer.federation.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
+
+
+class Crash(BaseException):
+    """The process dies: nobody may catch it."""
+
+
+class Mortal:
+    """A store and an exchange that die at operation `limit`, before it or after it has had its effect."""
+
+    def __init__(self, store: Store, exchange: InProcess, limit: int, before: bool) -> None:
+        self._inner: tuple[Store, InProcess] = (store, exchange)
+        self._left, self._before = limit, before
+        self.done: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        store, exchange = self._inner
+        method = getattr(exchange if hasattr(exchange, name) else store, name)
+        if name not in ("put", "create", "delete", "publish", "acknowledge"):
+            return method
+        return lambda *args: self._act(name, method, args)
+
+    def _act(self, name: str, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        self._left -= 1
+        if self._left < 0 or (self._left == 0 and self._before):
+            raise Crash
+        result = method(*args)
+        self.done.append(name)
+        if self._left == 0:
+            raise Crash
+        return result
+
+    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+        return self._inner[1].pending(zones, marks)
+
+
+def commit(chain: Chain, exchange: Any, changes: Changes | None = None, **given: Any) -> None:
+    values: dict[str, Any] = {"state": {}, "marks": {}, "outbox": [], "applied": [], "now_s": 1.0}
+    chain.commit(changes or Changes(), exchange=exchange, **(values | given))
+
+
+def crawl(store: Any, exchange: Any, rounds: int) -> None:
+    """An agent whose rounds apply what comes in, send it on to zone 3, and replace one file by another."""
+    chain = Chain.open(store, "a0", exchange, zones=[1])
+    while chain.number < rounds:
+        ready = exchange.pending(chain.zones, chain.marks)
+        marks = high_water(ready)
+        name = f"warc/a0-{chain.round:08d}-0.warc.gz"
+        store.put(name, b"%d" % chain.round)
+        total = chain.state.get("total", 0) + sum(int(b.data) for b in ready)
+        send = [Batch("a0", chain.round, part, 3, b"%d/%d" % (chain.round, part)) for part in range(2)]
+        changes = Changes({"warc": [name]}, {"warc": chain.files.get("warc", [])[:-1]})
+        state = {"total": total}
+        commit(chain, exchange, changes, state=state, marks=marks, outbox=send, applied=list(marks.items()))
+
+
+def seeded() -> tuple[Memory, InProcess]:
+    exchange = InProcess()
+    for number in range(1, 4):
+        exchange.publish(Batch("b", number, 0, 1, b"%d" % 10**number, previous=number - 1))
+    return Memory(), exchange
+
+
+def operations() -> list[str]:
+    store, exchange = seeded()
+    alive = Mortal(store, exchange, 10_000, True)
+    crawl(alive, alive, 3)
+    return alive.done
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("k", range(1, len(operations()) + 1))
+def test_crash_at_every_operation(k: int, before: bool) -> None:
+    store, exchange = seeded()
+    dying = Mortal(store, exchange, k, before)
+    with pytest.raises(Crash):
+        crawl(dying, dying, 3)
+    step, made = operations()[k - 1], Chain.read(store, "a0").number
+
+    chain = Chain.open(store, "a0", exchange)
+    # Steps 1 and 2: the round is there wholly or not at all.
+    assert chain.number == made == dying.done.count("create")
+    assert {name for prefix in ("warc/", "outbox/", "tmp/") for name in store.list(prefix)} == (
+        Chain.read(store, "a0").names()
+    ), "unnamed files are swept, named ones are there"
+    # Step 3: whatever the manifests name is published.
+    sent = exchange.pending([3], {})
+    assert [b.data for b in sent] == [b"%d/%d" % (n, p) for n in range(1, made + 1) for p in range(2)], step
+    # Step 4: what was applied does not come again.
+    assert all(b.number > chain.marks.get(b.stream, 0) for b in exchange.pending([1], chain.marks))
+
+    crawl(store, exchange, 3)
+    end = Chain.read(store, "a0")
+    assert end.state == {"total": 1110}
+    assert exchange.pending([1], end.marks) == []
+    assert [b.data for b in exchange.pending([3], {})] == [
+        b"%d/%d" % (n, p) for n in (1, 2, 3) for p in range(2)
+    ]
+    assert store.get("warc/a0-00000003-0.warc.gz") == b"3"
+
+
+def test_the_simulation_has_every_step() -> None:
+    assert set(operations()) == {"put", "create", "publish", "acknowledge", "delete"}
+    first = operations()[: operations().index("create") + 1]
+    assert first == ["put", "put", "put", "create"], "all files of a round are durable before the manifest"
+
+
+def test_crash_while_recovering() -> None:
+    """Recovery itself may be interrupted as often as it likes."""
+    store, exchange = seeded()
+    with pytest.raises(Crash):
+        crawl(*[Mortal(store, exchange, 4, False)] * 2, 3)
+    for k in range(1, 5):
+        store.put("warc/a0-99999999-0.warc.gz", b"left over")
+        dying = Mortal(store, exchange, k, True)
+        with pytest.raises(Crash):
+            Chain.open(dying, "a0", dying)
+    crawl(store, exchange, 3)
+    assert Chain.read(store, "a0").state == {"total": 1110}
+
+
+def test_new_chain() -> None:
+    chain = Chain.open(Memory(), "a0", InProcess(), zones=range(4))
+    assert (chain.number, chain.round, chain.epoch, chain.zones, chain.files) == (0, 1, 1, (0, 1, 2, 3), {})
+
+
+def test_state_comes_back_as_it_will_be_read() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    keys = np.array([2**64 - 1, 1], np.uint64)
+    commit(chain, exchange, state={"keys": keys, "n": np.int64(3), "by": {1: (2,)}}, marks={"seeds": 4})
+    commit(chain, exchange, state={"n": 4})
+    expected = {"keys": [2**64 - 1, 1], "n": 4, "by": {"1": [2]}}
+    assert chain.state == expected
+    again = Chain.open(store, "a0", exchange)
+    assert (again.state, again.marks, again.number) == (expected, {"seeds": 4}, 2)
+    with pytest.raises(TypeError, match="object"):
+        commit(chain, exchange, state={"x": object()})
+
+
+def test_deltas_full_ones_and_forgetting() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange, zones=[7])
+    for number in range(1, 3 * FULL_EVERY + 5):
+        name = f"warc/{number}"
+        store.put(name, b"")
+        removed = {"warc": [f"warc/{number - 2}"]} if number > 2 else {}
+        commit(chain, exchange, Changes({"warc": [name]}, removed), state={"n": number}, now_s=float(number))
+        read = Chain.read(store, "a0")
+        assert (read.number, read.zones, read.time_s) == (number, (7,), number)
+        assert read.files == chain.files == {"warc": [f"warc/{n}" for n in (number - 1, number) if n > 0]}
+        if number % 10 == 0:
+            chain = Chain.open(store, "a0", exchange)
+    kept = [int(name[-13:-5]) for name in store.list("manifest/")]
+    assert kept == list(range(2 * FULL_EVERY + 1, 3 * FULL_EVERY + 5))
+    assert store.list("warc/") == sorted(chain.files["warc"])
+
+
+def test_two_owners() -> None:
+    store, exchange = Memory(), InProcess()
+    old = Chain.open(store, "a0", exchange, zones=[1, 2])
+    commit(old, exchange, state={"n": 1}, marks={"seeds": 1})
+    store.put(f"warc/a0-{old.round:08d}-0.warc.gz", b"old")
+    new = Chain.take_over(store, "a0", exchange, 2.0)
+    assert (new.number, new.epoch, new.zones, new.state, new.marks) == (2, 2, (1, 2), {"n": 1}, {"seeds": 1})
+    assert new.round > old.round, "their files have different names"
+    assert store.list("warc/") == []
+    with pytest.raises(Deposed, match="taken this crawl over"):
+        commit(old, exchange, state={"n": 99})
+    commit(new, exchange)
+    assert Chain.read(store, "a0").state == {"n": 1}
+    assert Chain.read(store, "a0").epoch == 2
+
+
+def test_sweeping_spares_other_agents_the_inbox_and_strangers() -> None:
+    store, exchange = Memory(), InProcess()
+    other = Chain.open(store, "a00", exchange)
+    store.put("index/named", b"")
+    commit(other, exchange, Changes({"index.x": ["index/named"]}))
+    mine = [
+        "warc/a0-00000001-0.warc.gz",
+        "tables/visits-a0-00000001.parquet",
+        "tmp/warc+a0-00000001-0.warc.gz",
+    ]
+    spared = ["warc/a00-00000002-0.warc.gz", "index/named", "index/page-1", "inbox/seeds-000000000001.arrow"]
+    for name in (*mine, *spared, "logs/today"):
+        store.put(name, b"")
+    Chain.open(store, "a0", exchange)
+    everything = [name for name in store.list("") if not name.startswith("manifest/")]
+    assert everything == sorted([*spared, "logs/today"])
+
+
+def test_what_could_not_be_published_is_kept() -> None:
+    class Down(InProcess):
+        up = False
+
+        def publish(self, batch: Batch) -> None:
+            if not self.up:
+                raise ConnectionError
+            super().publish(batch)
+
+    store, exchange = Memory(), Down()
+    chain = Chain.open(store, "a0", exchange)
+    for number in (1, 2):
+        with pytest.raises(ConnectionError):
+            commit(chain, exchange, outbox=[Batch("a0", number, 0, 5, b"%d" % number)])
+    exchange.up = True
+    commit(chain, exchange, outbox=[Batch("a0", 3, 0, 5, b"3")])
+    assert [b.data for b in exchange.pending([5], {})] == [b"1", b"2", b"3"]
+    commit(chain, exchange)
+    assert store.list("outbox/") == []
+
+
+def test_numbers_of_a_stream_rise() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    commit(chain, exchange, outbox=[Batch("a0", 4, 0, 5, b"")])
+    with pytest.raises(ArchiveError, match="numbers must rise"):
+        commit(chain, exchange, outbox=[Batch("a0", 4, 1, 5, b"")])
+    commit(chain, exchange, outbox=[Batch("a0", 4, 0, 6, b""), Batch("a0", 9, 0, 5, b"")])
+    assert [(b.number, b.previous) for b in exchange.pending([5], {})] == [(4, 0), (9, 4)]
+
+
+def test_seeds_from_another_process_while_crawling(tmp_path: Path) -> None:
+    store = Directory.prepare(tmp_path / "crawl", 1.0)
+    inbox = Inbox(store)
+    chain = Chain.open(store, "a0", inbox)
+    found: list[bytes] = []
+    for i in range(6):
+        Inbox(Directory(store.path)).add(b"%d" % i)
+        if i % 2:
+            ready = inbox.pending(chain.zones, chain.marks)
+            assert all(b.zone == ANY for b in ready)
+            found += [b.data for b in ready]
+            marks = high_water(ready)
+            commit(chain, inbox, marks=marks, applied=list(marks.items()))
+            chain = Chain.open(store, "a0", inbox)
+    assert found == [b"%d" % i for i in range(6)]
+    assert chain.marks == {SEEDS: 6}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        Changes({"x": ["a"]}),
+        Changes({}, {"x": ["b"]}),
+        Changes({"x": ["c", "c"]}),
+        Changes({"x": ["a"]}, {"x": ["a"]}),
+    ],
+)
+def test_changes_that_make_no_sense(changes: Changes) -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    commit(chain, exchange, Changes({"x": ["a"]}))
+    with pytest.raises(ArchiveError, match="twice"):
+        commit(chain, exchange, changes)
+    assert chain.number == 1
+
+
+def test_added_and_removed_in_one_commit() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for name in ("index/delta", "index/run"):
+        store.put(name, b"")
+    both = Changes({"x": ["index/delta"]}) | Changes({"y": ["index/run"]}, {"x": ["index/delta"]})
+    commit(chain, exchange, both)
+    assert chain.files == {"x": [], "y": ["index/run"]}
+    assert store.list("index/") == ["index/run"]
+
+
+def test_changes_join() -> None:
+    joined = Changes({"a": ["1"]}, {"b": ["2"]}) | Changes({"a": ["3"], "c": ["4"]})
+    assert joined == Changes({"a": ["1", "3"], "c": ["4"]}, {"b": ["2"]})
+    assert joined
+    assert not Changes({"a": []})
+
+
+def test_reading_while_files_vanish() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for name in ("index/old", "index/new"):
+        store.put(name, name.encode())
+    commit(chain, exchange, Changes({"x": ["index/old"]}))
+    calls: list[int] = []
+
+    def work(snapshot: Snapshot) -> list[bytes]:
+        calls.append(snapshot.number)
+        if len(calls) == 1:  # the crawl merges just after we looked
+            commit(chain, exchange, Changes({"x": ["index/new"]}, {"x": ["index/old"]}))
+        return [store.get(name) for name in snapshot.files["x"]]
+
+    assert Chain.reading(store, "a0", work) == [b"index/new"]
+    assert calls == [1, 2]
+    store.delete("index/new")
+    with pytest.raises(FileNotFoundError):
+        Chain.reading(store, "a0", work)
+
+
+def test_manifests_vanish_while_reading() -> None:
+    exchange = InProcess()
+
+    class Busy(Memory):
+        """The owner commits a whole generation between our listing and our reading."""
+
+        chain: Chain | None = None
+
+        def get(self, name: str) -> bytes:
+            chain, self.chain = self.chain, None
+            for _ in range(3 * FULL_EVERY if chain else 0):
+                assert chain is not None
+                commit(chain, exchange)
+            return super().get(name)
+
+    store = Busy()
+    chain = Chain.open(store, "a0", exchange)
+    for _ in range(5):
+        commit(chain, exchange)
+    store.chain = chain
+    assert Chain.read(store, "a0").number == 5 + 3 * FULL_EVERY
+
+
+def test_damaged_chains_are_told() -> None:
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for _ in range(4):
+        commit(chain, exchange)
+    store.delete("manifest/a0/00000003.json")
+    with pytest.raises(ArchiveError, match="manifest 3 of a0 is missing"):
+        Chain.read(store, "a0")
+    for number in (1, 2):
+        store.delete(f"manifest/a0/{number:08d}.json")
+    with pytest.raises(ArchiveError, match="no full manifest"):
+        Chain.read(store, "a0")

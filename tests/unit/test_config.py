@@ -1,0 +1,62 @@
+import dataclasses
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gossamer import config
+from gossamer.config import Config
+from gossamer.errors import ConfigError
+
+
+def test_document_is_a_valid_file_with_every_default() -> None:
+    values = tomllib.loads(config.document())
+    assert Config().replace({f"{s}.{k}": v for s, keys in values.items() for k, v in keys.items()}) == Config()
+    known = {f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))} for f in dataclasses.fields(Config)}
+    assert {section: set(keys) for section, keys in values.items()} == known
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[crawl]\nwidht = 3", "unknown key crawl.widht; did you mean width?"),
+        ("[crwal]\nwidth = 3", "did you mean crawl?"),
+        ("[crawl]\ndelay_s = 3", "did you mean polite.delay_s?"),
+        ("[crawl]\nwidth = 'many'", "crawl.width must be a whole number, not 'many'"),
+        ("[crawl]\nwidth = 0", "crawl.width must be at least 1"),
+        ("[crawl]\nwidth = true", "crawl.width must be a whole number"),
+        ("[crawl]\nscope = 'world'", "crawl.scope must be one of host, domain, any"),
+        ("[polite]\ndelay_s = nan", "polite.delay_s must be at least 0"),
+        ("[crawl]\nseeds = [1]", "crawl.seeds must be a list of strings"),
+        ("[resolve]\nmap = {a = 1}", "resolve.map must map strings to strings"),
+        ("crawl = 3", "crawl is a section"),
+        ("[crawl", "not valid TOML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "gossamer.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        config.load(file)
+    assert message in str(error.value)
+
+
+def test_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="gossamer config"):
+        config.load(tmp_path / "none.toml")
+
+
+def test_values_from_the_command_line() -> None:
+    assert config.parse_value("crawl.order", "opic") == "opic"
+    assert config.parse_value("polite.delay_s", "0.5") == 0.5
+    assert config.parse_value("crawl.sitemaps", "false") is False
+    assert config.parse_value("crawl.seeds", '["a", "b"]') == ["a", "b"]
+    with pytest.raises(ConfigError, match="whole number"):
+        config.parse_value("crawl.width", "lots")
+    with pytest.raises(ConfigError, match=r"did you mean polite\.delay_s"):
+        config.parse_value("polite.delay", "1")
+
+
+def test_user_agent_names_a_contact() -> None:
+    assert Config().replace({"fetch.contact": "https://example.org/bot"}).user_agent.endswith("(+https://example.org/bot)")
+    assert "(" not in Config().user_agent

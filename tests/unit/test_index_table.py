@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.archive.store import Memory
+from gossamer.columns import HOST, PAGE
+from gossamer.errors import ArchiveError
+from gossamer.index.runs import Run, Sorted, count_union, merge_two, merged, write_run
+from gossamer.index.table import Table
+
+ROW = st.tuples(
+    st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 255)
+)
+
+
+def page_rows(content):
+    """{key: (cash, text, hits, depth)} as sorted PAGE rows."""
+    rows = np.zeros(len(content), PAGE.numpy)
+    for place, key in enumerate(sorted(content)):
+        rows[place] = (key, *content[key][:3], content[key][2] // 7, 3, content[key][3], 0, 1)
+    return rows
+
+
+def written(tmp_path, rows, table=PAGE):
+    path = tmp_path / "x.run"
+    write_run(path, table, [rows[:3], rows[3:]], len(rows), Sorted.of(rows).bounds(), 99)
+    return Run("x", path, table)
+
+
+@pytest.mark.parametrize(
+    "cash", [[5, 5, 5], [0, 255, 7], [-1, 255, 0], [2**40, -(2**40), 1], [-(2**63), 2**63 - 1, 0], [0, 2**24, 3]]
+)
+def test_a_run_gives_back_what_was_written_at_any_width(tmp_path, cash):
+    rows = page_rows({i * 10 + 1: (c, i << 33, i * 70000, i) for i, c in enumerate(cash * 3)})
+    run = written(tmp_path, rows)
+    assert run.count == 9
+    assert run.total == 99
+    assert np.array_equal(run.between(0, 9), rows)
+    assert np.array_equal(run.take(np.array([8, 0, 3])), rows[[8, 0, 3]])
+    assert np.array_equal(run.keys, rows["key"])
+
+
+def test_a_narrow_range_takes_few_bytes(tmp_path):
+    rows = np.zeros(1000, PAGE.numpy)
+    rows["key"] = np.arange(1000)
+    rows["cash"] = 2**50 + np.arange(1000)
+    rows["text"] = np.arange(1000) + 2**35
+    assert written(tmp_path, rows).file_bytes < 1000 * (8 + 2 + 2) + 2000
+
+
+def test_host_rows_have_their_own_key(tmp_path):
+    rows = np.zeros(4, HOST.numpy)
+    rows["host"], rows["known"] = [1, 5, 7, 2**24 - 1], [1, 2, 3, 4]
+    run = written(tmp_path, rows, HOST)
+    assert np.array_equal(run.between(0, 4), rows)
+    assert run.keys.dtype == np.uint32
+
+
+def test_a_damaged_or_foreign_file_is_named(tmp_path):
+    rows = page_rows({1: (1, 2, 3, 4), 2: (1, 300, 3, 4)})
+    written(tmp_path, rows)
+    whole = (tmp_path / "x.run").read_bytes()
+    for bad in (whole[:-1], b"something else entirely", whole[:40]):
+        (tmp_path / "y.run").write_bytes(bad)
+        with pytest.raises(ArchiveError, match=r"y\.run"):
+            Run("y", tmp_path / "y.run", PAGE)
+    with pytest.raises(ArchiveError, match="damaged"):
+        Run("x", tmp_path / "x.run", HOST)
+    with pytest.raises(ArchiveError, match="announced"):
+        write_run(tmp_path / "z.run", PAGE, [rows], 3, Sorted.of(rows).bounds(), 3)
+
+
+@given(st.lists(st.dictionaries(st.integers(1, 60), ROW, max_size=40), min_size=1, max_size=5), st.integers(1, 9))
+def test_merging_is_updating_dicts(contents, chunk_rows):
+    sources = [Sorted.of(page_rows(content)) for content in contents]
+    expected = {}
+    for content in contents:
+        expected |= content
+    chunks = list(merged(sources, chunk_rows))
+    assert count_union(sources, chunk_rows) == len(expected)
+    assert all(len(chunk) <= chunk_rows * len(sources) for chunk in chunks)
+    rows = np.concatenate(chunks) if chunks else page_rows({})
+    assert np.array_equal(rows, page_rows(expected))
+    two = merge_two(sources[0], sources[-1])
+    assert np.array_equal(two.rows, page_rows(contents[0] | contents[-1]))
+    assert np.array_equal(two.keys, two.rows["key"])
+
+
+class Model:
+    """A table beside the dict that it should equal, and the committed files beside the dict of that moment."""
+
+    def __init__(self, overlay_bytes):
+        self.store = Memory()
+        self.overlay_bytes = overlay_bytes
+        self.files = {}
+        self.round = 1
+        self.committed = {}
+        self.reopen()
+
+    def reopen(self):
+        self.table = Table.open(PAGE, self.store, self.files, self.overlay_bytes)
+        self.content = dict(self.committed)
+
+    def write(self, content):
+        self.table.write(page_rows(content), len(content.keys() - self.content.keys()))
+        self.content |= content
+
+    def flush(self, commits):
+        changes = self.table.flush(self.store, self.round)
+        if not commits:
+            self.reopen()  # a crash: what was written is not named, and the round's number is used again
+            return
+        self.round += 1
+        for kind, names in changes.removed.items():
+            for name in names:
+                self.files[kind].remove(name)
+                self.store.delete(name)
+            self.table.release(names)
+        for kind, names in changes.added.items():
+            self.files.setdefault(kind, []).extend(names)
+        self.committed = dict(self.content)
+
+    def check(self):
+        assert self.table.count == len(self.content)
+        rows = list(self.table.scan(7))
+        assert np.array_equal(np.concatenate(rows) if rows else page_rows({}), page_rows(self.content))
+        asked = np.arange(0, 130, 3, dtype=np.uint64)
+        found, rows = self.table.look_up(asked)
+        assert found.tolist() == [key in self.content for key in asked.tolist()]
+        there = {key: self.content[key] for key in asked.tolist() if key in self.content}
+        assert np.array_equal(rows[found], page_rows(there))
+        assert np.array_equal(rows["key"], asked)
+        between = self.table.ranges(np.array([5, 50], np.uint64), np.array([20, 99], np.uint64))
+        some = {k: v for k, v in self.content.items() if 5 <= k <= 20 or 50 <= k <= 99}
+        assert np.array_equal(between, page_rows(some))
+
+
+STEP = st.one_of(
+    st.dictionaries(st.integers(1, 120), ROW, max_size=30), st.sampled_from(["commit", "crash", "reopen"])
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEP, max_size=40), st.sampled_from([0, 500, 1500, 10**9]))
+def test_a_table_is_a_dict_through_folds_and_crashes(steps, overlay_bytes):
+    model = Model(overlay_bytes)
+    for step in steps:
+        if isinstance(step, dict):
+            model.write(step)
+        elif step == "reopen":
+            model.reopen()
+        else:
+            model.flush(step == "commit")
+        model.check()
+
+
+def test_files_stay_few_and_small():
+    model = Model(44 * 100)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        keys = rng.integers(1, 3000, 40).tolist()
+        model.write({key: (1, 2, 3, 4) for key in keys})
+        model.flush(True)
+        assert sum(map(len, model.files.values())) <= 32 + 8
+    model.check()
+    base = model.table._base.count
+    assert sum(run.count for run in model.table._runs) * 4 <= base
+    before = model.files
+    model.reopen()
+    assert model.files == before
+    assert model.table.count == len(model.content)
+
+
+def test_two_bases_are_an_error():
+    model = Model(0)
+    model.write({1: (1, 2, 3, 4)})
+    model.flush(True)
+    name = model.files["index.page.base"][0]
+    with pytest.raises(ArchiveError, match="2 bases"):
+        Table.open(PAGE, model.store, {"index.page.base": [name, name]}, 0)
+
+
+def test_an_old_scan_goes_on_while_files_are_replaced():
+    model = Model(0)
+    model.write({key: (key, 0, 0, 0) for key in range(1, 100)})
+    model.flush(True)
+    scan = model.table.scan(10)
+    first = next(scan)
+    model.write({key: (0, 0, 0, 0) for key in range(1, 200)})
+    model.flush(True)
+    rest = np.concatenate([first, *scan])
+    assert rest["cash"].tolist() == list(range(1, 100))

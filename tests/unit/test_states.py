@@ -1,0 +1,34 @@
+import pytest
+
+from gossamer.columns import NEVER, Outcome, Status
+from gossamer.config import Config
+from gossamer.crawl.states import TRANSITIONS, after
+from gossamer.crawl.update import Policy
+
+NOW_S = 1_700_000_000.0
+
+
+def test_every_outcome_has_a_transition() -> None:
+    assert set(TRANSITIONS) == set(Outcome)
+
+
+@pytest.mark.parametrize("outcome", [o for o in Outcome if TRANSITIONS[o].again])
+def test_passing_failures_are_tried_again_with_growing_pauses_then_gone(outcome: Outcome) -> None:
+    config = Config().replace({"fetch.retries": 2, "fetch.retry_s": 10.0})
+    first, second, last = (after(outcome, tries, NOW_S, config) for tries in (0, 1, 2))
+    assert (first.status, first.policy, first.tries) == (Status.FAILED, Policy.KEEP, 1)
+    assert NOW_S + 10 <= first.due_s < second.due_s < NOW_S + 25
+    assert (last.status, last.policy, last.due_s) == (Status.GONE, Policy.DROP, NEVER)
+
+
+def test_success_resets_failures_and_is_due_by_the_refresh_policy() -> None:
+    never = after(Outcome.OK, 2, NOW_S, Config())
+    assert (never.status, never.policy, never.due_s, never.tries) == (Status.FETCHED, Policy.SPEND, NEVER, 0)
+    again = after(Outcome.UNCHANGED, 0, NOW_S, Config().replace({"refresh.after_s": 60.0}))
+    assert (again.policy, again.due_s) == (Policy.KEEP, int(NOW_S) + 60)
+
+
+def test_gone_pages_do_not_come_back() -> None:
+    for outcome in (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.DENIED, Outcome.REFUSED_ADDRESS):
+        found = after(outcome, 0, NOW_S, Config().replace({"refresh.after_s": 60.0}))
+        assert (found.due_s, found.policy) == (NEVER, Policy.DROP)
