@@ -7,9 +7,7 @@ try:
 except ImportError:  # then pages are read through selectolax, with the same result
     extensions = []
 else:
-    scanner = Extension(
-        "gossamer.web._scan", ["gossamer/web/_scan.pyx"], extra_compile_args=["-O3"], optional=True
-    )
+    scanner = Extension("gossamer.web._scan", ["gossamer/web/_scan.pyx"], extra_compile_args=["-O3"], optional=True)
     extensions = cythonize([scanner], language_level=3)
 
 setup(ext_modules=extensions)

@@ -7,6 +7,7 @@ Kept-alive and new connections; through the bare client, and through the fetcher
 
 import json
 import multiprocessing
+import select
 import selectors
 import socket
 import sys
@@ -23,9 +24,7 @@ from gossamer.fetch.workbench import Workbench
 
 HOSTS = 64
 BODY = b"<html>" + b"x" * 1000
-HEAD = (
-    "HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/html\r\nDate: now\r\nContent-Length: %d\r\n\r\n"
-)
+HEAD = "HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/html\r\nDate: now\r\nContent-Length: %d\r\n\r\n"
 ANSWER = (HEAD % len(BODY)).encode() + BODY
 
 
@@ -43,18 +42,19 @@ def serve(ready: Connection) -> None:
                 selector.register(connection, selectors.EVENT_READ)
                 continue
             connection = key.fileobj
-            data = connection.recv(65536)
-            if data:
-                connection.send(ANSWER)
-            else:
-                selector.unregister(connection)
-                connection.close()
+            try:
+                if connection.recv(65536):
+                    connection.send(ANSWER)
+                    continue
+            except ConnectionError:
+                pass
+            selector.unregister(connection)
+            connection.close()
 
 
 def requests(count: int) -> list[Request]:
     return [
-        Request(i + 1, f"http://h{i % HOSTS}.test/page/{i}", f"h{i % HOSTS}.test", rank=float(-i))
-        for i in range(count)
+        Request(i + 1, f"http://h{i % HOSTS}.test/page/{i}", f"h{i % HOSTS}.test", rank=float(-i)) for i in range(count)
     ]
 
 
@@ -76,6 +76,32 @@ def bench_client(config: Config, count: int, reuse: bool) -> float:
     return spent / count * 1e6
 
 
+def bench_sockets(port: int, count: int) -> float:
+    """The limit: non-blocking sockets, a constant request, an answer that is counted but not read."""
+    request = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    epoll = select.epoll()
+    sockets = {}
+    for _ in range(HOSTS):
+        connection = socket.create_connection(("127.0.0.1", port))
+        connection.setblocking(False)
+        sockets[connection.fileno()] = connection
+        epoll.register(connection.fileno(), select.EPOLLIN)
+    before = time.process_time()
+    for connection in sockets.values():
+        connection.send(request)
+    done = 0
+    while done < count:
+        for fd, _ in epoll.poll():
+            sockets[fd].recv(65536)
+            sockets[fd].send(request)
+            done += 1
+    spent = time.process_time() - before
+    for connection in sockets.values():
+        connection.close()
+    epoll.close()
+    return spent / count * 1e6
+
+
 def bench_fetcher(config: Config, count: int) -> float:
     clock = RealClock()
     resolver = Resolver(config.resolve, clock)
@@ -83,9 +109,7 @@ def bench_fetcher(config: Config, count: int) -> float:
     workbench = Workbench(config.polite, RobotsBook(config.polite, "bench"))
     done: list[int] = []
     back: list[object] = []
-    fetcher = Fetcher(
-        config, clock, client, workbench, resolver, lambda r: done.append(r.http_status), back.append
-    )
+    fetcher = Fetcher(config, clock, client, workbench, resolver, lambda r: done.append(r.http_status), back.append)
     before = time.process_time()
     workbench.add(requests(count))
     while workbench.size:
@@ -106,6 +130,7 @@ def main() -> None:
     )
     results = {}
     for name, measure in (
+        ("sockets_us", lambda: bench_sockets(port, count)),
         ("client_kept_us", lambda: bench_client(config, count, True)),
         ("client_new_us", lambda: bench_client(config, count // 4, False)),
         ("fetcher_kept_us", lambda: bench_fetcher(config, count)),
@@ -115,6 +140,7 @@ def main() -> None:
         print(f"{name:16} {results[name]:8.1f} µs of CPU per request")
     server.terminate()
     server.join()
+    results["client_ratio"] = round(results["client_kept_us"] / results["sockets_us"], 2)
     print(json.dumps(results))
 
 

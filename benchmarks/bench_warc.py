@@ -88,9 +88,7 @@ def main() -> None:
         figures[name] = best / len(bodies) * 1e6
         shrunk = sum(map(len, bodies)) / size
         print(f"{name:10} {figures[name]:7.1f} µs a record, compressed {shrunk:.2f} times")
-    print(
-        f"ours takes {figures['ours'] / figures['fastwarc']:.2f} of fastwarc's time, digests included"
-    )
+    print(f"ours takes {figures['ours'] / figures['fastwarc']:.2f} of fastwarc's time, digests included")
 
 
 if __name__ == "__main__":

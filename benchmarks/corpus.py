@@ -9,7 +9,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache"
+from benchmarks import ROOT
+
+CACHE = ROOT / ".cache"
 DOMAIN = "docs.example"  # one registrable domain: both crawlers stay inside it and need no list of hosts
 
 
@@ -34,8 +36,8 @@ class Book:
         return cache / "corpus" / self.package / self.root
 
 
-# Chosen for variety (Sphinx, DocBook, AsciiDoc, hand-made; nine languages and several charsets), a mean near 33 KB and 100 links
-# a page, and for being reachable within a few links from the start: none is behind Gossamer's default limits.
+# Chosen for variety (Sphinx, DocBook, AsciiDoc, hand-made; a dozen languages, several charsets), a mean near 33 KB and
+# 100 links a page, and for being reachable within a few links from the start: none is behind Gossamer's default limits.
 BOOKS = (
     Book("python3.11-doc", "python", "usr/share/doc/python3.11/html"),
     Book("sqlite3-doc", "sqlite", "usr/share/doc/sqlite3"),

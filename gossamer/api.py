@@ -36,9 +36,7 @@ class Page:
 class Crawl:
     """A crawl in a directory. Creating it touches nothing; `run` crawls, and goes on where it was."""
 
-    def __init__(
-        self, directory: str | Path, seeds: Iterable[str] = (), config: Config | None = None
-    ) -> None:
+    def __init__(self, directory: str | Path, seeds: Iterable[str] = (), config: Config | None = None) -> None:
         self.directory = Path(directory)
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
@@ -56,7 +54,7 @@ class Crawl:
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             agent = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
             with _stops(agent) if signals else _nothing():
-                return agent.run(progress or (lambda stats: None))
+                return agent.run(progress or (lambda _: None))
 
     def add(self, seeds: Iterable[str]) -> int:
         """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
@@ -81,26 +79,25 @@ class Crawl:
 
     def pages(self, where: str = "true") -> Iterator[Page]:
         """Pages with content, in order of their URLs; `where` is an SQL condition on the table `pages`."""
-        columns = "url, title, language, content_type, last_visit, content(warc, warc_offset), text(warc, warc_offset)"
+        # Sorted first: content, which is large, should not have to pass through the sort.
+        sql = f"""SELECT url, title, language, content_type, last_visit,
+                content(warc, warc_offset), text(warc, warc_offset)
+            FROM (SELECT * FROM pages WHERE status = 'fetched' AND warc <> '' AND ({where}) ORDER BY url)"""
         with closing(query.open_database(self.directory)) as database:
-            cursor = database.execute(
-                f"SELECT {columns} FROM pages WHERE status = 'fetched' AND warc <> '' AND ({where}) ORDER BY url"
-            )
+            cursor = database.execute(sql)
             while rows := cursor.fetchmany(100):
                 yield from (Page(*row) for row in rows)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """The answer to an SQL question, as rows."""
-        with closing(query.open_database(self.directory)) as database:
-            rows: list[dict[str, Any]] = database.execute(sql).to_arrow_table().to_pylist()
-            return rows
+        return query.ask(self.directory, sql)
 
 
 @contextmanager
 def _stops(agent: Agent) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
 
-    def stop(number: int, _: object) -> None:
+    def stop(_number: int, _frame: object) -> None:
         agent.stop()
         for each, handler in before.items():
             signal.signal(each, handler)

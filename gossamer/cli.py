@@ -1,7 +1,6 @@
 """The command line: parses arguments, calls the package, turns errors into messages and exit codes."""
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -50,16 +49,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gossamer {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(
-        name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any
-    ) -> argparse.ArgumentParser:
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
         sub.set_defaults(command=command)
         return sub
 
-    sub = add(
-        "crawl", _crawl, "crawl from seeds into a directory; the same command again goes on where it was"
-    )
+    sub = add("crawl", _crawl, "crawl from seeds into a directory; the same command again goes on where it was")
     sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line")
     sub.add_argument("--dir", default=DEFAULT_DIR, help=f"holds everything (default: {DEFAULT_DIR})")
     sub.add_argument("--quiet", action="store_true", help="no progress display")
@@ -77,9 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = add("query", _query, "ask a crawl's archive in SQL")
     sub.add_argument("dir", metavar="DIR")
-    sub.add_argument(
-        "sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is"
-    )
+    sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
     sub.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table")
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
     sub.add_argument("--out", type=Path, metavar="FILE", help="write there instead of standard output")
@@ -87,14 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("export", _export, "write a crawl out in one piece")
     sub.add_argument("dir", metavar="DIR")
     kind = sub.add_mutually_exclusive_group(required=True)
-    kind.add_argument(
-        "--warc", action="store_const", const="warc", dest="kind", help="OUT: file or directory"
-    )
+    kind.add_argument("--warc", action="store_const", const="warc", dest="kind", help="OUT: file or directory")
     kind.add_argument("--cdxj", action="store_const", const="cdxj", dest="kind", help="one sorted index")
     kind.add_argument("--urls", action="store_const", const="urls", dest="kind", help="one URL per line")
-    kind.add_argument(
-        "--text", action="store_const", const="text", dest="kind", help="JSON lines, or .parquet"
-    )
+    kind.add_argument("--text", action="store_const", const="text", dest="kind", help="JSON lines, or .parquet")
     sub.add_argument("out", metavar="OUT", help="file; - for standard output")
     sub.add_argument("--force", action="store_true", help="replace OUT")
     sub.add_argument("--json", action="store_true", help="what was written, as JSON")
@@ -120,9 +109,7 @@ def _add_configuration(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--config", type=Path, metavar="FILE", help="TOML file; `gossamer config` prints one")
     for flag, name, metavar in CRAWL_FLAGS:
         sub.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name))
-    sub.add_argument(
-        "--testweb", metavar="ADDRESS:PORT", help="every name is served there (gossamer testweb)"
-    )
+    sub.add_argument("--testweb", metavar="ADDRESS:PORT", help="every name is served there (gossamer testweb)")
     sub.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any other configuration key"
     )
@@ -145,8 +132,6 @@ def _configuration(arguments: argparse.Namespace) -> config.Config:
         if not equals:
             raise ConfigError(f"--set {item}: write --set section.key=value")
         values[name.strip()] = config.parse_value(name.strip(), text.strip())
-    if "limits.depth" in values:
-        values.setdefault("limits.depth_dynamic", min(values["limits.depth"], loaded.limits.depth_dynamic))
     return loaded.replace(values)
 
 
@@ -165,7 +150,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
         stats = crawl.run(progress.update, signals=True)
     progress.finish(stats, crawl.places())
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(stats)))
+        print(json.dumps(stats.as_dict()))
     return 0
 
 
@@ -202,13 +187,13 @@ def _query(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from gossamer.archive import export
 
-    write = {
+    writers: dict[str, Callable[..., list[Path] | int]] = {
         "warc": export.export_warc,
         "cdxj": export.export_cdxj,
         "urls": export.export_urls,
         "text": export.export_text,
-    }[arguments.kind]
-    written = write(Path(arguments.dir), arguments.out, force=arguments.force)
+    }
+    written = writers[arguments.kind](Path(arguments.dir), arguments.out, force=arguments.force)
     if arguments.json:
         found = {"kind": arguments.kind, "out": arguments.out}
         found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
@@ -251,9 +236,9 @@ def _orders(arguments: argparse.Namespace) -> int:
 
 
 def _testweb(arguments: argparse.Namespace) -> int:
-    from gossamer.testweb.__main__ import main as testweb
+    from gossamer.testweb.command import main as testweb
 
-    return testweb(arguments.rest) or 0
+    return testweb(arguments.rest)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

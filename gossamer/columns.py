@@ -36,9 +36,7 @@ class Table:
 
     @property
     def arrow(self) -> pa.Schema:
-        return pa.schema(
-            [pa.field(c.name, _ARROW[c.dtype], metadata={"meaning": c.meaning}) for c in self.columns]
-        )
+        return pa.schema([pa.field(c.name, _ARROW[c.dtype], metadata={"meaning": c.meaning}) for c in self.columns])
 
 
 _ARROW = {
@@ -134,9 +132,7 @@ HOST = Table(
         Column("host", "u4", "24 bits of xxh3(name): the top bits of its pages' keys"),
         Column("domain", "u4", "32 bits of xxh3(registrable domain)"),
         Column("known", "u4", "pages known"),
-        Column(
-            "visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused)"
-        ),
+        Column("visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused)"),
     ),
 )
 
@@ -150,6 +146,7 @@ VISITS = Table(
         Column("round", "u4", "the round that committed it"),
         Column("time", "time", "when the request began"),
         Column("outcome", "dict", "what became of it: ok, unchanged, moved, gone, ..."),
+        Column("status", "dict", "what its page is now: fetched, moved, failed (due again), gone, denied, refused"),
         Column("http_status", "u2", "status code, 0 if there was no answer"),
         Column("reason", "string", "what went wrong, in words; empty if nothing did"),
         Column("content_type", "dict", "as declared, without parameters"),
@@ -197,9 +194,7 @@ LINKS = Table(
         Column("source", "u8", "the page it is on"),
         Column("target", "u8", "the page it leads to"),
         Column("target_url", "dict", "its normalised URL"),
-        Column(
-            "verdict", "dict", "followed, or why not: nofollow, scope, depth, trap, cap, port, length, best"
-        ),
+        Column("verdict", "dict", "followed, or why not: nofollow, scope, depth, trap, cap, port, length, best"),
         Column("round", "u4", "the round that committed it"),
     ),
 )

@@ -30,16 +30,12 @@ class Crawl:
 
     seeds: list[str] = key([], "URLs, or files with one URL per line")
     order: str = key("opic", "strategy: what to crawl next (gossamer orders lists them)")
-    scope: str = key(
-        "domain", "which links to follow, seen from the seeds", choices=("host", "domain", "any")
-    )
+    scope: str = key("domain", "which links to follow, seen from the seeds", choices=("host", "domain", "any"))
     pages: int = key(0, "stop after so many visits; 0: no limit", least=0)
     rounds: int = key(0, "stop after so many rounds; 0: no limit", least=0)
     minutes: float = key(0.0, "stop after so many minutes; 0: no limit", least=0)
     width: int = key(10_000, "how many pages a round fetches at most", least=1)
-    round_s: float = key(
-        30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0
-    )
+    round_s: float = key(30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0)
     patience_s: float = key(300.0, "end when the next page is due later than that", least=0)
     seed: int = key(0, "seed of everything random", least=0)
     sitemaps: bool = key(True, "follow the sitemaps that robots.txt names")
@@ -60,15 +56,13 @@ class Polite:
     small_pages: int = key(100, "below so many known pages a host is small", least=0)
     burst: int = key(1, "pages per kept-alive connection (c)", least=1)
     burst_delay_s: float = key(0.0, "seconds between the pages of one connection", least=0)
-    connections: int = key(256, "connections at a time over all hosts (r)", least=1)
+    connections: int = key(256, "connections at a time over all hosts (r); 1: strictly in order of rank", least=1)
     per_address: bool = key(False, "hosts on one IP address share one queue's turn")
     robots: bool = key(True, "obey robots.txt; false only for servers that are yours")
     robots_ttl_s: float = key(86_400.0, "how long a robots.txt is good for", least=1)
     robots_memory: int = key(64 << 20, "bytes of robots rules kept in memory", least=1 << 16)
     crawl_delay_max_s: float = key(300.0, "longest crawl-delay obeyed; longer ones count as this", least=0)
-    backoff_s: float = key(
-        30.0, "first pause of a host after 429, 503 or a failure; doubles each time", least=0
-    )
+    backoff_s: float = key(30.0, "first pause of a host after 429, 503 or a failure; doubles each time", least=0)
     backoff_max_s: float = key(3600.0, "longest such pause, also for Retry-After", least=0)
 
 
@@ -110,7 +104,7 @@ class Limits:
     """Containing traps."""
 
     depth: int = key(15, "links from a seed, for static pages", least=0)
-    depth_dynamic: int = key(5, "links from a seed, for pages with a query", least=0)
+    depth_dynamic: int = key(5, "links from a seed, for pages with a query (never more than depth)", least=0)
     url_bytes: int = key(2000, "longest URL", least=20)
     path_segments: int = key(20, "longest path", least=1)
     path_repeats: int = key(2, "how often a path segment may come again", least=1)

@@ -23,14 +23,13 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError, Deposed
 
-T = TypeVar("T")
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = -1  # the zone of batches whose rows may belong to any zone: seeds
@@ -116,9 +115,7 @@ class Chain:
         self._published: set[str] = set()  # names of our outbox that are known to be published
 
     @classmethod
-    def open(
-        cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(256)
-    ) -> "Chain":
+    def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(256)) -> "Chain":
         """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
         snapshot, full = _load(store, agent)
         if not snapshot.number:
@@ -132,30 +129,17 @@ class Chain:
         """Continue the chain of another owner, who is Deposed at its next commit."""
         chain = cls(store, *_load(store, agent))
         old = chain._at
-        chain._create(
-            old.after(Changes(), {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s}), {}
-        )
+        chain._create(old.after(Changes(), {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s}), {})
         chain._recover(exchange)
         return chain
 
     @staticmethod
     def read(store: Store, agent: str) -> Snapshot:
-        """What is committed, also while another process goes on committing."""
-        return _load(store, agent)[0]
+        """What is committed, also while another process goes on committing.
 
-    @staticmethod
-    def reading(
-        store: Store, agent: str, work: Callable[[Snapshot], T], vanished: type[Exception] = FileNotFoundError
-    ) -> T:
-        """The result of work on a snapshot; on a newer one if files of the first vanish (merged)."""
-        for _ in range(_ATTEMPTS - 1):
-            snapshot = Chain.read(store, agent)
-            try:
-                return work(snapshot)
-            except vanished:
-                if Chain.read(store, agent).number == snapshot.number:
-                    raise  # nobody removed anything: the file is really missing
-        return work(Chain.read(store, agent))
+        Files that it names may vanish (merged) while they are read: then read again, there is a newer one.
+        """
+        return _load(store, agent)[0]
 
     @property
     def agent(self) -> str:
@@ -232,9 +216,7 @@ class Chain:
         full = not delta or not self._full or new.number - self._full >= FULL_EVERY
         body = _whole(new) if full else {**delta, "outbox": _flat(new.outbox)}
         if not self._store.create(_manifest(new.agent, new.number), _json(body)):
-            raise Deposed(
-                f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over"
-            )
+            raise Deposed(f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over")
         self._at = new
         if full:
             self._full_before, self._full = self._full, new.number
@@ -284,9 +266,7 @@ def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
     for name in reversed(names):
         body = json.loads(store.get(name))
         if deltas and deltas[-1]["number"] != body["number"] + 1:
-            raise ArchiveError(
-                f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; restore it from a copy"
-            )
+            raise ArchiveError(f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; restore it from a copy")
         if "files" in body:
             snapshot, full = Snapshot(**_typed(body)), body["number"]
             break
@@ -311,9 +291,7 @@ def _flat(outbox: Iterable[tuple[str, Batch]]) -> list[list[Any]]:
 
 def _typed(body: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that a Snapshot has."""
-    outbox = tuple(
-        (n, Batch(s, i, p, z, b"", parts, before)) for n, s, i, p, z, parts, before in body["outbox"]
-    )
+    outbox = tuple((n, Batch(s, i, p, z, b"", parts, before)) for n, s, i, p, z, parts, before in body["outbox"])
     applied = tuple((stream, number) for stream, number in body["applied"])
     zones = {"zones": tuple(body["zones"])} if "zones" in body else {}
     return {**body, "outbox": outbox, "applied": applied, **zones}

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
@@ -29,12 +30,17 @@ _HOPS = 5  # a revisit may refer to a visit that is itself a revisit, of the sam
 _SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
-    """An answer as the server meant it: chunks joined, codings undone."""
+    """An answer as it was stored."""
 
     headers: Headers
-    body: bytes
+    wire: bytes
+
+    @cached_property
+    def body(self) -> bytes:
+        """As the server meant it: chunks joined, codings undone."""
+        return decode_body(self.wire, self.headers, _DECODED_BYTES)[0]
 
     def header(self, name: str) -> str | None:
         values = self.headers.get_all(name.lower())
@@ -101,8 +107,7 @@ class Contents:
         if record.headers.get("WARC-Type") == "revisit":
             url = record.headers.get("WARC-Refers-To-Target-URI", "")
             return None, (url, _second(record.headers.get("WARC-Refers-To-Date", "")))
-        headers = Headers(record.head)
-        return Answer(headers, decode_body(record.body, headers, _DECODED_BYTES)[0]), None
+        return Answer(Headers(record.head), record.body), None
 
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
         """One look through the visits for many revisits: that is why places come in batches."""

@@ -1,4 +1,4 @@
-"""Which content was stored where: a bounded cache of digests, so that the same content elsewhere is not stored twice."""
+"""Which content was stored where: a bounded cache of digests, so that the same content is not stored twice."""
 
 import numpy as np
 

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
-from gossamer.archive.query import open_reading
+from gossamer.archive.query import open_reading, streamed
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.rows import started
 from gossamer.errors import ConfigError
@@ -27,7 +26,7 @@ _COPY_BYTES = 1 << 20
 _OPEN_FILES = 200  # merged at a time; more are merged in steps
 _TEXTS = 64  # pages whose text is in memory at a time
 _GROUP_CHARACTERS = 16 << 20  # of text in a row group of Parquet
-_TEXT_SQL = """SELECT url, time, title, language, warc, warc_offset FROM pages
+_TEXT_SQL = """SELECT url, last_visit AS time, title, language, warc, warc_offset FROM pages
     WHERE status = 'fetched' AND warc <> '' ORDER BY warc, warc_offset"""  # in the order of the files
 _URLS_SQL = {
     "all": "SELECT url FROM pages ORDER BY url",
@@ -144,8 +143,8 @@ def export_urls(directory: Path, out: str | Path, which: str = "all", force: boo
         raise ConfigError(f"urls to export must be one of {', '.join(_URLS_SQL)}, not {which!r}")
 
     def work(at: Reading) -> int:
-        with closing(open_reading(at)) as database:
-            rows = started(database.sql(_URLS_SQL[which]).to_arrow_reader(8192))
+        with closing(open_reading(at)) as database, streamed(database, _URLS_SQL[which]) as rows:
+            rows = started(rows)
             with opened(out, force) as file:
                 return _write_urls(rows, file)
 
@@ -165,8 +164,12 @@ def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
     """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number."""
 
     def work(at: Reading) -> int:
-        with closing(open_reading(at)) as database, closing(Contents(at)) as contents:
-            texts = _texts(database, contents)
+        with (
+            closing(open_reading(at)) as database,
+            closing(Contents(at)) as contents,
+            streamed(database, _TEXT_SQL) as rows,
+        ):
+            texts = _texts(started(rows), contents)
             if str(out).endswith(".parquet"):
                 with replaced(Path(out), force) as part:
                     return _write_parquet(texts, part)
@@ -176,8 +179,8 @@ def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
     return reading(directory, work)
 
 
-def _texts(database: duckdb.DuckDBPyConnection, contents: Contents) -> Iterator[list[dict[str, Any]]]:
-    for batch in started(database.sql(_TEXT_SQL).to_arrow_reader(2048)):
+def _texts(batches: pa.RecordBatchReader, contents: Contents) -> Iterator[list[dict[str, Any]]]:
+    for batch in batches:
         for start in range(0, batch.num_rows, _TEXTS):
             rows = batch.slice(start, _TEXTS).to_pylist()
             places = [(row.pop("warc"), row.pop("warc_offset")) for row in rows]

@@ -47,9 +47,7 @@ def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
         if kind in _PLACED:  # whatever says where moved records are must be rewritten
             packs += [[name] for name in files.get(kind, ()) if name not in pack and _concerned(name, places)]
         for names in packs:
-            changes |= (
-                work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
-            )
+            changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
     return changes
 
 

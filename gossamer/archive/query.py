@@ -6,10 +6,10 @@ import re
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +24,9 @@ from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write
 from gossamer.archive.views import TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
-__all__ = ["describe", "open_database", "open_reading", "run"]
+__all__ = ["ask", "describe", "open_database", "open_reading", "run", "streamed"]
+
+T = TypeVar("T")
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # `text` is a function of ours, not a reason to download an extension.
@@ -33,6 +35,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",  # a table name must never mean a variable of ours
 }
+_BATCH = 2048  # rows that DuckDB works on at a time
 _READS = {"SELECT", "EXPLAIN", "CREATE"}  # CREATE makes helpers in memory, for the statements after it
 _MISSING_TABLE = "Table with name"
 _MISSING_COLUMN = "not found in FROM clause"
@@ -53,7 +56,6 @@ def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
     contents = Contents(at)
     try:
         files = {kind: at.paths(kind) for kind in ("visits", "pages", "links", "robots")}
-        _require(files)
         for statement in statements(files):
             database.execute(statement)
         _add_functions(database, contents)
@@ -61,22 +63,18 @@ def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
     except BaseException:
         database.close()
         raise
-    # DuckDB complains on stderr about connections with functions that live longer than the interpreter.
-    atexit.register(_close, weakref.ref(database))
+    _OPEN.add(database)
     return database
 
 
-def _require(files: dict[str, list[Path]]) -> None:
-    """A file that a running crawl merged away must be noticed here, where we can look again."""
-    for paths in files.values():
-        for path in paths:
-            path.stat()
+_OPEN: "weakref.WeakSet[duckdb.DuckDBPyConnection]" = weakref.WeakSet()
 
 
-def _close(database: "weakref.ref[duckdb.DuckDBPyConnection]") -> None:
-    connection = database()
-    if connection is not None:
-        connection.close()
+@atexit.register
+def _close_all() -> None:
+    """DuckDB complains on stderr about connections with functions that live longer than the interpreter."""
+    for database in list(_OPEN):
+        database.close()
 
 
 def _confine(database: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
@@ -130,19 +128,39 @@ def run(directory: Path, sql: str, out: str = "table", file: Path | None = None)
     if out == "parquet" and file is None:
         raise QueryError("Parquet is not for a terminal: name a file to write to")
 
-    def work(at: Reading) -> int:
-        with closing(open_reading(at)) as database:
-            return _write(started(_result(database, sql)), out, file)
+    return _answered(directory, sql, lambda rows: _write(started(rows), out, file))
+
+
+def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
+    """The last statement's result, for programs; all of it in memory."""
+    return _answered(directory, sql, lambda rows: rows.read_all().to_pylist())
+
+
+def _answered(directory: Path, sql: str, take: Callable[[pa.RecordBatchReader], T]) -> T:
+    def work(at: Reading) -> T:
+        with closing(open_reading(at)) as database, streamed(database, _prepared(database, sql)) as rows:
+            return take(rows)
 
     try:
         return reading(Path(directory), work)
-    except duckdb.Error as error:
+    except (duckdb.Error, pa.ArrowException) as error:
         raise QueryError(_explained(error, sql)) from None
 
 
-def _result(database: duckdb.DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:
-    rows: pa.RecordBatchReader = database.sql(_prepared(database, sql)).to_arrow_reader(2048)
-    return rows
+@contextmanager
+def streamed(database: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatchReader]:
+    """A query's rows as they come."""
+    rows: pa.RecordBatchReader = database.sql(sql).to_arrow_reader(_BATCH)
+    try:
+        yield rows
+    except OSError as error:
+        if error.errno is None:  # DuckDB's own, as Arrow passes it on
+            raise duckdb.Error(str(error)) from None
+        raise
+    finally:
+        # Before the connection: DuckDB 2.0.0 crashes the process if a half-read result that calls functions of
+        # ours is read or freed after its connection was closed.
+        rows.close()
 
 
 def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
@@ -178,7 +196,7 @@ def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
     return write_csv(rows, stream) if out == "csv" else write_json(rows, stream)
 
 
-def _explained(error: duckdb.Error, sql: str) -> str:
+def _explained(error: Exception, sql: str) -> str:
     """DuckDB's own words, and what there is where it misses something."""
     message = str(error).strip().removeprefix(_OURS)
     if _MISSING_TABLE in message:

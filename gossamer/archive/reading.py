@@ -16,7 +16,6 @@ from gossamer.errors import ArchiveError
 T = TypeVar("T")
 
 _TRIES = 10
-_GONE = ("No files found", "No such file", "FileNotFoundError")  # how DuckDB and Arrow put it
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,10 @@ class Reading:
     def kinds(self) -> list[str]:
         return sorted({kind for snapshot in self.snapshots.values() for kind in snapshot.files})
 
+    def missing(self) -> Path | None:
+        """A file that is no longer there."""
+        return next((path for kind in self.kinds for path in self.paths(kind) if not path.exists()), None)
+
     @property
     def numbers(self) -> dict[str, int]:
         return {agent: snapshot.number for agent, snapshot in self.snapshots.items()}
@@ -52,32 +55,38 @@ def read(directory: Path) -> Reading:
 def reading(directory: Path, work: Callable[[Reading], T]) -> T:
     """The result of work on what is committed.
 
-    If files vanish meanwhile, because a running crawl merged them, it is done again on the newer ones.
+    If files vanish meanwhile, because a running crawl merged them, it is done again on the newer ones, unless
+    some of it was `irrevocable`.
     """
     for _ in range(_TRIES):
         at = read(directory)
         try:
             return work(at)
-        except (OSError, duckdb.Error, pa.ArrowException) as error:
-            if not vanished(error):
-                raise
-            missing = getattr(error, "filename", None) or error
+        except (OSError, duckdb.Error, pa.ArrowException, _Begun) as error:
+            cause = error.cause if isinstance(error, _Begun) else error
+            missing = at.missing()  # asked of the files: DuckDB has many ways to say so
+            if missing is None:
+                raise cause from None
             if read(directory).numbers == at.numbers:
                 break
-    raise ArchiveError(f"the archive in {directory} is damaged, a file is missing: {missing}")
-
-
-def vanished(error: Exception) -> bool:
-    """Whether an error, of the system or of DuckDB, means that a file is no longer there."""
-    return isinstance(error, FileNotFoundError) or any(sign in str(error) for sign in _GONE)
+            if cause is not error:
+                again = "the crawl merged its files meanwhile; run the same command again"
+                raise ArchiveError(again) from cause
+    raise ArchiveError(f"{missing} is missing: the archive is damaged; restore that file from a copy")
 
 
 @contextlib.contextmanager
 def irrevocable() -> Iterator[None]:
-    """Around writing what cannot be taken back, such as standard output: no second attempt."""
+    """Around writing what cannot be taken back, such as standard output: there is no second attempt."""
     try:
         yield
     except (OSError, duckdb.Error, pa.ArrowException) as error:
-        if vanished(error):
-            raise ArchiveError("the crawl merged its files meanwhile; run the same command again") from error
-        raise
+        raise _Begun(error) from error
+
+
+class _Begun(Exception):
+    """An error after some output; never leaves `reading`."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause

@@ -1,9 +1,9 @@
 """Query results as a person or a program wants them: a table, CSV, JSON or Parquet."""
 
 import base64
-import csv
 import json
 import math
+import re
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -21,6 +21,7 @@ from rich.text import Text
 FORMATS = ("table", "csv", "json", "parquet")
 
 _SHOWN = 200  # rows of a table on the terminal
+_SPECIAL = re.compile(r'[",\r\n]')
 _CELL = 2_000  # characters of a cell there
 _FOLD = 20  # characters of a line that a long cell needs to be readable
 
@@ -93,11 +94,11 @@ def _write_records(names: list[str], cells: list[list[str]], console: Console) -
 
 
 def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows.schema.names)
+    """By RFC 4180, but lines end in LF; NULL is empty and an empty text is ""."""
+    out.write(",".join(map(_csv, rows.schema.names)) + "\n")
     written = 0
     for row in _rows(rows):
-        writer.writerow([_csv(value) for value in row])
+        out.write(",".join(map(_csv, row)) + "\n")
         written += 1
     return written
 
@@ -144,11 +145,17 @@ def _cell(value: Any) -> str:
     return printable(text if len(text) <= _CELL else text[:_CELL] + "…")
 
 
-def _csv(value: Any) -> Any:
+def _csv(value: Any) -> str:
+    # Not csv.writer: it leaves a lone CR unquoted when lines end in LF, and writes NULL and "" alike.
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     plain = _plain(value)
-    return json.dumps(plain, ensure_ascii=False) if _nested(plain) else plain
+    text = json.dumps(plain, ensure_ascii=False) if _nested(plain) else "" if plain is None else str(plain)
+    if text and _SPECIAL.search(text) is None:
+        return text
+    return '"' + text.replace('"', '""') + '"' if isinstance(plain, str) or text else ""
 
 
 def _nested(value: Any) -> bool:

@@ -162,8 +162,7 @@ class Directory:
         with path.open("a+b") as file:
             if not _flocked(file.fileno(), _LOCK_TRIES):
                 raise ArchiveBusy(
-                    f"{self.path} is being crawled by process {_pid(path)}; "
-                    "stop that one, or choose another --dir"
+                    f"{self.path} is being crawled by process {_pid(path)}; stop that one, or choose another --dir"
                 )
             with room(path):
                 file.truncate(0)

@@ -42,9 +42,7 @@ def arrow_table(table: Table, values: Mapping[str, Any]) -> pa.Table:
         raise ValueError(f"columns missing from {table.name}, or unknown there: {', '.join(wrong)}")
     count = next((n for n in map(_length, values.values()) if n is not None), 1)
     schema = table.arrow
-    arrays = [
-        _array(column, values[column.name], schema.field(column.name).type, count) for column in table.columns
-    ]
+    arrays = [_array(column, values[column.name], schema.field(column.name).type, count) for column in table.columns]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -63,9 +61,9 @@ def _array(column: Column, value: Any, kind: Any, count: int) -> Any:
     if column.dtype == "time":
         milliseconds = (np.asarray(value, np.float64) * 1000).astype(np.int64)  # cut, as WARC-Date is
         return pa.array(milliseconds).cast(kind)
-    if column.dtype in ("string", "binary"):
-        return pa.array(value, kind)
-    return pa.array(np.asarray(value)).cast(kind)
+    if isinstance(value, np.ndarray):
+        return pa.array(value).cast(kind)  # as it is, then checked: out of range is an error
+    return pa.array(value, kind)
 
 
 def _dictionary(value: Any, count: int) -> Any:

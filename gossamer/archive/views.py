@@ -20,17 +20,7 @@ SQL_TYPES = {
     "binary": "BLOB",
 }
 
-# What the last visit made of its page; `crawl/states.py` decides, and a test keeps the two the same.
 _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
-_GONE = (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.OTHER)
-STATUS_AFTER: Mapping[Outcome, Status] = {
-    **dict.fromkeys(Outcome, Status.FAILED),
-    **dict.fromkeys(_FETCHED, Status.FETCHED),
-    **dict.fromkeys(_GONE, Status.GONE),
-    Outcome.MOVED: Status.MOVED,
-    Outcome.DENIED: Status.DENIED,
-    Outcome.REFUSED_ADDRESS: Status.REFUSED,
-}
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
 NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS)
 
@@ -59,7 +49,7 @@ KNOWN_PAGES = Table(
         *_of(PAGES, "key url host domain referrer round depth"),
         Column("status", "string", "new, fetched, moved, failed (in passing), gone, denied or refused"),
         Column("visits", "i8", "how often it was visited"),
-        Column("time", "time", "when the latest visit began"),
+        Column("last_visit", "time", "when the latest visit began"),
         *_of(VISITS, _LATEST),
     ),
 )
@@ -128,11 +118,10 @@ def _pages() -> str:
     # A window, not a join with max(time): two visits may begin in the same millisecond. DuckDB reads only the
     # columns that a query asks for, and leaves the join out if it asks for none of the visit's.
     visit = ", ".join(f"v.{name}" for name in _LATEST.split())
-    cases = " ".join(f"WHEN {quoted(word(o))} THEN {quoted(word(s))}" for o, s in STATUS_AFTER.items())
     return f"""CREATE VIEW pages AS
         SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, p.depth,
-            CASE v.outcome {cases} ELSE {quoted(word(Status.NEW))} END AS status,
-            coalesce(v.visits, 0) AS visits, v.time, {visit}
+            coalesce(v.status, {quoted(word(Status.NEW))}) AS status,
+            coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit}
         FROM stored.pages p LEFT JOIN (
             SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
             QUALIFY row_number() OVER (PARTITION BY key ORDER BY time DESC, round DESC, warc_offset DESC) = 1

@@ -1,9 +1,10 @@
 """The only module that knows what a WARC/1.1 file looks like: writes exchanges, reads single records.
 
 The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). The
-payload that `digest` names is the body without transfer coding, but with its content coding. `warcio check`
-digests the stored bytes instead. So that both are content, a chunked response carries a WARC-Block-Digest and
-leaves the optional WARC-Payload-Digest out; CDXJ, the visits table and revisit records have it all the same.
+payload that `digest` names is the body without transfer coding, but with its content coding. `warcio check` digests
+the stored bytes instead. So that both are content, a chunked response carries a WARC-Block-Digest and leaves the
+optional WARC-Payload-Digest out; CDXJ, the visits table and revisit records have it all the same. (Replay of
+revisits by digest needs our CDXJ therefore: pywb's indexer would digest the chunks.)
 """
 
 import hashlib
@@ -115,9 +116,7 @@ class WarcWriter:
             fields = f"fetchTimeMs: {response.elapsed_s * 1000:.0f}\r\n"
             if response.reason:
                 fields += f"reason: {' '.join(response.reason.split())}\r\n"
-            self._append(
-                _record("metadata", self._ids.next(), "application/warc-fields", beside, fields.encode())
-            )
+            self._append(_record("metadata", self._ids.next(), "application/warc-fields", beside, fields.encode()))
         return location
 
     def close(self) -> Changes:

@@ -40,7 +40,9 @@ from gossamer.web.url import page_keys
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
-_HUNGER = 4.0  # a starving crawl commits early, but spends at most a fifth of its time on that
+_TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
+_STARVING = 4.0  # a crawl with too few pages to fetch commits early, but spends at most a fifth of its time on it
+_IDLE_S, _IDLE = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
 
 
 class Agent:
@@ -79,11 +81,12 @@ class Agent:
         self._run_visits = self._run_bytes = self._run_rounds = 0
         self._outstanding = self._taken = 0
         self._starving = False
+        self._frozen_s = 0.0
         self._stopping = False
         self._phase = ""
         self._robots: list[dict[str, Any]] = []
         self._start_s = clock.monotonic()
-        self._looked_s = self._committed_s = self._start_s
+        self._looked_s = self._committed_s = self._topped_s = self._start_s
         self._commit_cost_s = 0.0
         self._round = self._new_round()
 
@@ -111,13 +114,12 @@ class Agent:
 
     def _begin(self) -> None:
         chain = self._books.chain
-        self._log.event(
-            "begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name
-        )
+        self._log.event("begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name)
         self._read_seeds()
         if not (chain.number or self._seeds or self._inbox() or self._seed_files.offsets):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
-        if self._seeds or self._inbox():
+        # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
+        if self._seeds or self._inbox() or chain.state.get("clean"):
             self._commit()
         self._fetching.start()
 
@@ -126,12 +128,9 @@ class Agent:
         state, now_s = self._books.chain.state, self._clock.now()
         if not state:
             return
-        polite = self._config.polite
-        longest_s = max(polite.delay_s, polite.small_delay_s)
-        last_s = state["committed_s"] if state.get("clean") else now_s
-        wait_s = min(max(0.0, last_s + longest_s - now_s), longest_s)
+        contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
         hosts = {name: (float(until), int(failures)) for name, (until, failures) in state["resting"].items()}
-        self._fetching.workbench.restore(hosts, now_s, wait_s)
+        self._fetching.workbench.restore(hosts, now_s, contact_s)
 
     # Deciding
 
@@ -146,6 +145,8 @@ class Agent:
         if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
             return True
         if self._outstanding or not self._round.empty or self._seeds or not self._starving:
+            return False
+        if self._seed_files.unread():
             return False
         due_s = self._books.frontier.next_due_s()
         return due_s is None or due_s > self._clock.now() + crawl.patience_s
@@ -168,23 +169,54 @@ class Agent:
             return False
         if crawl.round_s and since_s >= crawl.round_s:
             return True
-        return self._starving and since_s >= max(_LOOK_S, _HUNGER * self._commit_cost_s)
+        # The links of this round may lead to hosts that would keep idle connections busy: then it ends early.
+        if self._starving:
+            return since_s >= max(_LOOK_S, _STARVING * self._commit_cost_s)
+        return self._has_idle_connections and since_s >= max(_IDLE_S, _IDLE * self._commit_cost_s)
+
+    @property
+    def _has_idle_connections(self) -> bool:
+        return self._fetching.connections < self._config.polite.connections // 2
 
     def _top_up(self) -> None:
-        """Generate: keep the workbench between half full and full."""
-        crawl = self._config.crawl
-        if self._outstanding > (0 if self._lockstep else crawl.width // 2) or (
-            self._lockstep and self._round.pages
-        ):
+        """Generate: keep the workbench between half full and full, and full while connections are idle."""
+        width, now_s = self._config.crawl.width, self._clock.monotonic()
+        if self._lockstep:
+            if not self._outstanding and self._round.empty:
+                self._take_from_frontier(width, generate.per_host(self._config)[1])
+                self._starving = not self._outstanding
+                if self._starving:
+                    self._thaw()
             return
-        room = crawl.width - self._outstanding
+        is_low = self._outstanding <= width // 2
+        if not is_low and not (self._has_idle_connections and now_s - self._topped_s >= _TOP_UP_S):
+            return
+        self._topped_s = now_s
+        soon, later = generate.per_host(self._config)
+        self._take_from_frontier(width - self._outstanding, soon)
+        half = width // 2 + 1 - self._outstanding
+        if half > 0 and later > soon:
+            self._take_from_frontier(half, later)
+        self._starving = self._outstanding <= width // 2
+
+    def _thaw(self) -> None:
+        """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
+        took. It moves on when nothing else is left, and when all that is due within our patience is due."""
+        now_s = self._clock.now()
+        last_s = self._books.frontier.last_due_s(now_s + self._config.crawl.patience_s)
+        if last_s is not None and last_s <= now_s:
+            self._frozen_s = now_s
+
+    def _time_s(self) -> float:
+        return self._frozen_s if self._lockstep else self._clock.now()
+
+    def _take_from_frontier(self, room: int, per_host: int) -> None:
+        crawl, books = self._config.crawl, self._books
         if crawl.pages:
             room = min(room, crawl.pages - self._counters["visits"] - self._round.pages - self._outstanding)
         if room <= 0:
             return
-        books = self._books
-        rows = books.frontier.take(room, self._clock.now(), generate.per_host(self._config))
-        self._starving = len(rows) < room
+        rows = books.frontier.take(room, self._time_s(), per_host)
         if len(rows):
             self._fetching.add(generate.requests(books.index, rows, books.strategy, crawl.seed, self._taken))
             self._outstanding += len(rows)
@@ -252,7 +284,7 @@ class Agent:
         self._phase = "committing"
         books, round_, batches = self._books, self._round, self._inbox()
         inbox, scope_changes = self._contributions(batches)
-        changes, outbox, new = closing.close(books, round_, inbox, self._robots, self._clock.now())
+        changes, outbox, new = closing.close(books, round_, inbox, self._robots, self._time_s())
         changes |= scope_changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
         books.chain.commit(
@@ -270,9 +302,7 @@ class Agent:
         self._phase = ""
         self._committed_s = self._clock.monotonic()
         self._commit_cost_s = self._committed_s - start_s
-        self._log.event(
-            "commit", round=round_.number, visits=round_.pages, new=new, seconds=self._commit_cost_s
-        )
+        self._log.event("commit", round=round_.number, visits=round_.pages, new=new, seconds=self._commit_cost_s)
 
     def _contributions(self, batches: list[Batch]) -> tuple[Contributions, Changes]:
         """Seeds, sitemaps and what other zones sent; and the names that seeds add to the scope."""
@@ -353,7 +383,7 @@ class Agent:
             run_visits=self._run_visits + round_.pages,
             wire_bytes=self._run_bytes,
             round=round_.number,
-            outcomes=self._run_outcomes + round_.outcomes,
+            outcomes=dict(self._run_outcomes + round_.outcomes),
             connections=self._fetching.connections,
             hosts=len(books.index.hosts),
             active_hosts=work.hosts,
@@ -385,9 +415,7 @@ def mentioned(urls: list[str]) -> Contributions:
     count = len(urls)
     zero = np.zeros(count, np.uint8)
     hits = np.ones(count, np.uint32)
-    return Contributions(
-        page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls
-    )
+    return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
 
 
 def _scope_hosts(store: Store, chain: Chain) -> list[str]:

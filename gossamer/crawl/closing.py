@@ -21,7 +21,7 @@ from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import VISIT, Links, RoundColumns, UpdateResult, Verdict, postpone, update
 from gossamer.federation.exchange import encode
 from gossamer.index.frontier import Frontier
-from gossamer.index.pages import ZONE_SHIFT, PageIndex
+from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
 from gossamer.order.strategies import Strategy
 
 _CAPPED = np.array([VERDICTS.index(verdict.name.lower()) for verdict in Verdict], np.uint8)
@@ -104,9 +104,7 @@ def _captures(rows: dict[str, list[Any]]) -> Iterator[Capture]:
         *(rows[n] for n in names), strict=True
     ):
         if warc:
-            yield Capture(
-                url, time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length)
-            )
+            yield Capture(url, time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length))
 
 
 def _write_links(
@@ -151,14 +149,13 @@ def _update(books: Books, round_: Round, links: Links, inbox: Contributions, now
     )
 
 
-def _merit(
-    books: Books, round_: Round, source: NDArray[np.int32], targets: NDArray[np.uint64]
-) -> NDArray[np.float64]:
+def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDArray[np.uint64]) -> NDArray[np.float64]:
     """How good a page's links are, by `crawl.link_metric`."""
     metric = books.config.crawl.link_metric
     if metric == "external":
         keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
-        return ((keys[source] >> np.uint64(40)) != (targets >> np.uint64(40))).astype(np.float64)
+        leaves: NDArray[np.bool_] = host_of_key(keys[source]) != host_of_key(targets)
+        return leaves.astype(np.float64)
     if metric == "first":
         return np.zeros(len(targets))
     unique, inverse = np.unique(targets, return_inverse=True)

@@ -45,9 +45,7 @@ class Fetching:
         self.workbench = Workbench(config.polite, book)
         resolver = Resolver(config.resolve, clock)
         self._client = Client(config, clock, resolver)
-        self._fetcher = Fetcher(
-            config, clock, self._client, self.workbench, resolver, self._finished, self.results.put
-        )
+        self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
         self._clock = clock
         self._next_look_s = 0.0
         self._book = book

@@ -1,5 +1,7 @@
 """Turns chosen rows of the index into requests, with what earlier visits taught."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,16 +12,19 @@ from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.strategies import Strategy
 from gossamer.web.url import host_of
 
-_WORK_S = 60.0  # a host gets at most what it can serve in that time: more would only wait in the workbench
+_SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_LATER_S = 60.0  # more of it only where there are not enough hosts
 
 
-def per_host(config: Config) -> int:
-    """How many pages of one host the workbench may hold."""
+def per_host(config: Config) -> tuple[int, int]:
+    """How many pages of one host the workbench may hold: while there are others, and where there are not."""
+    polite = config.polite
     if config.index.queue_per_host:
-        return config.index.queue_per_host
-    if not config.polite.delay_s:
-        return config.crawl.width
-    return max(2, int(_WORK_S / config.polite.delay_s)) * config.polite.burst
+        return config.index.queue_per_host, config.index.queue_per_host
+    if not polite.delay_s:
+        return config.crawl.width, config.crawl.width
+    soon, later = (max(2, math.ceil(span_s / polite.delay_s)) * polite.burst for span_s in (_SOON_S, _LATER_S))
+    return soon, later
 
 
 def requests(
@@ -37,9 +42,7 @@ def requests(
     columns = [rows[name].tolist() for name in ("key", "depth", "hops", "tries")]
     found = [
         Request(key, url, host_of(url), depth, hops, tries, rank, known=pages)
-        for url, key, depth, hops, tries, rank, pages in zip(
-            index.urls(rows), *columns, ranks, known, strict=True
-        )
+        for url, key, depth, hops, tries, rank, pages in zip(index.urls(rows), *columns, ranks, known, strict=True)
     ]
     _add_history(index, rows, found)
     return found

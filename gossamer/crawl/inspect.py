@@ -55,10 +55,7 @@ def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
         return seen | {"outcome": outcome.name.lower(), "reason": robots["reason"]}
     visit = Reader(config, Scope("any")).read(_fetch(client, url))
     response = visit.response
-    links = [
-        {"url": link, "verdict": VERDICTS[code]}
-        for link, code in zip(visit.urls, visit.verdicts, strict=True)
-    ]
+    links = [{"url": link, "verdict": VERDICTS[code]} for link, code in zip(visit.urls, visit.verdicts, strict=True)]
     return seen | {
         "outcome": visit.outcome.name.lower(),
         "reason": visit.reason,

@@ -15,7 +15,7 @@ from gossamer.web.html import parse_html
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
-from gossamer.web.url import is_dynamic, normalise, page_key, trap
+from gossamer.web.url import host_of, is_dynamic, normalise, page_key, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
 VERDICTS = ("followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops")
@@ -113,7 +113,11 @@ class Reader:
         if is_sitemap(body, declared, request.url):
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
-            self._link(visit, [*sitemap.sitemaps, *sitemap.urls], [], request.depth + 1)
+            urls = [*sitemap.sitemaps, *sitemap.urls]
+            self._link(visit, urls, [], request.depth + 1)
+            for i, url in enumerate(urls):
+                if host_of(url) != request.host:  # a sitemap speaks for its own host only (sitemaps.org)
+                    visit.verdicts[i] = _CODE["scope"]
             return
         if visit.mime not in _HTML and not (visit.mime in _MAYBE_HTML and _looks_like_html(body)):
             return
@@ -143,10 +147,10 @@ class Reader:
         visit.verdicts = np.array(codes, np.uint8)
         if nofollow and self._config.crawl.nofollow:
             visit.verdicts[len(links) :] = _CODE["nofollow"]
-        limits = self._limits
-        if depth > min(limits.depth, limits.depth_dynamic):
+        dynamic = min(self._limits.depth, self._limits.depth_dynamic)
+        if depth > dynamic:
             for i, url in enumerate(urls):
-                if depth > (limits.depth_dynamic if is_dynamic(url) else limits.depth):
+                if depth > (dynamic if is_dynamic(url) else self._limits.depth):
                     visit.verdicts[i] = _CODE["depth"]
 
     def _judge(self, url: str) -> tuple[int, int]:
@@ -160,6 +164,6 @@ class Reader:
 
 def _looks_like_html(body: bytes) -> bool:
     start = body[:512].lstrip().lower()
-    return start.startswith(
-        (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<meta", b"<a ")
-    ) or (b"<html" in start)
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<meta", b"<a ")) or (
+        b"<html" in start
+    )

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
-from gossamer.columns import VISITS, Outcome
+from gossamer.columns import VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, FOLLOWED, Visit
 from gossamer.fetch.steps import Deferred
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
 _OUTCOMES = [outcome.name.lower() for outcome in Outcome]
+_STATUSES = [status.name.lower() for status in Status]
 _NOWHERE = Location("", 0, 0)
 
 
@@ -96,6 +97,7 @@ class Round:
             self.number,
             response.started_s,
             _OUTCOMES[visit.outcome],
+            "" if request.is_robots else _STATUSES[visit.next.status],
             response.http_status,
             visit.reason,
             visit.mime,
@@ -134,9 +136,7 @@ class Round:
         return source, targets, verdicts
 
 
-def keep_best(
-    source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int
-) -> None:
+def keep_best(source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int) -> None:
     """Refuse all but the `most` best followed links of each page; equal merit goes by position."""
     followed = np.flatnonzero(verdicts == FOLLOWED)
     order = followed[np.lexsort((followed, -merit[followed], source[followed]))]

@@ -20,9 +20,7 @@ def parse_seeds(arguments: Iterable[str]) -> tuple[list[str], list[Path]]:
             continue
         url = normalise(argument)
         if url is None:
-            raise SeedError(
-                f"{argument!r} is neither a file nor a web address; write it like https://example.org/"
-            )
+            raise SeedError(f"{argument!r} is neither a file nor a web address; write it like https://example.org/")
         urls[url] = None
     return list(urls), files
 
@@ -37,6 +35,11 @@ class SeedFiles:
     def __init__(self, files: Iterable[Path], offsets: Mapping[str, int]) -> None:
         self.offsets = {str(path): offsets.get(str(path), 0) for path in files} | dict(offsets)
         self.refused = 0  # lines that are no web address
+
+    def unread(self) -> bool:
+        """Whether there is more to read, now or once it has settled."""
+        paths = ((Path(name), offset) for name, offset in self.offsets.items())
+        return any(path.is_file() and path.stat().st_size > offset for path, offset in paths)
 
     def read(self, now_s: float) -> list[str]:
         """New URLs, at most a few megabytes per file and call; a last line without an end once it has settled."""

@@ -15,8 +15,8 @@ from gossamer.errors import ArchiveError
 from gossamer.index.caps import Homes, admitted, homes
 from gossamer.index.frontier import Frontier
 from gossamer.index.heap import MAX_TEXT
+from gossamer.index.merging import Positions, Rows, raw, search, union
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
-from gossamer.index.runs import Positions, Rows, raw, search
 from gossamer.order.strategies import Strategy
 from gossamer.web.url import domain_of, host_of, page_keys
 
@@ -161,7 +161,7 @@ def update(
     groups = _Groups.of(np.concatenate((inbox.key, columns.links.target[followed])))
     is_own = _owned(groups.key, zones)
     # The one question to the index: every page of the round, by key.
-    keys = np.union1d(visits["key"], groups.key[is_own])
+    keys = union(visits["key"], groups.key[is_own])
     found, rows = index.pages.look_up(keys)
     at = np.searchsorted(keys, visits["key"])
     if not found[at].all():
@@ -203,9 +203,7 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
     keys, count = page_keys(list(urls)), len(urls)
     cash = np.full(count, ledger.mint(count), np.int64)
     zero = np.zeros(count, np.uint8)
-    return Contributions(
-        keys, cash, np.zeros(count, np.uint32), zero, zero, np.zeros(count, np.uint64), list(urls)
-    )
+    return Contributions(keys, cash, np.zeros(count, np.uint32), zero, zero, np.zeros(count, np.uint64), list(urls))
 
 
 def postpone(index: PageIndex, frontier: Frontier | None, keys: U8, due_s: U4) -> None:
@@ -235,9 +233,7 @@ def _shares(before: Rows, policy: U1, source: npt.NDArray[np.int32], v: int, vir
     return passed, np.where(shared, passed // np.maximum(parts, 1), 0)
 
 
-def _targets(
-    groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8
-) -> _Targets:
+def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> _Targets:
     inbox, source = columns.inbox, columns.links.source[followed]
     is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
     depth = np.minimum(before["depth"] + (1 - is_redirect), 255).astype(np.uint8)
@@ -276,6 +272,8 @@ class _Texts:
 
     def of(self, keys: U8) -> list[str]:
         links, inbox = self._links, self._inbox
+        if not inbox:
+            return [links.get(key, "") for key in keys.tolist()]
         return [links.get(key) or inbox.get(key, "") for key in keys.tolist()]
 
     def outbox(self, others: _Targets) -> Contributions:
@@ -317,8 +315,8 @@ class _Entering:
         enter = admitted(index.hosts, self.homes, order, limits)
         ranked = self.usable[order]
         verdicts[ranked] = np.where(enter, Verdict.FOLLOWED, Verdict.CAP)
-        if best:
-            verdicts[ranked[enter][best:]] = Verdict.BEST
+        if best and (last := np.flatnonzero(enter)[best - 1 : best]).size:
+            verdicts[ranked[last[0] + 1 :]] = Verdict.BEST
         return verdicts
 
     def enter(self, index: PageIndex, rows: Rows, to: Positions, verdicts: U1) -> NewPages:
@@ -329,7 +327,8 @@ class _Entering:
         self.rows["text"][new] = index.heap.append([self.texts[place] for place in picked])
         raw(rows)[to] = raw(self.rows)
         urls = [self.urls[place] for place in picked]
-        hosts = [host_of(url) for url in urls]
+        names = [url.split("/", 3)[2] for url in urls]
+        hosts = [name if ":" not in name else host_of(url) for name, url in zip(names, urls, strict=True)]
         domains = {host: domain_of(host) for host in set(hosts)}
         return NewPages(
             self.targets.key[new],

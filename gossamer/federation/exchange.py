@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 

@@ -14,10 +14,9 @@ from gossamer.fetch.resolver import Answer, Resolver
 from gossamer.fetch.transfer import Fields, Transfer
 from gossamer.fetch.verdict import (
     final_head,
-    is_chunked,
+    framing,
     judge,
     outcome_of_error,
-    stays_open,
     without_excess,
 )
 
@@ -208,12 +207,15 @@ class Client:
         response.head = head
         chunks = transfer.chunks
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        frame = framing(head)
         if code:
             response.truncated = transfer.truncated or _CUTS[code]
-        elif body and is_chunked(head):
+        elif frame.is_chunked:
             body = without_excess(body)
+        elif frame.is_endless:
+            response.truncated = "disconnect"
         response.body = body
-        response.kept = not code and transfer.reuse and stays_open(head)
+        response.kept = not code and transfer.reuse and frame.stays_open
         judge(response)
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:

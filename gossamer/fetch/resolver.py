@@ -62,7 +62,8 @@ class Resolver:
         self._config = config
         self._clock = clock
         self._timeout_s = timeout_s
-        self._map = {name: _fixed(name, target) for name, target in config.map.items()}
+        self._map = {name: _target(name, target) for name, target in config.map.items()}
+        self._fixed: dict[tuple[str, int], Answer] = {}  # what the map said
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._waiting: dict[str, list[tuple[int, Done]]] = {}
         self._asked: dict[str, float] = {}  # name -> when to give up on it
@@ -127,6 +128,14 @@ class Resolver:
             self._epoll.close()
 
     def _mapped(self, name: str, port: int) -> Answer:
+        answer = self._fixed.get((name, port))
+        if answer is None:
+            if len(self._fixed) >= self._config.cache:
+                self._fixed.clear()
+            answer = self._fixed[name, port] = self._from_map(name, port)
+        return answer
+
+    def _from_map(self, name: str, port: int) -> Answer:
         found = self._map.get(name)
         rest = name
         while found is None and rest:
@@ -240,7 +249,7 @@ def _text(address: str | bytes) -> str:
     return address.decode("ascii") if isinstance(address, bytes) else address
 
 
-def _fixed(name: str, target: str) -> tuple[str, int]:
+def _target(name: str, target: str) -> tuple[str, int]:
     """One entry of `resolve.map`."""
     address, colon, port = target.rpartition(":")
     if not colon or target.endswith("]") or (target.count(":") > 1 and not target.startswith("[")):

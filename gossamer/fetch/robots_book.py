@@ -117,9 +117,7 @@ class RobotsBook:
                 before = self._entries.get(origin)
                 failures = before.failures + 1 if before is not None else 1
                 reason = f"robots.txt answers {row['http_status']}"
-                entry = _Entry(
-                    expires_s, Rules.deny_all(), b"", _ENTRY_BYTES, failures, Outcome.OTHER, reason
-                )
+                entry = _Entry(expires_s, Rules.deny_all(), b"", _ENTRY_BYTES, failures, Outcome.OTHER, reason)
             self._store(origin, entry)
 
     def __len__(self) -> int:

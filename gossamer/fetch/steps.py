@@ -57,21 +57,19 @@ Step = Fetch | Denied | Deferred | Failed | Wait
 
 # Nobody was contacted, so nobody needs a rest.
 UNCONTACTED = frozenset((Outcome.NO_NAME, Outcome.REFUSED_ADDRESS))
-_FAILURES = frozenset(
-    (Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN)
-)
+_FAILURES = frozenset((Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN))
 
 
-def delay_s(polite: Polite, known: int, crawl_delay_s: float | None) -> float:
-    """Between two connections to a host of so many known pages."""
-    delay = polite.delay_s
+def delay_s(polite: Polite, known: int) -> float:
+    """Between two connections to a host of so many known pages, unless its robots.txt asks for more."""
     if polite.small_delay_s and known < polite.small_pages:
-        delay = polite.small_delay_s
-    return max(delay, capped_s(polite, crawl_delay_s))
+        return polite.small_delay_s
+    return polite.delay_s
 
 
 def capped_s(polite: Polite, crawl_delay_s: float | None) -> float:
-    return min(crawl_delay_s or 0.0, polite.crawl_delay_max_s)
+    """What we obey of a crawl-delay."""
+    return min(crawl_delay_s, polite.crawl_delay_max_s) if crawl_delay_s else 0.0
 
 
 def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> tuple[float, int]:

@@ -26,17 +26,18 @@ class Fields:
         ]
         if config.fetch.accept_language:
             fields.append(f"Accept-Language: {config.fetch.accept_language}")
-        constant = [field.encode("utf-8") for field in fields]
-        self._constant = {True: constant, False: [*constant, b"Connection: close"]}
+        self._always = [field.encode("utf-8") for field in fields]
+        # libcurl sends Connection last, wherever it is given.
+        self._last: dict[bool, list[bytes]] = {True: [], False: [b"Connection: close"]}
+        self._constant = {reuse: self._always + last for reuse, last in self._last.items()}
 
     def of(self, request: Request, reuse: bool) -> list[bytes]:
         """The same list object for all unconditional requests, so that a handle sees that nothing changed."""
-        fields = self._constant[reuse]
-        if request.etag or request.last_modified:
-            conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
-            lines = [f"{name}: {value}" for name, value in conditions if value and value.isprintable()]
-            return fields + [line.encode("latin-1", "replace") for line in lines]
-        return fields
+        if not request.is_conditional:
+            return self._constant[reuse]
+        conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
+        lines = [f"{name}: {value}" for name, value in conditions if value and value.isprintable()]
+        return self._always + [line.encode("latin-1", "replace") for line in lines] + self._last[reuse]
 
 
 class Transfer:
@@ -146,10 +147,12 @@ def _handle(config: Config) -> Any:
         (pycurl.SSL_VERIFYHOST, 2 if config.fetch.verify_tls else 0),
     ):
         handle.setopt(option, value)
-    # libcurl in a wheel knows the certificates of the machine it was built on; Python knows ours.
+    # libcurl in a wheel knows the certificates of the machine it was built on; Python knows ours. One file only:
+    # with a directory beside it libcurl would read them anew for every connection.
     paths = ssl.get_default_verify_paths()
     if paths.cafile:
         handle.setopt(pycurl.CAINFO, paths.cafile)
-    if paths.capath:
+        handle.unsetopt(pycurl.CAPATH)
+    elif paths.capath:
         handle.setopt(pycurl.CAPATH, paths.capath)
     return handle

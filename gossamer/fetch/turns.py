@@ -46,7 +46,9 @@ class Memory(NamedTuple):
 
 
 class Turns:
-    def __init__(self, remember_failures_s: float) -> None:
+    def __init__(self, remember_failures_s: float, in_rank_order: bool = False) -> None:
+        # In strict rank order the best page is waited for, even where others could be fetched meanwhile.
+        self._in_rank_order = in_rank_order
         # Failures are remembered longer than the pause they caused: the next back-off goes on from there.
         self._remember_failures_s = remember_failures_s
         self._queues: dict[str, Queue] = {}  # by host name
@@ -95,7 +97,10 @@ class Turns:
     def take(self) -> Queue | None:
         """The ready queue with the best page. `resume` puts it back, unless it gets a request under way."""
         while self._ready:
-            _, _, stamp, queue = heappop(self._ready)
+            _, _, stamp, queue = self._ready[0]
+            if queue.stamp == stamp and queue.not_before_s > self.now:
+                return None  # strict rank order: its time has not come
+            heappop(self._ready)
             if queue.stamp == stamp:  # else its best page changed meanwhile, and there is a newer entry
                 queue.stamp, queue.is_ready = 0, False
                 return queue
@@ -138,6 +143,8 @@ class Turns:
 
     def wait_s(self) -> float | None:
         """Until the next one is ready, as of the last `wake`."""
+        if self._ready:
+            return max(0.0, self._ready[0][3].not_before_s - self.now)
         return self._waiting[0][0] - self.now if self._waiting else None
 
     def share(self, request: Request, address: str) -> bool:
@@ -176,7 +183,7 @@ class Turns:
     def _place(self, queue: Queue) -> None:
         """Among the ready or the waiting ones. An older entry becomes invalid with its stamp."""
         queue.stamp = stamp = next(self._numbers)
-        queue.is_ready = queue.not_before_s <= self.now
+        queue.is_ready = self._in_rank_order or queue.not_before_s <= self.now
         if queue.is_ready:
             rank, key, _, _ = queue.pages[0]
             heappush(self._ready, (rank, key, stamp, queue))

@@ -1,6 +1,7 @@
 """What a status, a header block or a libcurl error means for a visit: its outcome, and where it leads."""
 
 import re
+from typing import NamedTuple
 
 import pycurl
 
@@ -17,6 +18,7 @@ _TLS_ERRORS = frozenset(
     )
 )  # fmt: skip
 _PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
+_MOST_BYTES = (1 << 63) - 1
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
 
 
@@ -40,10 +42,6 @@ def _blank(lines: list[bytes], start: int) -> int:
         except ValueError:
             continue
     return -1
-
-
-def is_chunked(head: bytes) -> bool:
-    return b"chunked" in _line(head, b"\ntransfer-encoding:")
 
 
 def without_excess(body: bytes) -> bytes:
@@ -70,15 +68,27 @@ def _trailer_end(body: bytes, at: int) -> int:
         at = end
 
 
-def stays_open(head: bytes) -> bool:
-    """May another request follow on this connection, as far as the server says?"""
-    return not head.startswith(b"HTTP/1.0") and b"close" not in _line(head, b"\nconnection:")
+class Framing(NamedTuple):
+    """What a header block says about the body's end and the connection."""
+
+    is_chunked: bool
+    is_endless: bool  # a declared length beyond all numbers, which libcurl passes over
+    stays_open: bool  # another request may follow on this connection
 
 
-def _line(head: bytes, name: bytes) -> bytes:
-    head = head.lower()
-    start = head.find(name)
-    return head[start : head.find(b"\n", start + 1)] if start >= 0 else b""
+def framing(head: bytes) -> Framing:
+    lowered = head.lower()
+    length = _value(lowered, b"\ncontent-length:")
+    return Framing(
+        b"chunked" in _value(lowered, b"\ntransfer-encoding:"),
+        len(length) > 18 and length.isdigit() and int(length) > _MOST_BYTES,
+        not lowered.startswith(b"http/1.0") and b"close" not in _value(lowered, b"\nconnection:"),
+    )
+
+
+def _value(lowered: bytes, name: bytes) -> bytes:
+    start = lowered.find(name)
+    return lowered[start + len(name) : lowered.find(b"\n", start + 1)].strip() if start >= 0 else b""
 
 
 def judge(response: Response) -> None:

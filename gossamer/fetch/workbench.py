@@ -48,7 +48,8 @@ class Workbench:
     def __init__(self, config: Polite, book: RobotsBook) -> None:
         self._polite = config
         self._book = book
-        self._turns = Turns(config.backoff_max_s)
+        self._turns = Turns(config.backoff_max_s, in_rank_order=config.connections == 1)
+        self._contact_s = -inf  # before the restart anybody may have been contacted until then
         self._errands: set[str] = set()  # origins whose robots.txt is on its way
         self._parked: dict[str, list[Entry]] = {}  # their pages, as far as they came to their turn meanwhile
         self._back: deque[Deferred] = deque()
@@ -66,9 +67,7 @@ class Workbench:
     def stats(self) -> Stats:
         """Also for another thread."""
         now = self._turns.now
-        backed_off = sum(
-            rest.failures > 0 and rest.not_before_s > now for rest in self._turns.rests().values()
-        )
+        backed_off = sum(rest.failures > 0 and rest.not_before_s > now for rest in self._turns.rests().values())
         return Stats(self._size, len(self._turns), self._busy, backed_off)
 
     def pages(self) -> list[int]:
@@ -151,10 +150,11 @@ class Workbench:
             if rest.failures or rest.not_before_s > usual_s
         }
 
-    def restore(self, hosts: dict[str, tuple[float, int]], now: float, wait_all_s: float) -> None:
-        """After a restart: what `snapshot` said, and no host at all before `wait_all_s` have passed."""
+    def restore(self, hosts: dict[str, tuple[float, int]], now: float, contact_s: float) -> None:
+        """After a restart: what `snapshot` said; any host may have been contacted until `contact_s`, so all rest."""
         self._turns.wake(now)
-        self._turns.floor_s = now + wait_all_s
+        self._contact_s = contact_s
+        self._turns.floor_s = contact_s + max(self._polite.delay_s, self._polite.small_delay_s)
         for name, (not_before_s, failures) in hosts.items():
             self._turns.remember(name, max(not_before_s, self._turns.floor_s), failures)
 
@@ -189,14 +189,18 @@ class Workbench:
                 self._size -= 1
                 return Denied(request, rules.decide(path)[1])
             crawl_delay_s = rules.crawl_delay_s
+            rested_s = self._contact_s + capped_s(self._polite, crawl_delay_s)
+            if rested_s > now:  # contacted before a restart, perhaps, and it asks for more than the usual delay
+                queue.not_before_s = max(queue.not_before_s, rested_s)
+                return None
         heappop(pages)
         return self._send(queue, request, crawl_delay_s)
 
     def _send(self, queue: Queue, request: Request, crawl_delay_s: float | None) -> Fetch:
         self._busy += 1
         queue.flying = request
-        queue.delay_s = delay = delay_s(self._polite, request.known, crawl_delay_s)
         queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s)
+        queue.delay_s = delay = max(delay_s(self._polite, request.known), queue.crawl_delay_s)
         # Without a delay one connection for all pages is the least trouble for everybody. A delay separates
         # connections: each ends after a burst, or when nothing is left to ask for.
         return Fetch(request, not delay or (queue.served + 1 < self._polite.burst and bool(queue.pages)))
@@ -277,6 +281,4 @@ def _host(origin: str) -> str:
 def _robots_request(origin: str, url: str, before: Request) -> Request:
     """For an origin whose page has its turn, or on from where its robots.txt redirected us."""
     hops = before.hops + 1 if before.is_robots else 0
-    return Request(
-        page_key(url), url, host_of(url), 0, hops, 0, inf, is_robots=True, known=before.known, origin=origin
-    )
+    return Request(page_key(url), url, host_of(url), 0, hops, 0, inf, is_robots=True, known=before.known, origin=origin)

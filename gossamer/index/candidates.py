@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.index.merging import Keys, Positions, search
 from gossamer.index.pages import HOST_SHIFT, host_of_key
-from gossamer.index.runs import Keys, Positions, search
 
 Ranks = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -10,8 +10,8 @@ from xxhash import xxh3_64_intdigest
 from gossamer.config import Limits
 from gossamer.index.candidates import turn
 from gossamer.index.hosts import Hosts
+from gossamer.index.merging import Keys, Positions
 from gossamer.index.pages import host_of_key
-from gossamer.index.runs import Keys, Positions
 from gossamer.web.url import domain_of, host_of
 
 Mask = npt.NDArray[np.bool_]

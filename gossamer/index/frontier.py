@@ -6,8 +6,8 @@ from gossamer import config
 from gossamer.columns import NEVER
 from gossamer.index.candidates import Candidates, Mark, Ranks, better, top, turn
 from gossamer.index.later import BUCKET_S, NO_HORIZON_S, Later
+from gossamer.index.merging import Keys, Positions, Rows, raw, search, spans, union
 from gossamer.index.pages import HOST_SHIFT, PageIndex, host_of_key
-from gossamer.index.runs import Keys, Positions, Rows, raw, search, spans
 from gossamer.order.strategies import Strategy
 
 CANDIDATE_BYTES = 64  # 16, and copies of them while candidates come and go
@@ -54,7 +54,7 @@ class Frontier:
         """PAGE rows (sorted by key) as they were just written to the index; those of `settled` among them."""
         self._now_s = max(self._now_s, int(now_s))
         if settled is not None:
-            self._taken = np.setdiff1d(self._taken, settled)
+            self._taken = self._taken[~search(np.sort(settled), self._taken)[0]]
         self._admit(rows)
         if len(self._candidates) > self._capacity:
             self._trim()
@@ -100,17 +100,21 @@ class Frontier:
             self._later.forget_first()  # all of them changed since, and came again elsewhere
         return self._later.horizon_s if self._later.horizon_s < NO_HORIZON_S else None
 
+    def last_due_s(self, limit_s: float) -> int | None:
+        """When all that becomes due up to the limit is due; None: nothing does."""
+        return self._later.last_s(limit_s)
+
     def hold(self, keys: Keys) -> None:
         """Count these pages as taken."""
-        self._taken = np.union1d(self._taken, keys)
+        self._taken = union(self._taken, keys)
         here, positions = search(self._candidates.keys, self._taken)
         self._candidates.drop(positions[here])
 
     def settle(self, keys: Keys) -> None:
         """They were visited, and their rows say when they are due again."""
-        returned = np.intersect1d(self._taken, keys)
-        self._taken = np.setdiff1d(self._taken, returned, assume_unique=True)
-        found, rows = self._index.pages.look_up(returned)
+        returned = search(np.sort(keys), self._taken)[0]
+        found, rows = self._index.pages.look_up(self._taken[returned])
+        self._taken = self._taken[~returned]
         self._admit(rows[found])
 
     def give_back(self, keys: Keys) -> None:

@@ -52,9 +52,7 @@ class Heap:
         segments = sorted((Segment(n, k, store.local(n)) for k, n in named), key=lambda s: s.start)
         for segment in segments:
             if segment.start != heap._tail_start:
-                raise ArchiveError(
-                    f"text heap: {segment.name} should start at {heap._tail_start:x}; a file is missing"
-                )
+                raise ArchiveError(f"text heap: {segment.name} should start at {heap._tail_start:x}; a file is missing")
             heap._tail_start = segment.stop
         heap._set(segments)
         return heap

@@ -6,7 +6,8 @@ import numpy.typing as npt
 from gossamer import columns
 from gossamer.archive.chain import Changes
 from gossamer.index.files import FileStore, Named, add, file_name, remove
-from gossamer.index.runs import Keys, Rows, Run, Sorted, merge_two, raw, search, write_run
+from gossamer.index.merging import Keys, Rows, Sorted, merge_two, raw, search, union
+from gossamer.index.runs import Run, write_run
 
 Counts = npt.NDArray[np.int64]
 
@@ -68,8 +69,10 @@ class Hosts:
         rows["domain"][~found] = domains[~found]
         rows["known"] += known.astype(np.uint32)
         rows["visited"] = np.clip(rows["visited"].astype(np.int64) + visited, 0, rows["known"])
-        self._hosts = merge_two(self._hosts, Sorted.of(rows))
-        self._changed = np.union1d(self._changed, hosts.astype(np.uint32))
+        raw(self._hosts.rows)[search(self._hosts.keys, hosts)[1][found]] = raw(rows)[found]
+        if not found.all():
+            self._hosts = merge_two(self._hosts, Sorted.of(rows[~found]))
+        self._changed = union(self._changed, hosts.astype(np.uint32))
         self._grow_domains(rows["domain"], known, ~found)
 
     def flush(self, store: FileStore, round_number: int) -> Changes:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.index.runs import Keys
+from gossamer.index.merging import Keys
 
 BUCKET_S = 60
 NO_HORIZON_S = 2**32  # later than any due time
@@ -65,6 +65,11 @@ class Later:
             return None
         keys, times = zip(*self._buckets[min(self._buckets)], strict=True)
         return np.concatenate(keys), np.concatenate(times)
+
+    def last_s(self, limit_s: float) -> int | None:
+        """The latest time up to the limit at which something becomes due."""
+        times = [int(t) for batches in self._buckets.values() for _, due_s in batches for t in due_s[due_s <= limit_s]]
+        return max(times, default=None)
 
     def forget_first(self) -> None:
         self._pop(min(self._buckets))

@@ -7,7 +7,7 @@ from gossamer.archive.chain import Changes
 from gossamer.index.files import FileStore, Named
 from gossamer.index.heap import Heap
 from gossamer.index.hosts import Hosts
-from gossamer.index.runs import Keys, Rows
+from gossamer.index.merging import Keys, Rows
 from gossamer.index.table import Table
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)

@@ -3,7 +3,7 @@
 Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a
 *delta* file as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When
 the overlay exceeds its bound (or its log too many files) it is folded into a run, and its deltas are not
-needed any more. Runs are joined like the digits of a binary counter; when they hold a fifth of the base, they
+needed any more. Runs are joined like the digits of a binary counter; when they hold a quarter of the base, they
 and the base become the new base. Copy-on-write maps are no alternative: with uniform keys one round touches
 nearly every page of the file.
 """
@@ -17,11 +17,10 @@ from gossamer import columns
 from gossamer.archive.chain import Changes
 from gossamer.errors import ArchiveError
 from gossamer.index.files import FileStore, Named, add, file_name, remove
-from gossamer.index.runs import (
+from gossamer.index.merging import (
     CHUNK_ROWS,
     Keys,
     Rows,
-    Run,
     Sorted,
     Source,
     count_union,
@@ -31,11 +30,11 @@ from gossamer.index.runs import (
     raw,
     search,
     spans,
-    write_run,
 )
+from gossamer.index.runs import Run, write_merged
 
 MAX_DELTAS = 32  # more would make a restart slow: each is read and merged
-BASE_SHARE = 5  # runs may hold 1/5 of the base: few rewrites, few bytes
+BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
 
 
 class Table:
@@ -119,7 +118,8 @@ class Table:
         changes = Changes()
         if not self._unflushed:
             return changes
-        if self.overlay_bytes > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
+        # Another round like this one must still fit.
+        if self.memory_bytes > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
             self._fold(store, round_number, changes)
         else:
             delta = self._unflushed[0]
@@ -136,12 +136,8 @@ class Table:
             self._retired.pop(name, None)
 
     @property
-    def overlay_bytes(self) -> int:
-        return sum(piece.keys.nbytes + piece.rows.nbytes for piece in self._overlay)
-
-    @property
     def memory_bytes(self) -> int:
-        return self.overlay_bytes + sum(p.keys.nbytes + p.rows.nbytes for p in self._unflushed)
+        return sum(p.keys.nbytes + p.rows.nbytes for p in [*self._overlay, *self._unflushed])
 
     def _kind(self, level: str) -> str:
         return f"index.{self.spec.name}.{level}"
@@ -191,13 +187,8 @@ class Table:
         changes: Changes,
     ) -> Run:
         name = file_name(self._kind(level), round_number)
-        each = [source.bounds() for source in sources]
-        bounds = {
-            column: (min(b[column][0] for b in each), max(b[column][1] for b in each))
-            for column in self.spec.names
-        }
         path = store.scratch(name)
-        write_run(path, self.spec, merged(sources), count, bounds, self.count)
+        write_merged(path, self.spec, sources, count, self.count)
         store.put(name, path)
         add(changes, self._kind(level), name)
         return Run(name, store.local(name), self.spec)

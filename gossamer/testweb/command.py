@@ -2,7 +2,9 @@
 
 import argparse
 import dataclasses
+import gc
 import json
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -46,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
         "--fault", action="append", default=[], metavar="HOST=KIND",
         help="refuse, hang, reset, cut, garbage or slow:BYTES",
     )  # fmt: skip
+    server.add_argument(
+        "--cache-mb", type=int, default=64, metavar="MB", help="synthetic pages that are asked for again stay here"
+    )
+    server.add_argument(
+        "--warm", action="store_true", help="prepare everything, and fill the cache, before the first request"
+    )
     server.add_argument("--json", action="store_true", help="say where it is as JSON")
     server.add_argument("--stop-on-eof", action="store_true", help="stop when standard input ends")
     web = parser.add_argument_group("the synthetic web (shares are parts of 1)")
@@ -63,14 +71,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         web = _web(given)
         server = Server(web, RealClock(), _options(given))
+        if given.stop_on_eof:
+            server.stop_on_eof(sys.stdin.fileno())
     except GossamerError as error:
         print(f"gossamer testweb: {error}", file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
-    if given.stop_on_eof:
-        server.stop_on_eof(sys.stdin.fileno())
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a socket for every connection
     print(_announcement(server, web, given.json), flush=True)
+    # Nothing here makes cycles worth looking for, least of all in what was built before.
+    gc.freeze()
+    gc.set_threshold(100_000)
     server.run()
     return 0
 
@@ -85,7 +98,10 @@ def _web(given: argparse.Namespace) -> Web:
         webs.append(GraphWeb(given.graph, given.graph_hosts, given.suffix, given.latency_ms))
     if given.synthetic or not webs:
         values = {trait.name: getattr(given, trait.name) for trait in dataclasses.fields(WebSpec)}
-        webs.insert(0, SyntheticWeb(WebSpec(**values)))
+        synthetic = SyntheticWeb(WebSpec(**values), given.cache_mb << 20)
+        if given.warm:
+            synthetic.warm()
+        webs.insert(0, synthetic)
     return webs[0] if len(webs) == 1 else Joined(webs)
 
 

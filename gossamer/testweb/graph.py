@@ -100,7 +100,7 @@ class GraphWeb:
         return self._pages.get("".join(_place(url)), -1)
 
     def links(self, page: int) -> list[int]:
-        return self._row(page).tolist()
+        return list(map(int, self._row(page)))
 
     def reachable(self, seeds: Iterable[int | str]) -> I64:
         """The pages that links lead to from these pages or URLs, sorted."""

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from gossamer.testweb.mix import U64, draw, draws, mix, normal, stream, unit, units
+from gossamer.testweb.mix import I64, U64, draw, draws, mix, normal, stream, unit, units
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.words import CHARSETS, LANGUAGES, TOPICS
 
@@ -138,10 +138,10 @@ class Hosts:
         return Robots.OPEN
 
 
-def _sizes(spec: WebSpec) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _sizes(spec: WebSpec) -> I64:
     """Pages per host: one each, the rest by a power law of the rank, to exactly spec.pages."""
     weights = np.arange(1, spec.hosts + 1, dtype=np.float64) ** -spec.host_exponent
-    sizes = 1 + np.floor(weights / weights.sum() * (spec.pages - spec.hosts)).astype(np.int64)
+    sizes: I64 = 1 + np.floor(weights / weights.sum() * (spec.pages - spec.hosts)).astype(np.int64)
     sizes[: spec.pages - int(sizes.sum())] += 1
     return sizes
 

@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.errors import ConfigError
+
 FLUSH_S = 0.2
 _FLUSH_LINES = 1_000
 
@@ -31,7 +33,10 @@ class LogWriter:
     """Appends lines; who calls `flush_if_due` often enough has them in the file after FLUSH_S."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
+        try:
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise ConfigError(f"cannot write the log {path}: {error.strerror}") from None
         self._lines: list[str] = []
         self._first_s = 0.0  # end of the oldest request that is not in the file
 
@@ -82,10 +87,9 @@ class Log:
         """Each host with its rows in order of time."""
         names, number = np.unique(self.host, return_inverse=True)
         order = np.argsort(number, kind="stable")
-        cuts = np.cumsum(np.bincount(number, minlength=len(names)))[:-1]
-        for name, rows in zip(names.tolist(), np.split(order, cuts), strict=True):
-            if len(rows):
-                yield name, rows
+        ends = np.cumsum(np.bincount(number))
+        for name, first, end in zip(names.tolist(), [0, *ends[:-1]], ends, strict=False):
+            yield name, order[first:end]
 
     def overlaps(self) -> list[tuple[str, float]]:
         """(host, start_s) of every request that came before all earlier ones to its host had been answered."""

@@ -50,7 +50,8 @@ def draws(bits: U64, salt: int) -> U64:
 
 def units(bits: U64) -> F64:
     """`unit` of a column."""
-    return (bits >> _S11) * _SCALE
+    numbers: F64 = (bits >> _S11) * np.float64(_SCALE)
+    return numbers
 
 
 def stream(seed: int, count: int) -> U64:

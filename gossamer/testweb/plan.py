@@ -2,6 +2,7 @@
 
 import re
 from enum import IntEnum
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from gossamer.testweb.words import TOPIC_WORDS, TOPICS
 CHILDREN = 4  # the first links of a page lead to its children in a tree over its host: all can be reached
 _LINK_BYTES = 85  # what a link takes in a page, about
 _FRAME_BYTES = 1_100  # head, title, footer
-PARAGRAPH_BYTES = 420
+SECTION_BYTES = 1_800
 
 _SLUGS = [word for line in TOPIC_WORDS["en"] for word in line.split()[1:]]
 _SLUG_COUNT = len(_SLUGS)
@@ -53,15 +54,16 @@ class Plan:
         spread = 2 / 3 + 7 / 9 * self._chance(3) ** (4 / 3)  # 60 to 130 links for a mean of 90
         self.links = np.maximum(1 + CHILDREN, np.rint(spec.links * spread)).astype(np.int32)
         self.links[self.offsets[:-1]] += CHILDREN  # roots also lead to the roots of other hosts
-        self.paragraphs = self._paragraphs()
+        self.sections = self._sections()
         changing = self._chance(6) < spec.changing
         rates = -np.log1p(-self._chance(7)) * (spec.changes_per_day / 86_400)
         self.changes_per_s = np.where(changing, rates, 0.0)
         # The same columns for one page at a time: a memory view gives plain numbers, far faster than an array.
-        self.bits_at, self.host_at = memoryview(self.bits), memoryview(self.host)
-        self.offset_at, self.topic_at = memoryview(self.offsets), memoryview(self.topic)
-        self.kind_at, self.target_at = memoryview(self.kind), memoryview(self.target)
-        self.rate_at, self.paragraphs_at = memoryview(self.changes_per_s), memoryview(self.paragraphs)
+        self.bits_at, self.host_at = self.bits.data, self.host.data
+        self.offset_at, self.topic_at = self.offsets.data, self.topic.data
+        self.kind_at, self.target_at = self.kind.data, self.target.data
+        self.sections_at = self.sections.data
+        self.rate_at = cast("memoryview[float]", self.changes_per_s.data)
 
     def _chance(self, salt: int) -> F64:
         return units(draws(self.bits, salt))
@@ -106,11 +108,11 @@ class Plan:
         status[moved] = ways[(draws(self.bits, 9) % np.uint64(5)).astype(np.int64)][moved]
         return status
 
-    def _paragraphs(self) -> npt.NDArray[np.int32]:
+    def _sections(self) -> npt.NDArray[np.int32]:
         sigma = 0.6
         sizes = self.spec.page_bytes * np.exp(sigma * normals(draws(self.bits, 5)) - sigma**2 / 2)
-        rest = (sizes - self.links * _LINK_BYTES - _FRAME_BYTES) / PARAGRAPH_BYTES
-        return np.clip(np.rint(rest), 1, 2_000).astype(np.int32)
+        rest = (sizes - self.links * _LINK_BYTES - _FRAME_BYTES) / SECTION_BYTES
+        return np.clip(np.rint(rest), 1, 1_000).astype(np.int32)
 
     def _popular(self, bits: U64) -> I64:
         """A page of some host, popular hosts and their first pages more often."""
@@ -182,7 +184,7 @@ class Plan:
         return ((self.bits[pages] & np.uint64(255)) >= 230) & ~self._is_root(pages)
 
     def _is_root(self, pages: I64) -> npt.NDArray[np.bool_]:
-        return self.offsets[self.host[pages]] == pages
+        return np.asarray(self.offsets[self.host[pages]] == pages)
 
     def page(self, host: int, path: str) -> int:
         """The page at a path of a host; -1 if there is none."""

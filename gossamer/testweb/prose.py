@@ -1,11 +1,12 @@
-"""Text in pieces made beforehand: paragraphs and titles of a topic in a language, encoded once."""
+"""Text in pieces made beforehand: sections and titles of a topic in a language, encoded once."""
 
 import numpy as np
 
 from gossamer.testweb.mix import draws, stream
 from gossamer.testweb.words import COMMON, LANGUAGES, TOPIC_WORDS
 
-POOL = 509  # a prime: every step width visits all paragraphs, so pages seldom share many
+POOL = 127  # a prime: every step width visits all sections, so pages seldom share many
+_PARAGRAPHS = 3  # of a section
 _OWN_WORDS = {language: [line.split() for line in lines] for language, lines in TOPIC_WORDS.items()}
 _OWN_SHARE = 90  # of 256 words
 # Closes the paragraph before, so that links may follow its text.
@@ -14,14 +15,14 @@ OPENING = len(_OPEN)
 
 
 class Prose:
-    """Pools of paragraphs, made when first needed: a function of seed, language, topic and charset."""
+    """Pools of sections, made when first needed: a function of seed, language, topic and charset."""
 
-    def __init__(self, seed: int, paragraph_bytes: int) -> None:
+    def __init__(self, seed: int, section_bytes: int) -> None:
         self._seed = seed
-        self._bytes = paragraph_bytes
+        self._bytes = section_bytes
         self._pools: dict[tuple[str, int, str], list[bytes]] = {}
 
-    def paragraphs(self, language: str, topic: int, charset: str) -> list[bytes]:
+    def sections(self, language: str, topic: int, charset: str) -> list[bytes]:
         key = (language, topic, charset)
         pool = self._pools.get(key)
         if pool is None:
@@ -29,12 +30,13 @@ class Prose:
         return pool
 
     def _make(self, language: str, topic: int, charset: str) -> list[bytes]:
-        """Words drawn at random in sentences of uneven length, in which some first word is capitalised."""
+        """Words drawn at random in sentences of uneven length."""
         own, common = _OWN_WORDS[language][topic], COMMON[language].split()
         words = own + common
         word_bytes = 1 + sum(len(word.encode(charset)) for word in common) / len(common)
-        length = round(self._bytes / word_bytes)
-        bits = stream(self._seed * 1_000 + topic * 10 + LANGUAGES.index(language), POOL * length)
+        length = max(1, round(self._bytes / _PARAGRAPHS / word_bytes))  # of a paragraph
+        count = POOL * _PARAGRAPHS
+        bits = stream(self._seed * 1_000 + topic * 10 + LANGUAGES.index(language), count * length)
         drawn = draws(bits, 0)
         is_own = (bits & np.uint64(255)) < _OWN_SHARE
         number = np.where(
@@ -48,7 +50,8 @@ class Prose:
         shapes = [*words, *(f"{word}." for word in words), *raised, *(f"{word}." for word in raised)]
         text = [word.encode(charset) for word in shapes]
         picked = [text[n] for n in number.tolist()]
-        return [_OPEN + b" ".join(picked[n : n + length]) + b"\n" for n in range(0, POOL * length, length)]
+        paragraphs = [_OPEN + b" ".join(picked[n * length : (n + 1) * length]) + b"\n" for n in range(count)]
+        return [b"".join(paragraphs[n : n + _PARAGRAPHS]) for n in range(0, count, _PARAGRAPHS)]
 
 
 def title(language: str, topic: int, bits: int, number: int) -> str:

@@ -75,7 +75,7 @@ class Reach:
         content = (kind != Kind.REDIRECT) & (kind != Kind.ERROR)
         sources = np.unique(target[content])  # a page that repeats another one has its links; others are their own
         if not len(sources):
-            return named
+            return np.unique(named)
         matrix = plan.link_matrix(sources, np.zeros(len(sources), dtype=np.int64))
         counted = np.arange(matrix.shape[1]) < plan.links[sources][:, None]
         return np.concatenate([named, np.unique(matrix[counted])])

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from operator import itemgetter
 
-import numpy as np
-
 from gossamer.testweb.hosts import Host
 from gossamer.testweb.mix import draw
-from gossamer.testweb.plan import PARAGRAPH_BYTES, Plan
+from gossamer.testweb.plan import SECTION_BYTES, Plan
 from gossamer.testweb.prose import OPENING, POOL, Prose, title
 from gossamer.testweb.words import TOPIC_WORDS, TOPICS
 
 _NAVIGATION = 12  # the first links are in a menu, the others in the text
-_STEPS = np.arange(4_096)
+_ANCHORS = 400_000  # kept at a time, about 80 MB
 
 
 class _Anchors(dict[int, bytes]):
@@ -21,7 +19,7 @@ class _Anchors(dict[int, bytes]):
     Emptied when full, which bounds memory at little cost.
     """
 
-    def __init__(self, make: Callable[[int], bytes], limit: int = 400_000) -> None:
+    def __init__(self, make: Callable[[int], bytes], limit: int) -> None:
         super().__init__()
         self._make = make
         self._limit = limit
@@ -36,8 +34,18 @@ class _Anchors(dict[int, bytes]):
 class Renderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._prose = Prose(plan.spec.seed, PARAGRAPH_BYTES)
-        self._anchors = _Anchors(self._make_anchor)
+        self._prose = Prose(plan.spec.seed, SECTION_BYTES)
+        self._anchors = _Anchors(self._make_anchor, _ANCHORS)
+
+    def warm(self) -> None:
+        """Make all pieces now rather than when they are first needed."""
+        plan = self._plan
+        for number in range(plan.spec.hosts):
+            host = plan.hosts[number]
+            for topic in range(len(TOPICS)):
+                self._prose.sections(host.language, topic, host.charset)
+        for page in range(min(plan.spec.pages, _ANCHORS // 2)):
+            self._anchors[page], self._anchors[~page]
 
     def page(self, page: int, version: int, modified: str, targets: list[int], twin: int) -> bytes:
         """The page as it is in a version. `twin`: the page whose near duplicate it is, else -1.
@@ -47,34 +55,34 @@ class Renderer:
         plan = self._plan
         host = plan.hosts[plan.host_at[page]]
         anchors = itemgetter(*targets)(self._anchors)
-        paragraphs = self._text(host, page if twin < 0 else twin, version)
+        sections = self._text(host, page if twin < 0 else twin, version)
         if twin >= 0:
             own = f"{self._title(host, page)}. ".encode(host.charset)
-            paragraphs[0] = paragraphs[0][:OPENING] + own + paragraphs[0][OPENING:]
+            sections[0] = sections[0][:OPENING] + own + sections[0][OPENING:]
         return b"".join(
             [
                 self._head(host, page, version, modified, twin),
                 b"<li>".join(anchors[:_NAVIGATION]),
                 b"</ul></nav>\n<main>\n<p>",
-                *_interleaved(paragraphs, anchors[_NAVIGATION:]),
+                *_interleaved(sections, anchors[_NAVIGATION:]),
                 b'</p>\n</main>\n<footer><a rel="nofollow" href="/login?from=%d">' % page,
                 b"Log in</a></footer>\n</body>\n</html>\n",
             ]
         )
 
     def _text(self, host: Host, page: int, version: int) -> list[bytes]:
-        """Paragraphs; each version exchanges a few."""
+        """Sections; each version exchanges a few."""
         plan = self._plan
         bits = draw(plan.bits_at[page], 60)
-        pool = self._prose.paragraphs(host.language, plan.topic_at[page], host.charset)
-        count = plan.paragraphs_at[page]
-        numbers = (bits % POOL + (1 + (bits >> 32) % (POOL - 1)) * _STEPS[:count]) % POOL
-        paragraphs = list(itemgetter(0, *numbers.tolist())(pool)[1:])  # of a single number it would give no tuple
+        pool = self._prose.sections(host.language, plan.topic_at[page], host.charset)
+        count = plan.sections_at[page]
+        first, step = bits % POOL, 1 + (bits >> 32) % (POOL - 1)
+        sections = [pool[number % POOL] for number in range(first, first + step * count, step)]
         if version:
             for nth in range(1 + count // 10):
                 fresh = draw(bits + version, nth)
-                paragraphs[fresh % count] = pool[(fresh >> 32) % POOL]
-        return paragraphs
+                sections[fresh % count] = pool[(fresh >> 32) % POOL]
+        return sections
 
     def _head(self, host: Host, page: int, version: int, modified: str, twin: int) -> bytes:
         name = self._title(host, page)
@@ -116,13 +124,15 @@ class Renderer:
         return f"{path}#{TOPICS[self._plan.topic_at[page]]}" if chance < 36 else path
 
 
-def _interleaved(paragraphs: list[bytes], anchors: tuple[bytes, ...]) -> list[bytes]:
-    """One link after each paragraph, and what is left of either."""
-    both = min(len(paragraphs), len(anchors))
-    parts = [b""] * (2 * both)
-    parts[::2] = paragraphs[:both]
-    parts[1::2] = anchors[:both]
-    return [*parts, *paragraphs[both:], *anchors[both:]]
+def _interleaved(sections: list[bytes], anchors: tuple[bytes, ...]) -> list[bytes]:
+    """Every section is followed by its share of the links, the last one by what is left."""
+    share = len(anchors) // len(sections)
+    parts: list[bytes] = []
+    for nth, section in enumerate(sections):
+        parts.append(section)
+        parts += anchors[nth * share : (nth + 1) * share]
+    parts += anchors[len(sections) * share :]
+    return parts
 
 
 def _escape(url: str) -> str:

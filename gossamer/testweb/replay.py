@@ -8,6 +8,7 @@ up to a bound, and read again when they change.
 
 import mimetypes
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Replay:
         self._latency_s = latency_ms / 1000
         self._room = cache_bytes
         self._largest = cache_bytes // 4  # larger files are not kept
-        self._files: dict[tuple[str, str], _File] = {}
+        self._files: OrderedDict[tuple[str, str], _File] = OrderedDict()
 
     def knows(self, host: str) -> bool:
         return host in self._roots
@@ -102,7 +103,7 @@ class Replay:
             return
         self._room -= len(file.answer.body)
         while self._room < 0:
-            self._room += len(self._files.pop(next(iter(self._files))).answer.body)
+            self._room += len(self._files.popitem(last=False)[1].answer.body)
         self._files[key] = file
 
 

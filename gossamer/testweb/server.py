@@ -29,7 +29,8 @@ from gossamer.testweb.wire import BAD_METHOD, BAD_REQUEST, HEAD_BYTES, Parser, R
 
 CONTROL = "testweb.control"
 _SEND_BUFFER = 512 << 10  # a whole page goes to the kernel at once
-_ACCEPTS = 64  # at a time, so that open connections are not kept waiting
+_ACCEPTS = 8  # at a time, so that open connections are not kept waiting
+_BATCH = 8  # requests a turn: few enough that their answers are still in the processor's cache when they are sent
 _SWEEP_S = 5.0
 _SLOW_TICK_S = 0.1
 
@@ -47,7 +48,8 @@ class ServerOptions:
 
 class Server:
     def __init__(self, web: Web, clock: Clock, options: ServerOptions) -> None:
-        self._web, self._clock, self._options = web, clock, options
+        self._web, self._options = web, options
+        self._monotonic = clock.monotonic
         self.faults: dict[str, Fault] = dict(options.faults)
         self._offset_s = clock.now() - clock.monotonic()
         self.epoch_s = self._now()  # wall clock when the web's time was at_s
@@ -59,7 +61,9 @@ class Server:
         self._opened = 0
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_count = 0
+        self._ready: list[tuple[Connection, list[bytes]]] = []
         self._date, self._date_s = b"", 0
+        self._sweep_s = min(_SWEEP_S, max(0.1, options.idle_s))
         self._swept_s = self.epoch_s
         self._stopped = False
         self._listener = _listen(options.address, options.port)
@@ -70,25 +74,29 @@ class Server:
         self._epoll.register(self._wake, select.EPOLLIN)
 
     def stop(self) -> None:
-        self._stopped = True
-        os.eventfd_write(self._wake, 1)
+        if not self._stopped:
+            self._stopped = True
+            os.eventfd_write(self._wake, 1)
 
     def stop_on_eof(self, fd: int) -> None:
         """Stop when the other end of this pipe is closed: whoever started us is gone."""
-        self._epoll.register(fd, select.EPOLLIN)
+        try:
+            self._epoll.register(fd, select.EPOLLIN)
+        except PermissionError:  # a file, or /dev/null
+            raise ConfigError("--stop-on-eof wants standard input to be a pipe or a terminal") from None
 
     def web_time_s(self, now_s: float) -> float:
         return self._at_s + (now_s - self.epoch_s) * self._options.speed
 
     def _now(self) -> float:
-        return self._offset_s + self._clock.monotonic()
+        return self._offset_s + self._monotonic()
 
     # --- the loop
 
     def run(self) -> None:
         try:
             while not self._stopped:
-                for fd, event in self._epoll.poll(self._timeout_s()):
+                for fd, event in self._epoll.poll(self._timeout_s(), _BATCH):
                     connection = self._connections.get(fd)
                     if connection is None:
                         self._other(fd)
@@ -97,11 +105,12 @@ class Server:
                     else:
                         self._read(connection)
                 self._tick(self._now())
+                self._send_all()
         finally:
             self._end()
 
     def _timeout_s(self) -> float:
-        timeout_s = FLUSH_S if self._log and self._log.waiting else _SWEEP_S
+        timeout_s = FLUSH_S if self._log and self._log.waiting else self._sweep_s
         if self._timers:
             timeout_s = min(timeout_s, max(0.0, self._timers[0][0] - self._now()))
         return timeout_s
@@ -111,7 +120,7 @@ class Server:
             heapq.heappop(self._timers)[2]()
         if self._log:
             self._log.flush_if_due(now_s)
-        if now_s - self._swept_s > _SWEEP_S:
+        if now_s - self._swept_s > self._sweep_s:
             self._swept_s = now_s
             limit = now_s - self._options.idle_s
             for connection in [c for c in self._connections.values() if not c.busy and c.used_s < limit]:
@@ -134,6 +143,7 @@ class Server:
             connection = Connection(sock, self._opened, self._now())
             self._connections[connection.fd] = connection
             self._epoll.register(connection.fd, select.EPOLLIN)
+            self._read(connection)  # its request has come already (see _listen)
 
     def _later(self, at_s: float, action: Callable[[], None]) -> None:
         self._timer_count += 1  # ties in order of arrival
@@ -215,14 +225,26 @@ class Server:
     def _answer(self, connection: Connection, request: Request | None, answer: Answer) -> None:
         if connection.fd < 0:  # left while the answer waited for its time
             return
-        parts = framed(answer, request, self._date_field())
+        parts = framed(answer, request, self._date_field(int(connection.start_s)))
         connection.status, connection.body_bytes = answer.status, sum(map(len, parts)) - len(parts[0])
         fault = self.faults.get(connection.host)
         if fault:
             self._misbehave(connection, fault, parts)
             return
-        end_s = self._now()
-        self._sent(connection, connection.send(parts), end_s)
+        self._ready.append((connection, parts))
+
+    def _send_all(self) -> None:
+        """Send the answers of this turn together: the client is woken once for all of them, which is most of the cost
+        of sending.
+        """
+        while self._ready:
+            ready, self._ready = self._ready, []
+            for connection, parts in ready:
+                if connection.fd >= 0:
+                    end_s = self._now()
+                    self._sent(connection, connection.send(parts), end_s)
+                    if connection.received and not connection.busy:
+                        self._serve(connection)
 
     def _continue(self, connection: Connection) -> None:
         end_s = self._now()
@@ -285,8 +307,7 @@ class Server:
         del self._connections[connection.fd]
         connection.close(reset)  # which also takes it out of the epoll
 
-    def _date_field(self) -> bytes:
-        second = int(self._now())
+    def _date_field(self, second: int) -> bytes:
         if second != self._date_s:
             self._date, self._date_s = f"Date: {http_date(second)}\r\nServer: testweb\r\n".encode(), second
         return self._date
@@ -298,6 +319,8 @@ def _listen(address: str, port: int) -> socket.socket:
     # Accepted sockets inherit these.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Connections are accepted when their first request is there, or after so many seconds.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
     try:
         listener.bind((address, port))
     except OSError as error:

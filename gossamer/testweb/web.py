@@ -11,6 +11,7 @@ web.allowed(page)                the verdict of robots.txt
 web.version(page, t_s)           how often it has changed by then; web.changed_at(page, number) says when
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
@@ -35,7 +36,7 @@ _OK, _REDIRECT, _ERROR, _NEAR_DUPLICATE = (
 _HTML = "Content-Type: text/html\r\n"
 _BLOCK = 64  # links are drawn for so many neighbours at once: one alone costs twenty times as much a page
 _BLOCKS = 16_384  # so many are kept: those of a million pages, 0.4 GB
-_YEARS_S = 3 * 365 * 86_400  # how long before t = 0 pages were last touched, at most
+_DAYS = 3 * 365  # how long before t = 0 pages were last touched, at most; whole days, so that dates repeat
 
 
 class SyntheticWeb:
@@ -46,7 +47,8 @@ class SyntheticWeb:
         self._renderer = Renderer(self.plan)
         self._blocks: dict[int, list[npt.NDArray[np.int32]]] = {}
         self._room = cache_bytes
-        self._rendered: dict[tuple[int, int], bytes] = {}
+        self._asked_before = bytearray(spec.pages)
+        self._rendered: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     # --- what a server asks
 
@@ -109,20 +111,25 @@ class SyntheticWeb:
             twin = -1 if page == source else source
             targets = self._targets(source, version)
             body = self._renderer.page(page, version, http_date(modified_s), targets, twin)
-            self._remember(key, body)
+            if self._asked_before[page]:
+                self._remember(key, body)
+            self._asked_before[page] = 1
         return body
 
     def _remember(self, key: tuple[int, int], body: bytes) -> None:
-        """Keep what was rendered, the oldest leaving first: a crawl seldom asks twice, so no more is worth it."""
+        """Keep what is asked for again, the oldest leaving first.
+
+        A crawl asks once for most pages: to keep those would only have each new page written to cold memory.
+        """
         self._room -= len(body)
         while self._room < 0 and self._rendered:
-            self._room += len(self._rendered.pop(next(iter(self._rendered))))
+            self._room += len(self._rendered.popitem(last=False)[1])
         self._rendered[key] = body
 
     def _targets(self, page: int, version: int) -> list[int]:
         """Targets of links in order; those on other hosts as ~page, for the renderer."""
         if version:
-            return self._rows(np.array([page]), version)[0].tolist()
+            return _plain(self._rows(np.array([page]), version)[0])
         number, nth = divmod(page, _BLOCK)
         block = self._blocks.get(number)
         if block is None:
@@ -131,7 +138,7 @@ class SyntheticWeb:
             first = number * _BLOCK
             pages = np.arange(first, min(first + _BLOCK, self.spec.pages))
             block = self._blocks[number] = self._rows(pages, 0)
-        return block[nth].tolist()
+        return _plain(block[nth])
 
     def _rows(self, pages: I64, version: int) -> list[npt.NDArray[np.int32]]:
         matrix = self.plan.link_matrix(pages, np.full(len(pages), version))
@@ -139,6 +146,18 @@ class SyntheticWeb:
         counts = self.plan.links[pages]
         flat = np.where(local, matrix, ~matrix)[np.arange(matrix.shape[1]) < counts[:, None]]
         return np.split(flat.astype(np.int32), np.cumsum(counts)[:-1])
+
+    def warm(self) -> None:
+        """Prepare what pages are made of, and as many pages as there is room for, so that a benchmark's first pages
+        cost what its last ones do.
+        """
+        self._renderer.warm()
+        for page in self.pages():
+            if page % _BLOCK == 0 and page < _BLOCK * _BLOCKS:
+                self._targets(page, 0)
+            if self.kind(page) is Kind.OK and self._room > 8 * self.spec.page_bytes:
+                self._asked_before[page] = 1
+                self._body(page, page, 0, self._modified_s(page, 0))
 
     # --- the truth
 
@@ -207,7 +226,12 @@ class SyntheticWeb:
     def _modified_s(self, page: int, version: int) -> float:
         if version:
             return EPOCH_S + self.changed_at(page, version)
-        return EPOCH_S - unit(draw(self.plan.bits_at[page], 71)) * _YEARS_S
+        return EPOCH_S - draw(self.plan.bits_at[page], 71) % _DAYS * 86_400
+
+
+def _plain(row: npt.NDArray[np.int32]) -> list[int]:
+    numbers: list[int] = row.tolist()
+    return numbers
 
 
 def _gzip(body: bytes) -> bytes:

@@ -60,10 +60,12 @@ def short(number: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Per cent; what is there but rounds to nothing is not shown as nothing."""
+    """Per cent; a little is not shown as nothing, nor nearly all as all."""
     if whole <= 0:
         return UNKNOWN
-    return "<1 %" if 0 < part / whole < 0.005 else f"{100 * part / whole:.0f} %"
+    if 0 < part / whole < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < part / whole < 1 else f"{100 * part / whole:.0f} %"
 
 
 def sparkline(values: list[float]) -> str:

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from types import MappingProxyType, TracebackType
+from types import TracebackType
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -37,7 +38,7 @@ class Stats:
     run_visits: int  # pages visited by this run
     wire_bytes: int  # bodies received by this run, as sent
     round: int | None = None  # being gathered now
-    outcomes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # word: visits, this run
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # word: visits, this run
     connections: int | None = None  # open now
     hosts: int | None = None  # known
     active_hosts: int | None = None  # with pages in the workbench
@@ -52,6 +53,11 @@ class Stats:
         """Kinds of trouble and how often, most frequent first."""
         kinds = [(word, times) for word, times in self.outcomes.items() if word not in CALM and times]
         return dict(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs: figures by name, the rate included."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**found, "outcomes": dict(self.outcomes), "errors": self.errors, "pages_per_s": self.mean_rate}
 
     @property
     def mean_rate(self) -> float | None:

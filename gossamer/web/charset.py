@@ -80,9 +80,7 @@ _MULTIBYTE = frozenset(
 _PRESCAN_BYTES = 1024  # the standard's
 _LATE_BYTES = 16_384  # for pages that declare their encoding late and are not UTF-8
 _HEADER = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"',]+))""", re.IGNORECASE)
-_CONTENT = re.compile(
-    rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.IGNORECASE
-)
+_CONTENT = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.IGNORECASE)
 _NEXT = re.compile(rb"<(?:(!--)|(meta)(?=[\t\n\f\r /])|/?[a-z][^\t\n\f\r >]*|[!/?])", re.IGNORECASE)
 _ATTRIBUTE = re.compile(
     rb"""[\t\n\f\r /]*(?:(>)|([^\t\n\f\r />][^\t\n\f\r />=]*)"""

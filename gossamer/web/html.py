@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from gossamer.web import tree
 from gossamer.web.charset import codec, declared_charset, decode, is_ascii_based
+from gossamer.web.text import text_of
 from gossamer.web.tokens import FOLLOW, Tokens
-from gossamer.web.tree import text_of
 from gossamer.web.url import resolve, resolve_all, whatwg
 
 try:
@@ -113,9 +113,7 @@ def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[li
     if base == url:
         hrefs.pop("", None)  # "#section" leads nowhere else
     marked = [href for href, flags in hrefs.items() if not flags & FOLLOW]
-    followed: list[str] | dict[str, int] = (
-        [h for h, flags in hrefs.items() if flags & FOLLOW] if marked else hrefs
-    )
+    followed: list[str] | dict[str, int] = [h for h, flags in hrefs.items() if flags & FOLLOW] if marked else hrefs
     if charset != "utf-8":
         followed = [_in_charset(href, charset) for href in followed]
         marked = [_in_charset(href, charset) for href in marked]

@@ -23,8 +23,10 @@ _TOKEN = re.compile(r"[a-z0-9_\-.!]+")
 _NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?=$|[\s<])")
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:]*").fullmatch
 _STARRED = re.compile(r"[A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*]*").fullmatch
-_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*%]")
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_NORMAL = re.compile(r"[A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*$]*").fullmatch
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*$%]")
+# The unreserved characters, and those that a rule can only write percent-encoded when it means them verbatim.
+_LITERAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~*$")
 _FEW = 64  # so many prefixes are tried faster all at once than by length
 _RULE_BYTES = 250  # of Python objects around one rule's text
 
@@ -123,8 +125,8 @@ class Rules:
         return rank & 1 == 1, _text(line)
 
     def _deciding(self, path: str) -> tuple[int, str]:
-        if not _PLAIN(path):
-            path = _normal(path if path.isascii() else _octets(path)).replace("*", "%2A")
+        if not _NORMAL(path):
+            path = _normal(path if path.isascii() else _octets(path))
         rank, line = 1, ""  # allowed, as long as nothing speaks against it
         if path.startswith(self._few):
             plain = self._plain
@@ -256,7 +258,7 @@ def _indexes(lines: list[_Line]) -> list[_Line]:
 def _wild(allow: bool, pattern: str, line: str) -> _Wild:
     anchored = pattern.endswith("$")
     text = pattern[:-1] if anchored else pattern
-    head, *pieces = (text if _STARRED(text) else _normal(text)).split("*")
+    head, *pieces = text.split("*") if _STARRED(text) else [_normal(piece) for piece in text.split("*")]
     length = len(head) + sum(map(len, pieces)) + len(pieces) + anchored
     if pieces and not pieces[-1]:
         anchored = False  # `*$` ends anywhere
@@ -266,10 +268,7 @@ def _wild(allow: bool, pattern: str, line: str) -> _Wild:
 
 
 def _normal(text: str) -> str:
-    """Octets as section 2.2.2 compares them: unreserved ones plain, others that need it percent-encoded.
-
-    A `$` inside is encoded too, because that is how a rule writes it when it means it verbatim.
-    """
+    """Octets as section 2.2.2 compares them: unreserved ones plain, others that need it percent-encoded."""
     return _ODD.sub(_octet, text)
 
 
@@ -278,7 +277,7 @@ def _octet(match: re.Match[str]) -> str:
     if len(text) == 1:
         return f"%{ord(text):02X}"
     char = chr(int(text[1:], 16))
-    return char if char in _UNRESERVED else text.upper()
+    return char if char in _LITERAL else text.upper()
 
 
 def _octets(text: str) -> str:

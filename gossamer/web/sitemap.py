@@ -56,9 +56,7 @@ def is_sitemap(body: bytes, content_type: str, url: str) -> bool:
 _TEXT_TYPES = ("", "text/plain", "application/octet-stream", "application/gzip", "application/x-gzip")
 
 
-def parse_sitemap(
-    body: bytes, url: str, limit_bytes: int = LIMIT_BYTES, limit_urls: int = LIMIT_URLS
-) -> Sitemap:
+def parse_sitemap(body: bytes, url: str, limit_bytes: int = LIMIT_BYTES, limit_urls: int = LIMIT_URLS) -> Sitemap:
     """What the file fetched from `url` lists; any bytes are accepted."""
     truncated = False
     if coding.is_gzip(body):

@@ -1,34 +1,38 @@
-"""The only module that builds a tree of a page: for its text, and for links where there is no scanner."""
+"""The only module that builds a tree of a page: it reads the links where the scanner is not built."""
 
 import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from gossamer.web.charset import declared_charset, decode
-from gossamer.web.tokens import FOLLOW, LANGUAGE_CHARS, NOFOLLOW, Tokens, reference, title
+from gossamer.web.charset import decode
+from gossamer.web.text import MARKUP
+from gossamer.web.tokens import FOLLOW, LANGUAGE_CHARS, NOFOLLOW, REFERENCE_CHARS, Tokens, reference, title
 
 _WANTED = "a,area,base,frame,iframe,link,meta"
 _LINK_RELATIONS = frozenset(["alternate", "canonical", "next", "prev"])
 _NOFOLLOW = frozenset(["nofollow", "sponsored", "ugc"])
 
 _TITLES = 20  # of which all but the last may belong to images
-_SPACE = re.compile(r"\s+")
-_CELLS = frozenset(["td", "th"])
-_UNREAD = frozenset(
-    ["head", "iframe", "noembed", "noframes", "script", "style", "svg", "template", "-comment", "-doctype"]
-)
-_BLOCKS = frozenset((
-    "address", "article", "aside", "blockquote", "body", "br", "button", "caption", "center", "dd",
-    "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form",
-    "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "html", "legend", "li", "main",
-    "menu", "nav", "ol", "optgroup", "option", "p", "pre", "search", "section", "select", "summary", "table",
-    "tbody", "textarea", "tfoot", "thead", "tr", "ul",
+
+# The library takes time that grows with the square of the depth of a tree, and of the attributes of a tag.
+_TAG = re.compile(r"<(/?)([a-z][^\s/>]*)", re.IGNORECASE)
+_NEEDED = frozenset((
+    "a", "area", "base", "body", "frame", "frameset", "head", "html", "iframe", "link", "math", "meta", "noembed",
+    "noframes", "noscript", "plaintext", "script", "style", "svg", "template", "textarea", "title", "xmp",
 ))  # fmt: skip
+_NOT_NESTED = frozenset((
+    "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "option", "p",
+    "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr",
+))  # fmt: skip
+_FEW_TAGS = 1_000
+_DEEP = 64
+_LONG_TAG = REFERENCE_CHARS + 4_000
 
 
 def tokenise(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
     """Read a page through a tree. `agent` is our product token in lower case."""
-    parser = LexborHTMLParser(decode(body, charset))
+    markup = _bounded(decode(body, charset))
+    parser = LexborHTMLParser(markup)
     tokens = Tokens()
     for node in parser.css(_WANTED):
         tag, attributes = node.tag, node.attributes
@@ -40,12 +44,31 @@ def tokenise(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
         elif len(tokens.hrefs) < max_links:
             _link(tokens, str(tag), attributes)
     if (tokens.base is not None or tokens.refresh is not None) and b"<noscript" in body.lower():
-        _outside_noscript(tokens, body, charset, agent)
+        _outside_noscript(tokens, markup, agent)
     tokens.title = _title(parser)
     root = parser.root
     attributes = root.attributes if root else {}
     tokens.language = (attributes.get("lang") or attributes.get("xml:lang") or "")[:LANGUAGE_CHARS]
     return tokens
+
+
+def _bounded(markup: str) -> str:
+    """The page, or if it is suspiciously deep or long only what matters for links: that takes linear time."""
+    if len(markup) < _LONG_TAG and markup.count("<") < _FEW_TAGS:
+        return markup
+    depth = last = 0
+    for tag in _TAG.finditer(markup):
+        if tag[2].lower() not in _NOT_NESTED:
+            depth = depth + 1 if not tag[1] else max(depth - 1, 0)
+        if depth > _DEEP or tag.start() - last > _LONG_TAG:
+            return MARKUP.sub(_needed, markup)
+        last = tag.start()
+    return MARKUP.sub(_needed, markup) if len(markup) - last > _LONG_TAG else markup
+
+
+def _needed(tag: re.Match[str]) -> str:
+    name = (tag[1] or "").lower().removeprefix("/")
+    return tag[0] if name in _NEEDED and tag.end() - tag.start() < _LONG_TAG else ""
 
 
 def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> None:
@@ -81,11 +104,11 @@ def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str) -> None
         tokens.refresh = content
 
 
-def _outside_noscript(tokens: Tokens, body: bytes, charset: str, agent: str) -> None:
+def _outside_noscript(tokens: Tokens, markup: str, agent: str) -> None:
     """Links for readers without scripts are ours to follow; a base or refresh for them leads us astray."""
     tokens.base = tokens.refresh = None
     seen = Tokens()
-    for node in LexborHTMLParser(decode(body, charset), scripting=True).css("base,meta"):
+    for node in LexborHTMLParser(markup, scripting=True).css("base,meta"):
         if node.tag == "meta":
             _meta(seen, node.attributes, agent)
         elif tokens.base is None and "href" in node.attributes:
@@ -101,46 +124,8 @@ def _title(parser: LexborHTMLParser) -> str:
 
 
 def _is_drawn(node: LexborNode) -> bool:
-    """Whether it is in an SVG image, where titles are tooltips."""
+    """Whether it is in an image, where titles are tooltips, or in a formula."""
     parent = node.parent
-    while parent is not None and parent.tag != "svg":
+    while parent is not None and parent.tag not in ("svg", "math"):
         parent = parent.parent
     return parent is not None
-
-
-def text_of(body: bytes, content_type: str = "") -> str:
-    """Readable text: one line per block, white space folded; "" for what is not text."""
-    mime = content_type.partition(";")[0].strip().lower()
-    is_markup = mime == "" or "html" in mime or mime.endswith("xml")
-    if not is_markup and not mime.startswith("text/"):
-        return ""
-    text = decode(body, declared_charset(body, content_type))
-    root = LexborHTMLParser(text).root if is_markup else None
-    if root is None:
-        return "" if is_markup else text.strip()
-    lines = (" ".join(line.split()) for line in "".join(_pieces(root)).split("\n"))
-    return "\n".join(line for line in lines if line)
-
-
-def _pieces(root: LexborNode) -> list[str]:
-    """The text nodes, with line ends at the borders of blocks. Iterative: markup may be nested very deep."""
-    pieces: list[str] = []
-    ancestors: list[tuple[LexborNode, str]] = []
-    node: LexborNode | None = root
-    while node is not None or ancestors:
-        if node is None:
-            node, border = ancestors.pop()
-            pieces.append(border)
-            node = node.next
-            continue
-        tag = node.tag or ""
-        if tag == "-text":
-            pieces.append(_SPACE.sub(" ", node.text_content or ""))
-        elif tag not in _UNREAD:
-            border = "\n" if tag in _BLOCKS else " " if tag in _CELLS else ""
-            pieces.append(border)
-            ancestors.append((node, border))
-            node = node.first_child
-            continue
-        node = node.next
-    return pieces

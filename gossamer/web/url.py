@@ -16,6 +16,7 @@ from url import URL, URLError
 from xxhash import xxh3_64_intdigest
 
 from gossamer.config import Limits
+from gossamer.web.guard import BAD_PORTS
 
 _KEY_BITS = 40
 _LOW = (1 << _KEY_BITS) - 1
@@ -26,23 +27,13 @@ _SESSION_PATH = re.compile(
     r"|/\((?:[A-Z]\([0-9a-z_-]{20,}\))+\)(?=/)",
     re.IGNORECASE | re.ASCII,
 )
-_SESSION_PAIR = re.compile(
-    r"(?:jsessionid|phpsessid)=.*|sid=[0-9a-f]{32,}", re.IGNORECASE | re.ASCII | re.DOTALL
-)
+_SESSION_PAIR = re.compile(r"(?:jsessionid|phpsessid)=.*|sid=[0-9a-f]{32,}", re.IGNORECASE | re.ASCII | re.DOTALL)
 
 _TAB_OR_NEWLINE = dict.fromkeys(map(ord, "\t\n\r"))
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _SLASHES = re.compile(r"[/\\]{2}")
 _AUTHORITY = re.compile(r"^(https?:[/\\]+(?:[^/\\?#]*@)?)([^/\\?#]*)", re.IGNORECASE)
 _PUNYCODE = re.compile(r"(?<![^.])xn--", re.IGNORECASE)
-
-# https://fetch.spec.whatwg.org/#port-blocking
-_BAD_PORTS = frozenset((
-    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
-    104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514,
-    515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723,
-    2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
-))  # fmt: skip
 
 _MEMO_ENTRIES = 50_000
 _MEMO_HREF = 300  # longer references are rarely seen twice, and bound the memory
@@ -70,7 +61,7 @@ def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
 
     Pages of one directory repeat each other's navigation, so pairs of directory and reference are remembered.
     """
-    known = _memo.of(base)
+    known = _memo.of(_directory(base))
     found: dict[str | None, None] = {}
     for href in hrefs:
         target = known.get(href, "")
@@ -91,15 +82,15 @@ class _Memo:
         self.entries = 0
         self.directories: dict[str, dict[str, str | None]] = {}
 
-    def of(self, base: str) -> dict[str, str | None]:
+    def of(self, directory: str) -> dict[str, str | None]:
         if self.entries > _MEMO_ENTRIES:
             self.entries, self.directories = 0, {}
-        end = base.find("?")
-        directory = base[: base.rfind("/", 0, end if end >= 0 else len(base)) + 1]
         found = self.directories.get(directory)
         if found is None:
-            self.entries += 1
-            found = self.directories[directory] = {}
+            found = {}
+            if directory:
+                self.entries += 1
+                self.directories[directory] = found
         return found
 
 
@@ -108,14 +99,28 @@ _memo = _Memo()
 
 def _is_memorable(href: str) -> bool:
     """Whether it means the same on all pages of a directory: not so for '', '?query' and 'http:?query'."""
-    if len(href) > _MEMO_HREF or not href or href[0] <= " " or href[0] in "?#":
+    if not href or len(href) > _MEMO_HREF:
         return False
-    return href[:4].lower() != "http" or "://" in href[:8]
+    first = href[0]
+    return first > " " and first not in "?#" and (first not in "hH" or ":" not in href or "://" in href[:8])
 
 
 @lru_cache(maxsize=256)
 def _parsed(base: str) -> URL:
     return URL.parse(base)
+
+
+@lru_cache(maxsize=256)
+def _directory(base: str) -> str:
+    """What references are relative to, "" if unknown: two bases with the same one resolve them alike."""
+    try:
+        serialised = str(_parsed(base))
+    except (URLError, UnicodeEncodeError):
+        return ""
+    if not serialised.startswith(("http://", "https://")):
+        return ""
+    path = serialised.partition("#")[0].partition("?")[0]
+    return path[: path.rindex("/") + 1]
 
 
 def _whatwg_odd(href: str, base: str | None) -> str | None:
@@ -238,7 +243,7 @@ def trap(url: str, limits: Limits) -> str:
         return "length"
     start = url.index("/", 8)
     colon = url.rfind(":", 8, start)
-    if colon >= 0 and url[start - 1] != "]" and int(url[colon + 1 : start]) in _BAD_PORTS:
+    if colon >= 0 and url[start - 1] != "]" and int(url[colon + 1 : start]) in BAD_PORTS:
         return "port"
     end = url.find("?", start)
     slashes = url.count("/", start) if end < 0 else url.count("/", start, end)

@@ -26,9 +26,7 @@ MAKERS: list[Callable[[], Exchange]] = [InProcess, lambda: Inbox(Memory())]
 every = pytest.mark.parametrize("make", MAKERS, ids=["in-process", "inbox"])
 
 
-def batch(
-    number: int, previous: int = 0, zone: int = 3, part: int = 0, parts: int = 1, sender: str = "a1"
-) -> Batch:
+def batch(number: int, previous: int = 0, zone: int = 3, part: int = 0, parts: int = 1, sender: str = "a1") -> Batch:
     return Batch(sender, number, part, zone, f"{sender}-{zone}-{number}-{part}".encode(), parts, previous)
 
 

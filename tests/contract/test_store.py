@@ -116,9 +116,7 @@ def test_lock_survives_no_kill(directory: Directory) -> None:
         "import sys,time; from gossamer.archive.store import Directory\n"
         "with Directory(sys.argv[1]).lock('a0'): print('held', flush=True); time.sleep(60)"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(directory.path)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(directory.path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
         assert process.stdout.readline() == "held\n"

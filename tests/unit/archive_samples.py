@@ -69,10 +69,9 @@ class Round:
         return changes | write_table(store, columns.VISITS, agent, self.number, self.visits())
 
     def visits(self) -> dict[str, Any]:
-        values: dict[str, Any] = dict.fromkeys(columns.VISITS.names, 0)
-        texts = ("host", "outcome", "reason", "content_type", "charset", "title", "language", "canonical")
-        values |= dict.fromkeys((*texts, "location", "truncated", "address"), "")
-        values |= {"noindex": False, "is_robots": False, "round": self.number}
+        plain = {"string": "", "dict": "", "bool": False}
+        values: dict[str, Any] = {c.name: plain.get(c.dtype, 0) for c in columns.VISITS.columns}
+        values["round"] = self.number
         values["url"] = [response.request.url for response, _, _ in self.rows]
         values["digest"] = [response.digest for response, _, _ in self.rows]
         values["time"] = [response.started_s for response, _, _ in self.rows]

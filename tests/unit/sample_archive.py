@@ -9,11 +9,13 @@ import numpy as np
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.chain import Chain, Changes
+from gossamer.archive.merge import merge
 from gossamer.archive.store import Directory
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import IDENTICAL, WarcWriter, payload_digest
-from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column
+from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome
 from gossamer.config import Config
+from gossamer.crawl.states import TRANSITIONS
 from gossamer.federation.exchange import InProcess
 from gossamer.web.url import domain_of, host_of, page_key
 
@@ -100,25 +102,23 @@ class Sample:
                 columns = {column.name: _values(column, rows) for column in table.columns}
                 changes |= write_table(self._store, table, self._chain.agent, number, columns)
         changes |= write_cdxj(self._store, self._chain.agent, number, captures)
-        self._chain.commit(
-            changes, state=state or {}, marks={}, outbox=[], exchange=self._exchange, applied=[],
-            now_s=NOW_S + number,
-        )  # fmt: skip
+        self._commit(changes, state or {})
 
-    def remove(self, kind: str) -> list[str]:
-        """Take all files of a kind out of the archive, as a merge does with the old ones."""
-        names = list(self._chain.files[kind])
-        self._chain.commit(
-            Changes({}, {kind: names}), state={}, marks={}, outbox=[], exchange=self._exchange, applied=[],
-            now_s=NOW_S,
-        )  # fmt: skip
-        return names
+    def merge(self) -> None:
+        """Make one file of each kind; the old ones are gone afterwards."""
+        config = self._config.replace({"archive.merge_files": 2})
+        changes = merge(self._store, self._chain.files, config, self._chain.round)
+        assert {"warc", "visits", "pages", "cdxj"} <= set(changes.removed)
+        self._commit(changes, {})
 
-    def _visit_row(
-        self, visit: Visit, warc: WarcWriter, number: int, captures: list[Capture]
-    ) -> dict[str, Any]:
+    def _commit(self, changes: Changes, state: dict[str, Any]) -> None:
+        now_s = NOW_S + self._chain.round
+        self._chain.commit(changes, state=state, marks={}, outbox=[], exchange=self._exchange, applied=[], now_s=now_s)
+
+    def _visit_row(self, visit: Visit, warc: WarcWriter, number: int, captures: list[Capture]) -> dict[str, Any]:
         row = {**_NO_VISIT, "key": page_key(visit.url), "url": visit.url, "host": host_of(visit.url)}
-        row |= {"round": number, "time": NOW_S + visit.after_s, "outcome": visit.outcome}
+        status = TRANSITIONS[Outcome[visit.outcome.upper()]].status.name.lower()
+        row |= {"round": number, "time": NOW_S + visit.after_s, "outcome": visit.outcome, "status": status}
         response = visit.response
         if response is not None:
             digest = payload_digest(response.head, response.body)

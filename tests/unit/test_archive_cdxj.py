@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from archive_samples import START, Round, answer, chunked
+from archive_samples import START, Round, answer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +113,7 @@ def test_the_same_as_pywbs_indexer(tmp_path: Path) -> None:
     pytest.importorskip("pywb", reason="needs pywb")
     store = Directory.prepare(tmp_path / "crawl", 1.0)
     pages = [answer(f"http://a.test/{i}?B={i}&a=1", b"page %d" % i, started_s=START + i) for i in range(5)]
-    Round(1).write(store, Config(), [*pages, answer("http://www.a.test/x/", chunked(b"abc"))])
+    Round(1).write(store, Config(), [*pages, answer("http://www.a.test/x/")])
     Round(2).write(store, Config(), [answer(pages[0].request.url, pages[0].body, started_s=START + 99)], revisit=True)
     for number in (1, 2):
         warc = store.local(f"warc/a0-{number:08d}-0.warc.gz")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gossamer.archive.chain import FULL_EVERY, Chain, Changes, Snapshot
+from gossamer.archive.chain import FULL_EVERY, Chain, Changes
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveError, Deposed
 from gossamer.federation.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
@@ -105,9 +105,7 @@ def test_crash_at_every_operation(k: int, before: bool) -> None:
     end = Chain.read(store, "a0")
     assert end.state == {"total": 1110}
     assert exchange.pending([1], end.marks) == []
-    assert [b.data for b in exchange.pending([3], {})] == [
-        b"%d/%d" % (n, p) for n in (1, 2, 3) for p in range(2)
-    ]
+    assert [b.data for b in exchange.pending([3], {})] == [b"%d/%d" % (n, p) for n in (1, 2, 3) for p in range(2)]
     assert store.get("warc/a0-00000003-0.warc.gz") == b"3"
 
 
@@ -285,27 +283,6 @@ def test_changes_join() -> None:
     assert joined == Changes({"a": ["1", "3"], "c": ["4"]}, {"b": ["2"]})
     assert joined
     assert not Changes({"a": []})
-
-
-def test_reading_while_files_vanish() -> None:
-    store, exchange = Memory(), InProcess()
-    chain = Chain.open(store, "a0", exchange)
-    for name in ("index/old", "index/new"):
-        store.put(name, name.encode())
-    commit(chain, exchange, Changes({"x": ["index/old"]}))
-    calls: list[int] = []
-
-    def work(snapshot: Snapshot) -> list[bytes]:
-        calls.append(snapshot.number)
-        if len(calls) == 1:  # the crawl merges just after we looked
-            commit(chain, exchange, Changes({"x": ["index/new"]}, {"x": ["index/old"]}))
-        return [store.get(name) for name in snapshot.files["x"]]
-
-    assert Chain.reading(store, "a0", work) == [b"index/new"]
-    assert calls == [1, 2]
-    store.delete("index/new")
-    with pytest.raises(FileNotFoundError):
-        Chain.reading(store, "a0", work)
 
 
 def test_manifests_vanish_while_reading() -> None:

@@ -12,7 +12,9 @@ from gossamer.errors import ConfigError
 def test_document_is_a_valid_file_with_every_default() -> None:
     values = tomllib.loads(config.document())
     assert Config().replace({f"{s}.{k}": v for s, keys in values.items() for k, v in keys.items()}) == Config()
-    known = {f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))} for f in dataclasses.fields(Config)}
+    known = {
+        f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))} for f in dataclasses.fields(Config)
+    }
     assert {section: set(keys) for section, keys in values.items()} == known
 
 
@@ -58,5 +60,7 @@ def test_values_from_the_command_line() -> None:
 
 
 def test_user_agent_names_a_contact() -> None:
-    assert Config().replace({"fetch.contact": "https://example.org/bot"}).user_agent.endswith("(+https://example.org/bot)")
+    assert (
+        Config().replace({"fetch.contact": "https://example.org/bot"}).user_agent.endswith("(+https://example.org/bot)")
+    )
     assert "(" not in Config().user_agent

@@ -23,10 +23,11 @@ def key_of(host, page):
 class World:
     """A frontier beside plain dicts that say what it should do."""
 
-    def __init__(self, order, capacity):
+    def __init__(self, order, capacity, later=0):
         self.index = PageIndex.open(Memory(), {}, INDEX)
         self.strategy = ORDERS[order]
         self.capacity = capacity
+        self.later = later or 10**6
         self.rows = {}
         self.now = 1000
         self.restart()
@@ -34,7 +35,7 @@ class World:
     def restart(self):
         self.frontier = Frontier(self.index, self.strategy, INDEX, seed=7)
         self.frontier._capacity = self.capacity
-        self.frontier._later._capacity = max(self.capacity, 4)
+        self.frontier._later._capacity = self.later
         self.taken = set()
 
     def write(self, content, settled=()):
@@ -129,7 +130,7 @@ def test_take_is_a_sort(order, capacity, steps):
         else:
             keys = sorted(world.taken)[: step[-1]]
             if step[0] == "settle" and keys:
-                world.write({key: step[1] for key in keys}, settled=keys)
+                world.write(dict.fromkeys(keys, step[1]), settled=keys)
             else:
                 world.frontier.give_back(np.array(keys, np.uint64))
                 world.taken -= set(keys)
@@ -145,7 +146,7 @@ def test_a_long_crawl_with_few_candidates(order):
     world.write({key_of(int(h), i): (int(rng.integers(0, 90)), 0, Status.NEW) for i, h in enumerate(hosts)})
     while len(done := world.expected(16, 4)):
         world.take(16, 4)
-        world.write({key: (0, NEVER, Status.FETCHED) for key in done}, settled=done)
+        world.write(dict.fromkeys(done, (0, NEVER, Status.FETCHED)), settled=done)
         known = rng.choice(sorted(world.rows), 20, replace=False).tolist()
         fresh = {k: (int(rng.integers(0, 90)), 0, Status.NEW) for k in known if not world.rows[k]["status"]}
         world.write(fresh)
@@ -158,6 +159,16 @@ def test_a_long_crawl_with_few_candidates(order):
         assert scans == 1  # hosts are read one by one
     else:
         assert scans < 30
+
+
+def test_larger_sites_do_not_count_pages_that_are_on_their_way():
+    world = World("larger-sites-first", 100)
+    pages = [(1, page) for page in range(6)] + [(2, page) for page in range(5)]
+    world.write({key_of(*page): (1, 0, Status.NEW) for page in pages})
+    world.take(3, 9)
+    assert sorted(key >> 40 for key in world.taken) == [2, 2, 3]  # six and five: the larger, then in turn
+    world.take(4, 9)
+    world.take(4, 9)
 
 
 def test_next_due_skips_what_has_changed_since():
@@ -174,7 +185,7 @@ def test_next_due_skips_what_has_changed_since():
 
 
 def test_pages_beyond_the_horizon_are_found_again():
-    world = World("opic", 8)
+    world = World("opic", 8, later=8)
     world.write({key_of(h, 0): (1, 5000 + 100 * h, Status.FETCHED) for h in range(HOSTS)})
     world.take(9, 9)
     assert world.frontier._later.horizon_s < 7000
@@ -186,7 +197,7 @@ def test_pages_beyond_the_horizon_are_found_again():
 def test_held_pages_are_not_taken():
     world = World("opic", 100)
     keys = [key_of(1, page) for page in range(4)]
-    world.write({key: (5, 0, Status.NEW) for key in keys})
+    world.write(dict.fromkeys(keys, (5, 0, Status.NEW)))
     world.frontier.hold(np.array(keys[:2], np.uint64))
     world.taken = set(keys[:2])
     world.take(9, 3)

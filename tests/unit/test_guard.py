@@ -1,7 +1,7 @@
 import ipaddress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.web.guard import BAD_PORTS, port_refusal, refusal
@@ -53,6 +53,7 @@ def test_teredo_is_looked_through_on_both_ends() -> None:
     assert refusal("2001:0:7f00:1::f7f7:f7f7") == "loopback"
 
 
+@settings(deadline=None)
 @given(st.ip_addresses(v=4))
 def test_every_spelling_of_an_ipv4_address_has_the_same_verdict(address: ipaddress.IPv4Address) -> None:
     reason = refusal(str(address))
@@ -62,6 +63,7 @@ def test_every_spelling_of_an_ipv4_address_has_the_same_verdict(address: ipaddre
     assert refusal(f"2002:{number >> 16:x}:{number & 0xFFFF:x}::") == reason
 
 
+@settings(deadline=None)
 @given(st.ip_addresses())
 def test_what_the_standard_library_calls_not_global_is_refused(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,

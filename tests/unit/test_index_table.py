@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
-from gossamer.index.runs import Run, Sorted, count_union, merge_two, merged, write_run
+from gossamer.index.merging import Sorted, count_union, merge_two, merged
+from gossamer.index.runs import Run, write_run
 from gossamer.index.table import Table
 
 ROW = st.tuples(
@@ -78,13 +79,27 @@ def test_merging_is_updating_dicts(contents, chunk_rows):
     for content in contents:
         expected |= content
     chunks = list(merged(sources, chunk_rows))
-    assert count_union(sources, chunk_rows) == len(expected)
+    assert count_union(sources) == len(expected)
     assert all(len(chunk) <= chunk_rows * len(sources) for chunk in chunks)
     rows = np.concatenate(chunks) if chunks else page_rows({})
     assert np.array_equal(rows, page_rows(expected))
     two = merge_two(sources[0], sources[-1])
     assert np.array_equal(two.rows, page_rows(contents[0] | contents[-1]))
     assert np.array_equal(two.keys, two.rows["key"])
+
+
+@given(st.lists(st.dictionaries(st.integers(1, 60), ROW, min_size=1, max_size=20), min_size=1, max_size=4))
+def test_files_of_different_widths_merge(tmp_path_factory, contents):
+    folder = tmp_path_factory.mktemp("runs")
+    sources, expected = [], {}
+    for number, content in enumerate(contents):
+        rows = page_rows({key: (value[0] % 10 ** (number * 5), *value[1:]) for key, value in content.items()})
+        write_run(folder / f"{number}", PAGE, [rows], len(rows), Sorted.of(rows).bounds(), 0)
+        sources.append(Run("", folder / f"{number}", PAGE))
+        expected |= {int(row["key"]): row for row in rows}
+    write_merged(folder / "all", PAGE, sources, len(expected), 5)
+    run = Run("all", folder / "all", PAGE)
+    assert np.array_equal(run.between(0, run.count), np.array([expected[key] for key in sorted(expected)]))
 
 
 class Model:
@@ -136,9 +151,7 @@ class Model:
         assert np.array_equal(between, page_rows(some))
 
 
-STEP = st.one_of(
-    st.dictionaries(st.integers(1, 120), ROW, max_size=30), st.sampled_from(["commit", "crash", "reopen"])
-)
+STEP = st.one_of(st.dictionaries(st.integers(1, 120), ROW, max_size=30), st.sampled_from(["commit", "crash", "reopen"]))
 
 
 @settings(deadline=None)
@@ -160,7 +173,7 @@ def test_files_stay_few_and_small():
     rng = np.random.default_rng(1)
     for _ in range(300):
         keys = rng.integers(1, 3000, 40).tolist()
-        model.write({key: (1, 2, 3, 4) for key in keys})
+        model.write(dict.fromkeys(keys, (1, 2, 3, 4)))
         model.flush(True)
         assert sum(map(len, model.files.values())) <= 32 + 8
     model.check()
@@ -187,7 +200,7 @@ def test_an_old_scan_goes_on_while_files_are_replaced():
     model.flush(True)
     scan = model.table.scan(10)
     first = next(scan)
-    model.write({key: (0, 0, 0, 0) for key in range(1, 200)})
+    model.write(dict.fromkeys(range(1, 200), (0, 0, 0, 0)))
     model.flush(True)
     rest = np.concatenate([first, *scan])
     assert rest["cash"].tolist() == list(range(1, 100))

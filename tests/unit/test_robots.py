@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.web.robots import LIMIT_BYTES, Rules, verdict_of_status
@@ -184,9 +184,11 @@ def test_who_allows_the_index_allows_the_directory() -> None:
 
 @pytest.mark.parametrize(
     ("status", "verdict"),
-    [(200, "rules"), (204, "rules"), (301, "deny_all"), (400, "allow_all"), (401, "allow_all"), (403, "allow_all")]
-    + [(404, "allow_all"), (410, "allow_all"), (429, "deny_all"), (500, "deny_all"), (503, "deny_all")]
-    + [(0, "deny_all"), (100, "deny_all"), (600, "deny_all")],
+    [
+        *[(status, "rules") for status in (200, 204)],
+        *[(status, "allow_all") for status in (400, 401, 403, 404, 410, 499)],
+        *[(status, "deny_all") for status in (0, 100, 301, 429, 500, 503, 600)],
+    ],
 )
 def test_verdict_of_status(status: int, verdict: str) -> None:
     assert verdict_of_status(status) == verdict
@@ -204,14 +206,15 @@ def test_hostile_patterns_end() -> None:
     assert rules(stars).allows("/" + "a" * 1900)
     assert rules("User-agent: *\nDisallow: /" + "*a" * 250_000).allows("/" + "a" * 1900)
     assert rules("User-agent: *\n" + " " * 500_000 + ":").allows("/")
-    plain = rules("User-agent: *\n" + "".join(f"Disallow: /{n:x}/\n" for n in range(40_000)))
-    assert not plain.allows("/9c3f/x")
-    assert plain.allows("/9c40/x")
+    plain = rules("User-agent: *\n" + "".join(f"Disallow: /{n:x}/\n" for n in range(20_000)))
+    assert not plain.allows("/4e1f/x")
+    assert plain.allows("/4e20/x")
 
 
-TEXT = st.text(st.sampled_from("ab/*$?%2éA"), max_size=8)
+TEXT = st.lists(st.sampled_from([*"ab/*$?é", "%2A", "%24", "%62", "%2f", "%C3%a9"]), max_size=8).map("".join)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), TEXT), max_size=8), TEXT)
 def test_agrees_with_a_slow_and_obvious_matcher(lines: list[tuple[bool, str]], path: str) -> None:
     path = "/" + path
@@ -239,14 +242,9 @@ def _plain(text: str, pattern: bool) -> str:
 
 
 def _length(pattern: str) -> int:
-    """In octets once percent-encoded: é takes six, a literal $ three."""
+    """In octets as they are compared: é takes six."""
     body, end = (pattern[:-1], 1) if pattern.endswith("$") else (pattern, 0)
-    total, plain, at = 0, _plain(body, True), 0
-    while at < len(plain):
-        char = plain[at]
-        total += 1 if char == "\x01" or (char < "\x7f" and char not in "$*") else 3
-        at += 1
-    return total + end
+    return end + sum(1 if char < "\x7f" else 3 for char in _plain(body, True))
 
 
 def _slow(pattern: str, path: str) -> bool:

@@ -413,7 +413,7 @@ def test_snapshot_and_restore() -> None:
     assert bench.workbench.snapshot() == {"a.test": (T0 + 30, 1)}
 
     again = Bench()
-    again.workbench.restore(bench.workbench.snapshot(), again.now, 15.0)
+    again.workbench.restore(bench.workbench.snapshot(), again.now, again.now + 15.0 - again.polite.delay_s)
     again.add("http://a.test/2", "http://b.test/2")
     assert again.wait() == 15.0
     again.now += 15

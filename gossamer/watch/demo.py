@@ -1,0 +1,71 @@
+"""The demonstration: a test web on loopback, a real crawl of it, and questions answered by what it wrote."""
+
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+
+from gossamer.api import Crawl
+from gossamer.archive import query
+from gossamer.config import Config
+from gossamer.errors import ArchiveError
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+from gossamer.watch.progress import Progress
+
+HOSTS = 300
+PAGES = 6_000
+SETTINGS = {
+    "crawl.scope": "any",
+    "crawl.width": 2_000,
+    "crawl.patience_s": 3.0,
+    "polite.delay_s": 0.05,
+    "polite.connections": 200,
+    "polite.backoff_s": 0.5,
+    "fetch.retry_s": 1.0,
+    "fetch.timeout_s": 10.0,
+    # The test web asks for crawl-delays as real hosts do; a demonstration has not that much time.
+    "polite.crawl_delay_max_s": 1.0,
+}
+QUESTIONS = (
+    (
+        "Which pages do most other hosts link to?",
+        """SELECT links.target_url AS page, count(DISTINCT pages.host) AS hosts, any_value(target.title) AS title
+           FROM links JOIN pages ON pages.key = links.source LEFT JOIN pages AS target ON target.key = links.target
+           WHERE pages.host <> target.host GROUP BY page ORDER BY hosts DESC, page LIMIT 5""",
+    ),
+    (
+        "Which languages were found, and how much of each?",
+        """SELECT language, count(*) AS pages, round(sum(body_bytes) / 1e6, 1) AS megabytes
+           FROM pages WHERE status = 'fetched' AND language <> '' GROUP BY language ORDER BY pages DESC LIMIT 6""",
+    ),
+    (
+        "How does a page begin? Its text comes straight out of the WARC file.",
+        """SELECT url, substr(text(warc, warc_offset), 1, 60) AS text
+           FROM pages WHERE status = 'fetched' AND content_type = 'text/html' ORDER BY links DESC, url LIMIT 3""",
+    ),
+)
+
+
+def demo(directory: Path) -> int:
+    console = Console()
+    if directory.exists():
+        if not (directory / "gossamer.json").is_file():
+            raise ArchiveError(f"{directory} exists and holds no crawl; choose another --dir")
+        shutil.rmtree(directory)
+    console.print(
+        f"A test web of {HOSTS} hosts and {PAGES:,} pages, on loopback. Real HTTP, real robots.txt, real trouble."
+    )
+    with RunningWeb(WebSpec(seed=7, hosts=HOSTS, pages=PAGES, latency_ms=20.0, crawl_delay_s=0.1)) as web:
+        config = Config().replace({**SETTINGS, "resolve.map": {"*": web.address}})
+        crawl = Crawl(directory, [web.start_url], config)
+        progress = Progress(console, config)
+        with progress:
+            stats = crawl.run(progress.update, signals=True)
+        progress.finish(stats, crawl.places())
+    for question, sql in QUESTIONS:
+        console.print(f"\n[bold]{question}[/bold]")
+        query.run(directory, sql)
+    console.print(f'\nAsk more: [bold]gossamer query {directory} "SELECT ..."[/bold]', highlight=False)
+    console.print(f"What there is: [bold]gossamer query {directory} tables[/bold]", highlight=False)
+    return 0

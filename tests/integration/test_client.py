@@ -1,0 +1,256 @@
+"""The client against a real socket: what it sends, what it keeps, and what it makes of the answer."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from raw_server import Exchange, Loopback
+
+from gossamer.columns import Outcome
+from gossamer.fetch.client import Request
+from gossamer.fetch.resolver import Answer
+from gossamer.web.http import Headers, decode_body
+from gossamer.web.url import page_key
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+
+def page(exchange: Exchange) -> bool:
+    return exchange.send_page()
+
+
+def test_a_page_and_its_bytes(loopback: Loopback) -> None:
+    server = loopback.serve_bytes(OK)
+    response = loopback.visitor(server).fetch("http://a.test/x?y=1")
+    assert (response.outcome, response.http_status, response.reason) == (Outcome.OK, 200, "")
+    assert response.head + response.body == OK
+    assert (response.truncated, response.address, response.location) == ("", "127.0.0.1", "")
+    assert response.started_s > 1_000_000_000
+    assert response.elapsed_s > 0
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"etag": 'W/"1é"', "last_modified": "Sun, 06 Nov 1994 08:49:37 GMT"}, {"etag": "a\r\nX: y"}],
+)
+@pytest.mark.parametrize(
+    "url",
+    ["http://a.test/", "http://b.test:8080/a/../b;x?q={1}|'", "http://c.test/%7Ea//b", "http://[2001:db8::1]:81/"],
+)
+def test_the_request_is_known_exactly(loopback: Loopback, url: str, fields: dict[str, Any], reuse: bool) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server, fetch__accept_language="de, en;q=0.5", fetch__contact="https://x.test/bot")
+    responses = [visitor.fetch(url, reuse, **fields), visitor.fetch(url, reuse)]
+    assert [response.request_head for response in responses] == [e.head for e in server.exchanges]
+    head = server.exchanges[0].head
+    assert b"\r\nUser-Agent: Gossamer/0.1.0 (+https://x.test/bot)\r\n" in head
+    assert b"\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n" in head
+    assert b"\r\nX: y" not in head, "no header is smuggled in"
+    assert (b"If-Modified-Since: Sun, 06" in head) == ("last_modified" in fields)
+    assert (b"Connection: close" in head) != reuse
+
+
+def test_connections_are_kept_only_when_told_so(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server)
+    kept = [visitor.fetch("http://a.test/", reuse).kept for reuse in (True, True, False, False, True)]
+    assert kept == [True, True, False, False, True]
+    assert [exchange.connection for exchange in server.exchanges] == [1, 1, 1, 2, 3]
+
+
+def test_hosts_do_not_share_connections(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server)
+    for host in ("a.test", "b.test", "a.test"):
+        visitor.fetch(f"http://{host}/", reuse=True)
+    assert [exchange.connection for exchange in server.exchanges] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("field", [b"Connection: close\r\n", b"connection:keep-alive, Close\r\n"])
+def test_a_server_that_closes_is_noticed(loopback: Loopback, field: bytes) -> None:
+    server = loopback.serve(lambda exchange: exchange.send_page(fields=field) and False)
+    assert not loopback.visitor(server).fetch(reuse=True).kept
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, Outcome.OK), (203, Outcome.OK), (204, Outcome.OK), (206, Outcome.OTHER), (299, Outcome.OK),
+        (300, Outcome.BAD_REDIRECT), (301, Outcome.BAD_REDIRECT), (304, Outcome.OTHER),
+        (305, Outcome.BAD_REDIRECT), (306, Outcome.BAD_REDIRECT), (400, Outcome.REJECTED),
+        (401, Outcome.REJECTED), (403, Outcome.REJECTED), (404, Outcome.GONE), (410, Outcome.GONE),
+        (418, Outcome.REJECTED), (429, Outcome.THROTTLED), (451, Outcome.REJECTED),
+        (500, Outcome.SERVER_ERROR), (502, Outcome.SERVER_ERROR), (503, Outcome.THROTTLED),
+        (504, Outcome.SERVER_ERROR), (600, Outcome.OTHER), (999, Outcome.OTHER),
+    ],
+)  # fmt: skip
+def test_outcome_by_status(loopback: Loopback, status: int, outcome: Outcome) -> None:
+    response = loopback.fetch_bytes(b"HTTP/1.1 %d Words\r\nContent-Length: 4\r\n\r\nbody" % status)
+    assert (response.outcome, response.http_status) == (outcome, status)
+    assert response.body == (b"" if status in (204, 304) else b"body")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300, 399])
+def test_redirects(loopback: Loopback, status: int) -> None:
+    response = loopback.fetch_bytes(b"HTTP/1.1 %d x\r\nLocation: b/../c?d#e\r\nContent-Length: 0\r\n\r\n" % status)
+    assert (response.outcome, response.location) == (Outcome.MOVED, "http://a.test/c?d")
+
+
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        (305, b"http://proxy.test/"), (306, b"http://proxy.test/"), (301, b""), (301, b"/"), (302, b"#top"),
+        (302, b"http://[::bad"), (302, b"javascript:alert(1)"), (302, b"file:///etc/passwd"),
+        (302, b"data:text/html,x"), (302, b"ftp://a.test/"), (302, b"mailto:a@b.test"),
+    ],
+)  # fmt: skip
+def test_redirects_that_lead_nowhere(loopback: Loopback, status: int, location: bytes) -> None:
+    response = loopback.fetch_bytes(
+        b"HTTP/1.1 %d x\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nbody" % (status, location)
+    )
+    assert (response.outcome, response.location, response.body) == (Outcome.BAD_REDIRECT, "", b"body")
+    assert response.reason
+
+
+def test_two_different_targets_are_none(loopback: Loopback) -> None:
+    response = loopback.fetch_bytes(b"HTTP/1.1 302 x\r\nLocation: /b\r\nLocation: /c\r\n\r\n")
+    assert (response.outcome, response.location) == (Outcome.BROKEN, "")
+
+
+def test_304_answers_only_a_condition(loopback: Loopback) -> None:
+    server = loopback.serve_bytes(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")
+    visitor = loopback.visitor(server)
+    assert visitor.fetch(etag='"x"').outcome is Outcome.UNCHANGED
+    assert visitor.fetch().outcome is Outcome.OTHER
+
+
+def test_chunks_stay_as_sent(loopback: Loopback) -> None:
+    body = b"4;x=y\r\ntest\r\n5\r\n page\r\n0\r\nTrailer: z\r\n\r\n"
+    response = loopback.fetch_bytes(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n" + body)
+    assert (response.body, response.truncated) == (body, "")
+    assert decode_body(response.body, Headers(response.head), 100) == (b"test page", "")
+
+
+def test_content_stays_coded(loopback: Loopback) -> None:
+    response = loopback.fetch_bytes(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain")
+    assert (response.outcome, response.body) == (Outcome.OK, b"plain")
+
+
+def test_interim_answers_are_skipped(loopback: Loopback) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    response = loopback.fetch_bytes(b"HTTP/1.1 100 Continue\r\n\r\n" + early * 1000 + OK)
+    assert response.head + response.body == OK
+
+
+def test_a_long_body_is_cut(loopback: Loopback) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    response = loopback.fetch_bytes(head + b"x" * 1_000_000, fetch__body_bytes=5000)
+    assert (response.outcome, response.truncated, response.body) == (Outcome.OK, "length", b"x" * 5000)
+    assert response.head == head
+
+
+def test_a_body_of_just_the_limit_is_whole(loopback: Loopback) -> None:
+    response = loopback.fetch_bytes(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5000, fetch__body_bytes=5000)
+    assert (len(response.body), response.truncated) == (5000, "")
+
+
+def test_long_robots_are_cut_earlier(loopback: Loopback) -> None:
+    server = loopback.serve_bytes(b"HTTP/1.1 200 OK\r\n\r\n" + b"#" * 3_000_000)
+    response = loopback.visitor(server).fetch("http://a.test/robots.txt", is_robots=True)
+    assert response.truncated == "length"
+    assert 500 << 10 < len(response.body) < 2 << 20
+
+
+def test_long_headers_are_refused(loopback: Loopback) -> None:
+    data = b"HTTP/1.1 200 OK\r\nX: " + b"y" * 3000 + b"\r\nContent-Length: 5\r\n\r\nhello"
+    response = loopback.fetch_bytes(data, fetch__header_bytes=2000)
+    assert (response.outcome, response.reason, response.body) == (Outcome.BROKEN, "headers too long", b"")
+    assert loopback.fetch_bytes(data, fetch__header_bytes=4000).outcome is Outcome.OK
+
+
+def test_refused_connections(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    server.close()
+    response = loopback.visitor(server).fetch()
+    assert (response.outcome, response.http_status) == (Outcome.CONNECT_FAILED, 0)
+    assert response.reason
+    assert not response.request_head
+
+
+def test_names_outside_the_map_are_refused(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server, resolve__map={"*.b.test": f"127.0.0.1:{server.port}"})
+    response = visitor.fetch("http://a.test/")
+    assert (response.outcome, response.address) == (Outcome.REFUSED_ADDRESS, "")
+    assert "not in resolve.map" in response.reason
+    assert visitor.fetch("http://x.b.test/").outcome is Outcome.OK
+
+
+def test_names_that_libcurl_does_not_take(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    response = loopback.visitor(server).fetch("http://a'b.test/")
+    assert response.outcome in (Outcome.REFUSED_ADDRESS, Outcome.OK)
+    assert len(server.exchanges) == (response.outcome is Outcome.OK)
+
+
+def test_the_next_address_is_tried(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server)
+    request = Request(page_key("http://a.test/"), "http://a.test/", "a.test")
+    answer = Answer("127.0.0.2", server.port, others=("127.0.0.3", "127.0.0.1"))
+    visitor.client.connect(request, False, answer)
+    response = visitor.finish()
+    assert (response.outcome, response.address) == (Outcome.OK, "127.0.0.1")
+    assert visitor.client.active == 0
+
+
+def test_the_environments_proxy_is_not_used(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert loopback.visitor(loopback.serve(page)).fetch().outcome is Outcome.OK
+
+
+def test_a_kept_connection_that_died_is_replaced(loopback: Loopback) -> None:
+    """The server closes just when the next request arrives: one silent retry, not a failure (RFC 9112, 9.3.1)."""
+
+    def answer(exchange: Exchange) -> bool:
+        first = sum(e.connection == exchange.connection for e in server.exchanges) == 1
+        return first and exchange.send_page()
+
+    server = loopback.serve(answer)
+    visitor = loopback.visitor(server)
+    assert [visitor.fetch(f"http://a.test/{i}", reuse=True).outcome for i in range(2)] == [Outcome.OK] * 2
+    assert server.paths == ["/0", "/1", "/1"]
+
+
+def test_many_at_a_time(loopback: Loopback) -> None:
+    server = loopback.serve(page)
+    visitor = loopback.visitor(server)
+    urls = [f"http://h{i}.test/{i}" for i in range(200)]
+    for url in urls:
+        visitor.client.start(Request(page_key(url), url, url[7:].partition("/")[0]), False)
+    assert visitor.client.active == 200
+    assert {visitor.finish().request.url for _ in range(1)} <= set(urls)
+    while visitor.client.active:
+        visitor.client.poll(1.0)
+    assert sorted(server.paths) == sorted(f"/{i}" for i in range(200))
+
+
+def test_another_thread_can_wake_it(loopback: Loopback) -> None:
+    visitor = loopback.visitor(loopback.serve(page))
+    threading.Timer(0.1, visitor.client.wake).start()
+    before_s = time.monotonic()
+    assert visitor.client.poll(60.0) == []
+    assert time.monotonic() - before_s < 50
+
+
+def test_closing_drops_what_is_under_way(loopback: Loopback) -> None:
+    server = loopback.serve(lambda exchange: server.pause(60) or False)
+    visitor = loopback.visitor(server)
+    visitor.client.start(Request(1, "http://a.test/", "a.test"), False)
+    while not server.exchanges:
+        visitor.client.poll(0.1)
+    visitor.close()
+    visitor.close()

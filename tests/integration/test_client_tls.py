@@ -1,0 +1,95 @@
+"""TLS on loopback: certificates are verified, for the name in the URL, and every failure has its own outcome."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from raw_server import Exchange, Loopback, RawServer
+
+from gossamer.columns import Outcome
+
+OPENSSL = shutil.which("openssl")
+pytestmark = pytest.mark.skipif(OPENSSL is None, reason="makes its certificates with the openssl command")
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Self-signed, for a.test; key and certificate in one file."""
+    directory = tmp_path_factory.mktemp("tls")
+    pem, key = directory / "a.pem", directory / "a.key"
+    command = f"{OPENSSL} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
+    names = ["-addext", "subjectAltName=DNS:a.test", "-keyout", str(key), "-out", str(pem)]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    pem.write_bytes(pem.read_bytes() + key.read_bytes())
+    return pem
+
+
+@pytest.fixture
+def server(loopback: Loopback, certificate: Path) -> RawServer:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def answer(exchange: Exchange) -> bool:
+        return exchange.send_page()
+
+    return loopback.serve(answer, wrap=lambda connection: context.wrap_socket(connection, server_side=True))
+
+
+@pytest.fixture
+def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_trusted_certificate(loopback: Loopback, server: RawServer) -> None:
+    visitor = loopback.visitor(server)
+    response = visitor.fetch("https://a.test/x", reuse=True)
+    assert (response.outcome, response.body, response.reason) == (Outcome.OK, b"hello", "")
+    assert response.request_head == server.exchanges[0].head
+    assert visitor.fetch("https://a.test/y").outcome is Outcome.OK
+    assert server.connections == 1
+
+
+@pytest.mark.usefixtures("trusted")
+def test_the_wrong_host(loopback: Loopback, server: RawServer) -> None:
+    response = loopback.visitor(server).fetch("https://b.test/")
+    assert response.outcome is Outcome.TLS_FAILED
+    assert not server.exchanges
+
+
+def test_an_unknown_authority(loopback: Loopback, server: RawServer) -> None:
+    response = loopback.visitor(server).fetch("https://a.test/")
+    assert (response.outcome, response.http_status) == (Outcome.TLS_FAILED, 0)
+    assert response.reason
+    assert not server.exchanges, "not a byte of the request was sent"
+
+
+def test_certificates_need_not_be_checked(loopback: Loopback, server: RawServer) -> None:
+    response = loopback.visitor(server, fetch__verify_tls=False).fetch("https://b.test/")
+    assert response.outcome is Outcome.OK
+
+
+def test_plain_http_where_tls_is_expected(loopback: Loopback) -> None:
+    def shout(connection: socket.socket) -> socket.socket:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        return connection
+
+    server = loopback.serve(lambda exchange: False, wrap=shout)
+    assert loopback.visitor(server).fetch("https://a.test/").outcome is Outcome.TLS_FAILED
+
+
+def test_tls_where_plain_http_is_expected(loopback: Loopback, server: RawServer) -> None:
+    assert loopback.visitor(server).fetch("http://a.test/").outcome is Outcome.BROKEN
+
+
+def test_a_handshake_that_stalls(loopback: Loopback) -> None:
+    def stall(connection: object) -> object:
+        server.pause(60)
+        return connection
+
+    server = loopback.serve(lambda exchange: False, wrap=stall)
+    response = loopback.visitor(server, fetch__connect_timeout_s=0.5).fetch("https://a.test/")
+    assert response.outcome is Outcome.TLS_FAILED

@@ -1,0 +1,175 @@
+"""Whole crawls of a test web over real HTTP, checked against the web's own truth and its own log."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from crawls import crawl, statuses, visited
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory
+from gossamer.config import Config
+from gossamer.crawl.ledger import Ledger
+from gossamer.index.pages import PageIndex
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+from gossamer.web.url import domain_of, host_of
+
+SPEC = WebSpec(seed=11, hosts=40, pages=700, page_bytes=6_000.0, links=20.0, robots_broken=0.0, crawl_delay_s=0.02)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
+        yield running
+
+
+def missing_cash(directory: Path) -> int:
+    """Cash that the ledger cannot account for."""
+    store = Directory(directory)
+    snapshot = Chain.read(store, "a0")
+    index = PageIndex.open(store, snapshot.files, Config().index)
+    stored = sum(int(rows["cash"].sum()) for rows in index.pages.scan())
+    return Ledger.from_dict(snapshot.state["ledger"]).missing(stored)
+
+
+def test_a_crawl_visits_what_can_be_reached_and_nothing_else(web: RunningWeb, tmp_path: Path) -> None:
+    found = crawl(web, tmp_path)
+    truth = web.truth
+    wanted = {truth.url(page) for page in truth.reachable()}
+    status = statuses(found)
+    fetched = {url for url in visited(found) if status[url] != "denied"}
+    sitemaps = {url for url in fetched if url.endswith((".xml", ".xml.gz"))}
+    assert fetched - sitemaps == wanted
+    by_status = Counter(status.values())
+    assert by_status["fetched"] > 500
+    assert by_status["denied"] > 0
+    assert by_status["new"] == 0
+    assert missing_cash(tmp_path) == 0
+
+
+def test_robots_txt_is_obeyed(web: RunningWeb, tmp_path: Path) -> None:
+    before = len(web.log())
+    crawl(web, tmp_path)
+    truth = web.truth
+    for url in web.log().urls[before:]:
+        path = url.split("/", 3)[3]
+        if path != "robots.txt" and not path.startswith("sitemap"):
+            assert truth.allowed(truth.page(url)), url
+
+
+@pytest.mark.parametrize("order", ["opic", "opic-virtual", "breadth-first", "backlink-count", "larger-sites-first",
+                                   "larger-sites-opic", "shallow-first", "random"])  # fmt: skip
+def test_every_order_crawls_the_same_pages(web: RunningWeb, tmp_path: Path, order: str) -> None:
+    found = crawl(web, tmp_path, {"crawl.order": order, "crawl.width": 50})
+    wanted = {web.truth.url(page) for page in web.truth.reachable()}
+    assert wanted <= set(visited(found))
+    assert missing_cash(tmp_path) == 0
+
+
+def test_one_connection_gives_the_same_order_again(web: RunningWeb, tmp_path: Path) -> None:
+    values = {"polite.connections": 1, "crawl.width": 25, "crawl.pages": 300}
+    first, second = (visited(crawl(web, tmp_path / name, values)) for name in ("a", "b"))
+    assert len(first) == 300
+    assert first == second
+
+
+def test_a_crawl_goes_on_where_it_was(web: RunningWeb, tmp_path: Path) -> None:
+    for limit in (100, 250):
+        stopped = crawl(web, tmp_path / "parts", {"crawl.pages": limit})
+        assert len(visited(stopped)) == limit
+    parts = crawl(web, tmp_path / "parts")
+    whole = crawl(web, tmp_path / "whole")
+    assert statuses(parts) == statuses(whole)
+    pages = Counter(visited(parts))
+    failing = {url for url, n in Counter(visited(whole)).items() if n > 1}
+    assert {url for url, n in pages.items() if n > 1} <= failing
+    robots = parts.query("SELECT url, count(*) AS n FROM visits WHERE is_robots GROUP BY url HAVING n > 1")
+    assert robots == []  # remembered over restarts
+
+
+def test_limits_and_scope(web: RunningWeb, tmp_path: Path) -> None:
+    start = web.start_url
+    host = crawl(web, tmp_path / "host", {"crawl.scope": "host"})
+    assert {host_of(url) for url in visited(host)} == {host_of(start)}
+    refused = host.query("SELECT DISTINCT verdict FROM links ORDER BY verdict")
+    assert {row["verdict"] for row in refused} >= {"followed", "scope"}
+    domain = crawl(web, tmp_path / "domain", {"crawl.scope": "domain"})
+    assert {domain_of(host_of(url)) for url in visited(domain)} == {domain_of(host_of(start))}
+    shallow = crawl(web, tmp_path / "shallow", {"limits.depth": 1, "crawl.sitemaps": False})
+    depths = shallow.query("SELECT max(depth) AS depth FROM pages")
+    assert depths == [{"depth": 1}]
+    capped = crawl(web, tmp_path / "capped", {"limits.pages_per_host": 3})
+    assert max(row["n"] for row in capped.query("SELECT count(*) AS n FROM pages GROUP BY host")) == 3
+    for directory in ("host", "domain", "shallow", "capped"):
+        assert missing_cash(tmp_path / directory) == 0
+
+
+@pytest.mark.parametrize("metric", ["first", "hits", "cash", "shallow", "external"])
+def test_only_the_best_links_of_a_page(web: RunningWeb, tmp_path: Path, metric: str) -> None:
+    values = {"crawl.links_per_page": 2, "crawl.link_metric": metric, "crawl.sitemaps": False, "crawl.width": 20}
+    found = crawl(web, tmp_path, values)
+    most = found.query(
+        "SELECT max(n) AS n FROM (SELECT count(*) AS n FROM links WHERE verdict = 'followed' GROUP BY source)"
+    )
+    assert most == [{"n": 2}]
+    assert missing_cash(tmp_path) == 0
+
+
+def test_seeds_added_later(web: RunningWeb, tmp_path: Path) -> None:
+    found = crawl(web, tmp_path, {"crawl.scope": "host", "crawl.pages": 20})
+    other = web.truth.url(int(web.truth.reachable()[-1]))
+    assert found.add([other, web.start_url]) == 2
+    again = crawl(web, tmp_path, {"crawl.scope": "host"}, seeds=[])
+    assert other in visited(again)
+    assert host_of(other) in {host_of(url) for url in visited(again)}
+    assert missing_cash(tmp_path) == 0
+
+
+def test_a_seed_file(web: RunningWeb, tmp_path: Path) -> None:
+    urls = [web.truth.url(page) for page in range(0, 60, 10)]
+    file = tmp_path / "seeds.txt"
+    file.write_text("\n".join(urls))
+    found = crawl(web, tmp_path / "crawl", {"limits.depth": 0, "crawl.sitemaps": False}, seeds=[str(file)])
+    assert set(visited(found)) == set(urls)
+
+
+def test_unchanged_pages_become_revisit_records(tmp_path: Path) -> None:
+    spec = WebSpec(seed=5, hosts=4, pages=60, changing=0.5, changes_per_day=40_000.0, validators=0.5, errors=0.0)
+    with RunningWeb(spec, options=["--speed", "1"]) as web:
+        values = {"refresh.after_s": 2.0, "crawl.minutes": 0.15, "crawl.sitemaps": False}
+        found = crawl(web, tmp_path, values)
+    rows = found.query("SELECT outcome, is_revisit, http_status FROM visits WHERE NOT is_robots")
+    kinds = Counter((row["outcome"], row["is_revisit"], row["http_status"]) for row in rows)
+    assert kinds["unchanged", True, 304] > 0  # the server said so
+    assert kinds["unchanged", True, 200] > 0  # we found out by the digest
+    assert kinds["ok", False, 200] > len(statuses(found)) / 2  # the first visits, and changes
+    assert missing_cash(tmp_path) == 0
+    assert all(page.html for page in found.pages())
+
+
+def test_politeness_with_hundreds_of_hosts(tmp_path: Path) -> None:
+    spec = WebSpec(seed=3, hosts=250, pages=1_200, page_bytes=3_000.0, links=15.0, crawl_delay_s=0.1, latency_ms=3.0)
+    with RunningWeb(spec, log_path=tmp_path / "log") as web:
+        crawl(web, tmp_path / "crawl", {"polite.delay_s": 0.1, "polite.connections": 250, "crawl.minutes": 0.4})
+        log = web.log()
+    assert len(log) > 800
+    assert len(set(log.host.tolist())) > 200
+    assert log.overlaps() == []
+    gaps = np.concatenate(list(log.intervals().values()))
+    assert gaps.min() >= 0.1 - 0.001
+
+
+def test_politeness_with_bursts(tmp_path: Path) -> None:
+    spec = WebSpec.plain(seed=3, hosts=20, pages=600, page_bytes=3_000.0, links=15.0)
+    with RunningWeb(spec, log_path=tmp_path / "log") as web:
+        values = {"polite.delay_s": 0.3, "polite.burst": 100, "polite.burst_delay_s": 0.02, "crawl.minutes": 0.3}
+        crawl(web, tmp_path / "crawl", values)
+        log = web.log()
+    assert log.overlaps() == []
+    assert min(gap.min() for gap in log.intervals(connections=True).values() if len(gap)) >= 0.3 - 0.001
+    assert min(gap.min() for gap in log.intervals().values() if len(gap)) >= 0.02 - 0.001
+    most = Counter(log.connection.tolist()).most_common(1)[0][1]
+    assert 1 < most <= 100

@@ -1,0 +1,190 @@
+"""A crawl killed again and again at random instants ends like one that nobody disturbed, and was polite throughout."""
+
+import random
+import time
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support import (
+    CLOCK_S,
+    Command,
+    Committed,
+    check_complete,
+    check_index,
+    check_no_leftovers,
+    check_not_again,
+    check_polite,
+    check_repeats,
+    check_visited_once,
+    committed,
+    differing,
+    hits,
+    order,
+    outcomes,
+    statuses,
+)
+
+from gossamer.testweb.log import Log, read_log
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+from gossamer.testweb.web import SyntheticWeb
+
+WIDTH, DELAY_S, RETRIES = 60, 0.1, 1
+# Depth depends on the order in which links are seen: no page may be refused for it.
+OPTIONS = [
+    "--width", str(WIDTH), "--delay", str(DELAY_S), "--scope", "any", "--connections", "24", "--depth", "250",
+    "--set", "limits.depth_dynamic=250", "--set", f"fetch.retries={RETRIES}", "--set", "fetch.retry_s=0.5",
+    "--set", "polite.backoff_s=0.5", "--set", "crawl.patience_s=5", "--set", "archive.merge_files=6",
+]  # fmt: skip
+# Nothing changes, so that both crawls see the same. Some hosts have a crawl-delay that is longer than a restart takes;
+# some a robots.txt that answers 500: their pages stay unvisited in both.
+LONG = WebSpec(
+    seed=29, hosts=40, pages=1_200, links=20.0, page_bytes=4_000.0, latency_ms=10.0, changing=0.0,
+    crawl_delays=0.12, crawl_delay_s=1.0, robots_broken=0.03, gzip=0.3, chunked=0.2,
+)  # fmt: skip
+SHORT = replace(LONG, seed=3, hosts=12, pages=200, crawl_delays=0.5, crawl_delay_s=0.5, robots_broken=0.0)
+
+
+@dataclass(frozen=True)
+class Crawled:
+    directory: Path
+    log: Log
+    kills: list[Committed]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two crawls of the same web."""
+
+    truth: SyntheticWeb
+    undisturbed: Crawled
+    disturbed: Crawled
+    kills: int
+
+
+def killed(command: Command, chance: random.Random, kills: int) -> list[Committed]:
+    """Start and kill: mostly while it crawls, now and then while the command is starting up."""
+    found: list[Committed] = []
+    for number in range(kills):
+        if number % 7 == 6:
+            with command.running() as process:
+                time.sleep(chance.uniform(0.1, 1.5))
+                assert process.poll() is None, command.said()
+        else:
+            begins, commits = command.events("begin"), command.events("commit")
+            with command.forked() as fork:
+                command.wait_for(fork, "begin", begins + 1)
+                if number % 3 == 0:  # some runs must get on
+                    command.wait_for(fork, "commit", commits + 3)
+                time.sleep(chance.uniform(0.0, 0.7))
+                assert fork.is_alive(), f"the crawl ended too early: {command.said()}"
+        found.append(committed(command.directory, time.time()))
+    return found
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((SHORT, 7), id="short"),
+        pytest.param((LONG, 22), id="long", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+    ],
+)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    spec, kills = request.param
+    where = tmp_path_factory.mktemp("crawls")
+    crawls = []
+    for name in ("undisturbed", "disturbed"):
+        with RunningWeb(spec, log_path=where / f"{name}.requests") as web:
+            command = Command(web, where / name, OPTIONS)
+            states = killed(command, random.Random(kills), kills) if name == "disturbed" else []
+            command.finish(300)
+            crawls.append(Crawled(command.directory, web.log(), states))
+    return Pair(SyntheticWeb(spec), *crawls, kills)
+
+
+def test_same_pages(pair: Pair) -> None:
+    one, other = pair.disturbed.directory, pair.undisturbed.directory
+    assert differing(statuses(one), statuses(other)) == {}
+    assert differing(outcomes(one), outcomes(other)) == {}
+
+
+def test_each_link_counted_once(pair: Pair) -> None:
+    assert differing(hits(pair.disturbed.directory), hits(pair.undisturbed.directory)) == {}
+
+
+def test_complete(pair: Pair) -> None:
+    for crawled in (pair.disturbed, pair.undisturbed):
+        check_complete(crawled.directory, crawled.log, pair.truth)
+
+
+def test_nothing_fetched_twice(pair: Pair) -> None:
+    crawled = pair.disturbed
+    assert len(crawled.kills) == pair.kills
+    progress = [len(kill.final) for kill in crawled.kills]
+    assert sum(a < b for a, b in pairwise(progress)) >= pair.kills // 4, f"few runs came to a commit: {progress}"
+    check_not_again(crawled.log, crawled.kills)
+    # A round is committed while the next one is fetched, so that two of them may be lost.
+    check_repeats(crawled.log, crawled.kills, 2 * WIDTH)
+    check_visited_once(crawled.directory, RETRIES)
+
+
+def test_polite_through_crashes(pair: Pair) -> None:
+    for crawled in (pair.disturbed, pair.undisturbed):
+        check_polite(crawled.log, pair.truth, DELAY_S)
+
+
+def test_index_agrees(pair: Pair) -> None:
+    for crawled in (pair.disturbed, pair.undisturbed):
+        check_index(crawled.directory)
+        check_no_leftovers(crawled.directory)
+
+
+@pytest.mark.parametrize("strategy", ["opic", "breadth-first"])
+def test_order_through_crashes(tmp_path: Path, strategy: str) -> None:
+    """With one connection even the order is the same, as if nothing had happened."""
+    spec = replace(SHORT, errors=0.0, latency_ms=0.0, crawl_delays=0.0)  # no retries: they come by the clock
+    options = ["--width", "15", "--delay", "0", "--scope", "any", "--connections", "1", "--order", strategy]
+    chance = random.Random(strategy)
+    with RunningWeb(spec) as web:
+        plain = Command(web, tmp_path / "undisturbed", options)
+        plain.finish(60)
+        command = Command(web, tmp_path / "disturbed", options)
+        for number in range(6):
+            begins, commits = command.events("begin"), command.events("commit")
+            with command.forked() as fork:
+                command.wait_for(fork, "begin", begins + 1)
+                if number % 2 == 0:
+                    command.wait_for(fork, "commit", commits + 2)
+                time.sleep(chance.uniform(0.0, 0.1))
+        command.finish(60)
+    assert order(command.directory) == order(plain.directory)
+    assert hits(command.directory) == hits(plain.directory)
+
+
+def test_delay_after_a_clean_end_and_a_crash(tmp_path: Path) -> None:
+    """That a crawl once ended cleanly says nothing about the one after it, which was killed before it committed."""
+    delay_s = 2.0
+    spec = WebSpec.plain(seed=1, hosts=3, pages=30, links=10.0, page_bytes=2_000.0)
+    options = ["--delay", str(delay_s), "--scope", "any", "--width", "1000"]
+    path = tmp_path / "requests"
+    with RunningWeb(spec, log_path=path) as web:
+        Command(web, tmp_path / "crawl", [*options, "--pages", "2"]).finish(60)
+        asked = len(web.log())
+        time.sleep(delay_s)
+        command = Command(web, tmp_path / "crawl", options, seeds=[])
+        with command.forked() as fork:
+            end_s = time.monotonic() + 30
+            while len(read_log(path)) <= asked and time.monotonic() < end_s:
+                assert fork.is_alive(), command.said()
+                time.sleep(0.01)
+        asked = len(web.log())
+        with command.forked():
+            end_s = time.monotonic() + 30
+            while len(read_log(path)) <= asked + 3 and time.monotonic() < end_s:
+                time.sleep(0.05)
+        log = web.log()
+    assert len(log) > asked, "the crawl did not go on"
+    gaps = log.intervals()
+    assert {host: gap.min() for host, gap in gaps.items() if len(gap) and gap.min() < delay_s - CLOCK_S} == {}

@@ -1,0 +1,54 @@
+"""Readable text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.web.html import text_of
+
+
+def test_blocks_are_lines() -> None:
+    page = b"""<html><head><title>no</title><style>no</style></head><body><h1>Head\n line</h1>
+    one <b>bo</b>ld<p>two<br>three</p>four<script>no</script><ul><li>five<li>six &amp; &lt;seven&gt;</ul>
+    <!-- no --><table><tr><td>a</td><td>b</td></tr><tr><td>c</table><textarea>no</textarea></body></html>"""
+    assert text_of(page).split("\n") == [
+        "Head line", "one bold", "two", "three", "four", "five", "six & <seven>", "a b", "c"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "text"),
+    [
+        (b" plain <b> ", "text/plain", "plain <b>"),
+        ("ü".encode("latin-1"), "text/plain; charset=latin1", "ü"),
+        (b"\x89PNG", "image/png", ""),
+        (b"<p>x</p>", "application/xhtml+xml", "x"),
+        (b"<p title='a>b' x=\">\">x</p>", "text/html", "x"),
+        (b"it's <b don't>fine</b>", "text/html", "it's fine"),
+        (b"a <!--> b --> c", "text/html", "a b --> c"),
+        (b"a<script>b", "text/html", "a"),
+        (b"a<p title='b", "text/html", "a"),
+        (b"1 < 2 > 1", "text/html", "1 < 2 > 1"),
+        (b"", "", ""),
+    ],
+)
+def test_text(body: bytes, content_type: str, text: str) -> None:
+    assert text_of(body, content_type) == text
+
+
+PIECES = st.sampled_from(
+    ["<p>", "</p>", "<", ">", "'", '"', "=", "<!--", "-->", "<script>", "</script>", "&amp;", " a"]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_anything_has_a_text(markup: str) -> None:
+    text = text_of(markup.encode())
+    assert all(line == " ".join(line.split()) != "" for line in text.split("\n")) or text == ""
+
+
+@pytest.mark.parametrize(
+    "piece", ["<div>", "<a '", '<a x="', "<", "<!--", "<script>", "&", "<a =", "a ", "</script", "<x"]
+)
+def test_hostile_pages_take_linear_time(piece: str) -> None:
+    text_of((piece * 100_000).encode())

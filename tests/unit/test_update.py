@@ -1,0 +1,392 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer import config
+from gossamer.archive.store import Memory
+from gossamer.columns import NEVER, Status
+from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
+from gossamer.crawl.update import (
+    VISIT,
+    Contributions,
+    Links,
+    Policy,
+    RoundColumns,
+    Verdict,
+    postpone,
+    seeds,
+    update,
+)
+from gossamer.errors import ArchiveError
+from gossamer.index.frontier import Frontier
+from gossamer.index.pages import PageIndex
+from gossamer.order.strategies import ORDERS
+from gossamer.web.url import domain_of, host_of, page_key
+
+SETTINGS = config.Index(memory_mb=16)
+LIMITS = config.Limits()
+ALL = range(256)
+URLS = [f"http://{host}/{page}" for host in ("a.example", "b.example", "c.other", "d.third") for page in range(6)]
+KEYS = [page_key(url) for url in URLS]
+
+
+def round_of(visits=(), links=(), inbox=None):
+    """visits: (page, status, due, tries, policy); links: (visit, page, followed); pages are numbers of URLS."""
+    rows = np.array([(KEYS[v[0]], *v[1:]) for v in visits], VISIT.numpy)
+    source, target, followed = zip(*links, strict=True) if links else ((), (), ())
+    columns = Links(
+        np.array(source, np.int32), np.array([KEYS[t] for t in target], np.uint64), np.array(followed, bool)
+    )
+    urls = {KEYS[t]: URLS[t] for t in target}
+    return RoundColumns(rows, columns, urls, inbox if inbox is not None else Contributions.none())
+
+
+def all_rows(index):
+    chunks = list(index.pages.scan())
+    return np.concatenate(chunks) if chunks else np.zeros(0, index.pages.dtype)
+
+
+class Agent:
+    def __init__(self, order="opic", zones=ALL, limits=LIMITS, best=0, with_frontier=True):
+        self.store = Memory()
+        self.index = PageIndex.open(self.store, {}, SETTINGS)
+        self.ledger = Ledger()
+        self.strategy = ORDERS[order]
+        self.zones = zones
+        self.limits = limits
+        self.best = best
+        self.frontier = Frontier(self.index, self.strategy, SETTINGS) if with_frontier else None
+
+    def update(self, columns):
+        return update(
+            self.index, self.frontier, self.ledger, columns, limits=self.limits, strategy=self.strategy,
+            zones=self.zones, now_s=1000.0, best=self.best,
+        )  # fmt: skip
+
+    def seed(self, pages):
+        return self.update(RoundColumns(inbox=seeds([URLS[page] for page in pages], self.ledger)))
+
+    def row(self, page):
+        found, rows = self.index.pages.look_up(np.array([KEYS[page]], np.uint64))
+        return rows[0] if found[0] else None
+
+    def missing(self, outboxes=0):
+        return self.ledger.missing(int(all_rows(self.index)["cash"].sum()), outboxes)
+
+
+class Model:
+    """The same with dicts, one link at a time."""
+
+    def __init__(self, order, limits, best):
+        self.pages = {}
+        self.ledger = Ledger()
+        self.strategy = ORDERS[order]
+        self.limits = limits
+        self.best = best
+        self.texts = 0
+        self.verdicts = {}
+
+    def update(self, columns):
+        received = {}
+        urls = dict(columns.urls)
+        pool = 0
+        inbox = columns.inbox
+        for i, key in enumerate(inbox.key.tolist()):
+            urls.setdefault(key, inbox.url[i])
+            gift = (int(inbox.cash[i]), int(inbox.hits[i]), int(inbox.depth[i]), int(inbox.hops[i]))
+            received.setdefault(key, []).append((*gift, int(inbox.referrer[i])))
+        visits = columns.visits.tolist()
+        links = list(zip(*(part.tolist() for part in columns.links), strict=True))
+        for number, (key, _, _, _, policy) in enumerate(visits):
+            page = self.pages[key]
+            mine = [link for link in links if link[0] == number]
+            cash = 0 if policy == Policy.KEEP else page["cash"]
+            page["cash"] -= cash
+            parts = len(mine) + (self.strategy.virtual and policy == Policy.SPEND)
+            share = cash // parts if mine and policy in (Policy.SPEND, Policy.PASS) else 0
+            for _, target, followed in mine:
+                if followed:
+                    redirect = policy == Policy.PASS
+                    depth, hops = page["depth"] + (not redirect), (page["hops"] + 1) * redirect
+                    received.setdefault(target, []).append((share, 1, depth, hops, key))
+                    cash -= share
+            pool += cash
+        for key, status, due_s, tries, _ in visits:
+            self.pages[key].update(status=int(status), due_s=due_s, tries=tries)
+        pool += self.receive(received, urls)
+        self.ledger.pool += pool
+        if self.strategy.virtual and self.pages:
+            each, self.ledger.pool = divmod(self.ledger.pool, len(self.pages))
+            self.ledger.v += each
+            for page in self.pages.values():
+                page["cash"] += each
+
+    def receive(self, received, urls):
+        refused = 0
+        new = {}
+        for order, (key, gifts) in enumerate(received.items()):
+            cash, hits = sum(g[0] for g in gifts), sum(g[1] for g in gifts)
+            depth, hops = min(g[2] for g in gifts), min(g[3] for g in gifts)
+            if key in self.pages:
+                page = self.pages[key]
+                page["cash"] += cash
+                page["hits"] += hits
+                page["depth"], page["hops"] = min(page["depth"], depth), min(page["hops"], hops)
+            else:
+                new[key] = {
+                    "cash": cash, "hits": hits, "depth": depth, "hops": hops, "status": 0, "due_s": 0,
+                    "tries": 0, "order": order, "url": urls[key], "referrer": gifts[0][4],
+                }  # fmt: skip
+        self.verdicts = dict.fromkeys(received, Verdict.FOLLOWED)
+        rank = {"cash": lambda p: -p["cash"], "hits": lambda p: -p["hits"], "text": lambda p: p["order"]}
+        by = {"opic": "cash", "opic-virtual": "cash", "backlink-count": "hits", "breadth-first": "text"}
+        entered = 0
+        for key in sorted(new, key=lambda k: (rank[by[self.strategy.name]](new[k]), k)):
+            if self.best and entered >= self.best:
+                self.verdicts[key] = Verdict.BEST
+            elif not self.fits(new[key]["url"]):
+                self.verdicts[key] = Verdict.CAP
+            else:
+                entered += 1
+                self.pages[key] = new[key]
+                continue
+            refused += new[key]["cash"]
+        return refused
+
+    def fits(self, url):
+        urls = [page["url"] for page in self.pages.values()]
+        host, domain = host_of(url), domain_of(host_of(url))
+        hosts = {host_of(other) for other in urls if domain_of(host_of(other)) == domain}
+        return (
+            sum(host_of(other) == host for other in urls) < self.limits.pages_per_host
+            and sum(domain_of(host_of(other)) == domain for other in urls) < self.limits.pages_per_domain
+            and (host in hosts or len(hosts) < self.limits.hosts_per_domain)
+        )
+
+    def check(self, agent):
+        rows = all_rows(agent.index)
+        assert rows["key"].tolist() == sorted(self.pages)
+        for row in rows:
+            page = self.pages[int(row["key"])]
+            for name in ("hits", "depth", "hops", "status", "due_s", "tries"):
+                assert row[name] == page[name], name
+            assert row["cash"] + agent.ledger.v == page["cash"]
+            assert agent.index.urls(rows[rows["key"] == row["key"]]) == [page["url"]]
+        assert (agent.ledger.v, agent.ledger.pool) == (self.ledger.v, self.ledger.pool)
+        assert agent.ledger.known == agent.index.count == len(self.pages)
+        self.check_hosts(agent)
+
+    def check_hosts(self, agent):
+        known, visited = {}, {}
+        for key, page in self.pages.items():
+            known[key >> 40] = known.get(key >> 40, 0) + 1
+            final = page["status"] not in (Status.NEW, Status.FAILED)
+            visited[key >> 40] = visited.get(key >> 40, 0) + final
+        rows = agent.index.hosts.rows
+        assert dict(zip(rows["host"].tolist(), rows["known"].tolist(), strict=True)) == known
+        assert dict(zip(rows["host"].tolist(), rows["visited"].tolist(), strict=True)) == visited
+
+
+PAGE_NUMBER = st.integers(0, len(URLS) - 1)
+CAPPED = config.Limits(pages_per_host=3, pages_per_domain=5, hosts_per_domain=1)
+LOOSE = config.Limits(pages_per_host=5, pages_per_domain=8, hosts_per_domain=2)
+
+
+@st.composite
+def rounds(draw, known):
+    """A round that visits some of the known pages."""
+    visits, links = [], []
+    for page in draw(st.lists(st.sampled_from(known), unique=True, max_size=5)):
+        policy = draw(st.sampled_from(Policy))
+        status = draw(st.sampled_from([Status.FETCHED, Status.FAILED, Status.GONE, Status.MOVED]))
+        visits.append((page, status, draw(st.sampled_from([0, 99, NEVER])), draw(st.integers(0, 3)), policy))
+        most = 1 if policy == Policy.PASS else 8
+        targets = draw(st.lists(PAGE_NUMBER, unique=True, max_size=most))
+        links += [(len(visits) - 1, target, draw(st.booleans())) for target in targets]
+    return visits, links
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_update_is_what_the_model_says(data):
+    order = data.draw(st.sampled_from(["opic", "opic-virtual", "backlink-count", "breadth-first"]))
+    limits, best = data.draw(st.sampled_from([LIMITS, LOOSE, CAPPED])), data.draw(st.sampled_from([0, 0, 2]))
+    agent, model = Agent(order, limits=limits, best=best), Model(order, limits, best)
+    for _ in range(data.draw(st.integers(1, 6))):
+        known = [page for page in range(len(URLS)) if KEYS[page] in model.pages]
+        visits, links = data.draw(rounds(known)) if known else ([], [])
+        some = [] if known and data.draw(st.booleans()) else data.draw(st.lists(PAGE_NUMBER, max_size=4))
+        inbox = seeds([URLS[page] for page in some], agent.ledger)
+        columns = round_of(visits, links, inbox)
+        old = {key: page["cash"] for key, page in model.pages.items()}
+        result = agent.update(columns)
+        model.update(columns)
+        model.check(agent)
+        assert agent.missing() == 0
+        assert result.passed.tolist() == [0 if v[4] == Policy.KEEP else old[KEYS[v[0]]] for v in visits]
+        for place, (_, target, followed) in enumerate(links):
+            assert result.verdicts[place] == (model.verdicts[KEYS[target]] if followed else 0)
+        new = [key for key in model.pages if key not in old]
+        assert sorted(result.new.key.tolist()) == sorted(new)
+        for place, key in enumerate(result.new.key.tolist()):
+            page = model.pages[key]
+            assert result.new.url[place] == page["url"]
+            assert result.new.domain[place] == domain_of(result.new.host[place]) == domain_of(host_of(page["url"]))
+            assert (result.new.referrer[place], result.new.depth[place]) == (page["referrer"], page["depth"])
+        orders = [model.pages[key]["order"] for key in result.new.key.tolist()]
+        assert orders == sorted(orders)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_cash_is_conserved_between_zones(data):
+    """Two agents, each with half of the zones; batches arrive whenever they like, in any order."""
+    order = data.draw(st.sampled_from(["opic", "opic-virtual", "random", "shallow-first", "larger-sites-opic"]))
+    zones = sorted({key >> 56 for key in KEYS})
+    mine = set(zones[: len(zones) // 2])
+    limits = data.draw(st.sampled_from([LIMITS, LOOSE, CAPPED]))
+    agents = [Agent(order, mine, limits), Agent(order, set(ALL) - mine, limits, best=2)]
+    travelling = [[], []]
+    for agent in agents:
+        batch = agent.seed(data.draw(st.lists(PAGE_NUMBER, min_size=1, max_size=4))).outbox
+        travelling[agents.index(agent) ^ 1].append(batch)
+    for _ in range(data.draw(st.integers(1, 8))):
+        turn = data.draw(st.integers(0, 1))
+        agent = agents[turn]
+        known = [page for page in range(len(URLS)) if agent.row(page) is not None]
+        visits, links = data.draw(rounds(known)) if known else ([], [])
+        inbox = Contributions.none()
+        if travelling[turn] and data.draw(st.booleans()):
+            inbox = travelling[turn].pop(data.draw(st.integers(0, len(travelling[turn]) - 1)))
+        outbox = agent.update(round_of(visits, links, inbox)).outbox
+        assert outbox.key.tolist() == sorted(set(outbox.key.tolist()))
+        assert not {key >> 56 for key in outbox.key.tolist()} & set(agent.zones)
+        assert [page_key(url) for url in outbox.url] == outbox.key.tolist()
+        travelling[turn ^ 1].append(outbox)
+        waiting = sum(int(batch.cash.sum()) for batches in travelling for batch in batches)
+        assert sum(agent.missing() for agent in agents) == waiting
+        assert all((all_rows(agent.index)["cash"] + agent.ledger.v >= 0).all() for agent in agents)
+
+
+def test_a_page_splits_its_cash():
+    agent = Agent()
+    agent.seed([0])
+    result = agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)],
+                                   [(0, 1, True), (0, 2, True), (0, 3, False)]))  # fmt: skip
+    assert agent.row(1)["cash"] == agent.row(2)["cash"] == SEED_CASH // 3
+    assert agent.row(0)["cash"] == 0
+    assert agent.ledger.pool == SEED_CASH - 2 * (SEED_CASH // 3)
+    assert result.passed.tolist() == [SEED_CASH]
+    assert agent.row(1)["depth"] == 1
+    assert len(result.new) == 2
+
+
+def test_the_virtual_page_gives_to_all():
+    agent = Agent("opic-virtual")
+    agent.seed([0])
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True)]))
+    half = SEED_CASH // 2
+    assert agent.ledger.v == half // 2
+    assert agent.row(0)["cash"] + agent.ledger.v == half // 2
+    assert agent.row(1)["cash"] + agent.ledger.v == half + half // 2
+    assert agent.missing() == 0
+
+
+def test_a_redirect_hands_everything_on_at_the_same_depth():
+    agent = Agent("opic-virtual")
+    agent.seed([0])
+    agent.update(round_of([(0, Status.MOVED, NEVER, 0, Policy.PASS)], [(0, 1, True)]))
+    row = agent.row(1)
+    assert (row["cash"], row["depth"], row["hops"]) == (SEED_CASH, 0, 1)
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.KEEP)], [(0, 1, True)]))
+    assert agent.row(1)["hops"] == 0  # a plain link leads there too
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_what_a_visit_without_links_does(policy):
+    agent = Agent()
+    agent.seed([0, 1])
+    agent.update(round_of([(0, Status.FAILED, 1234, 2, policy)]))
+    row = agent.row(0)
+    assert (row["status"], row["due_s"], row["tries"]) == (Status.FAILED, 1234, 2)
+    assert row["cash"] == (SEED_CASH if policy == Policy.KEEP else 0)
+    assert agent.missing() == 0
+
+
+def test_a_link_to_itself_comes_back():
+    agent = Agent()
+    agent.seed([0])
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 0, True)]))
+    row = agent.row(0)
+    assert (row["cash"], row["hits"], row["depth"]) == (SEED_CASH, 1, 0)
+
+
+def test_a_target_without_text_cannot_enter():
+    agent = Agent()
+    agent.seed([0])
+    columns = round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True), (0, 7, True)])
+    columns = RoundColumns(columns.visits, columns.links, {KEYS[7]: URLS[7]})
+    result = agent.update(columns)
+    assert result.verdicts.tolist() == [Verdict.LENGTH, Verdict.FOLLOWED]
+    assert agent.row(1) is None
+    assert agent.missing() == 0
+
+
+def test_an_unknown_visit_is_an_error():
+    agent = Agent()
+    with pytest.raises(ArchiveError, match="not in the index"):
+        agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)]))
+
+
+def test_depth_and_hops_stop_at_255():
+    agent = Agent()
+    inbox = seeds([URLS[0]], agent.ledger)
+    agent.update(RoundColumns(inbox=inbox._replace(depth=inbox.depth + 255, hops=inbox.hops + 255)))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True)]))
+    assert agent.row(1)["depth"] == 255
+    agent.update(round_of([(0, Status.MOVED, NEVER, 0, Policy.PASS)], [(0, 2, True)]))
+    assert agent.row(2)["hops"] == 255
+
+
+def test_minting_stops_before_sums_overflow():
+    ledger = Ledger()
+    assert ledger.mint(3) == SEED_CASH
+    ledger.minted = MAX_MINTED - 10
+    assert ledger.mint(4) == 2
+    assert ledger.mint(100) == 0
+    assert ledger.mint(0) >= 0
+    assert ledger.minted <= MAX_MINTED
+    assert Ledger.from_dict(ledger.as_dict()) == ledger
+
+
+def test_postponed_pages_wait():
+    agent = Agent()
+    agent.seed([0, 1])
+    taken = agent.frontier.take(5, 1000.0, 5)
+    assert len(taken) == 2
+    postpone(agent.index, agent.frontier, taken["key"], np.array([5000, 2000], np.uint32))
+    assert len(agent.frontier.taken) == 0
+    assert len(agent.frontier.take(5, 1500.0, 5)) == 0
+    assert agent.frontier.next_due_s() == 2000
+    assert len(agent.frontier.take(5, 2000.0, 5)) == 1
+    assert agent.missing() == 0
+
+
+def test_an_index_reopens_as_it_was():
+    agent = Agent()
+    agent.seed(range(4))
+    files = {kind: list(names) for kind, names in agent.index.flush(agent.store, 1).added.items()}
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, p, True) for p in range(9)]))
+    changes = agent.index.flush(agent.store, 2)
+    for kind, names in changes.removed.items():
+        files[kind] = [name for name in files[kind] if name not in names]
+    for kind, names in changes.added.items():
+        files.setdefault(kind, []).extend(names)
+    agent.index.release(changes)
+    again = PageIndex.open(agent.store, files, SETTINGS)
+    assert again.count == agent.index.count == 9
+    assert np.array_equal(all_rows(again), all_rows(agent.index))
+    assert again.urls(all_rows(again)) == agent.index.urls(all_rows(agent.index))
+    assert np.array_equal(again.hosts.rows, agent.index.hosts.rows)
+    assert again.memory_bytes > 0
