@@ -88,7 +88,7 @@ def surt(url: str) -> str:
 
 
 # Most URLs: no query, no escapes, no empty or dotted segments, nothing that may be a session id.
-_SIMPLE = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)()((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII)
+_SIMPLE = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(:\d+)?((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII)
 _WWW = re.compile(r"^www\d*\.")
 _SAFE = "".join(chr(code) for code in range(33, 127) if chr(code) not in "#%")
 _PATH_SESSIONS = (

@@ -188,8 +188,10 @@ class Agent:
                 if self._starving:
                     self._thaw()
             return
-        is_low = self._outstanding <= width // 2
-        if not is_low and not (self._has_idle_connections and now_s - self._topped_s >= _TOP_UP_S):
+        is_low = self._outstanding <= width // 2 and not self._starving
+        if not is_low and now_s - self._topped_s < _TOP_UP_S:
+            return
+        if not is_low and not self._starving and not self._has_idle_connections:
             return
         self._topped_s = now_s
         soon, later = generate.per_host(self._config)
@@ -297,6 +299,7 @@ class Agent:
             now_s=self._clock.now(),
         )
         books.index.release(changes)
+        self._starving = False  # there may be new pages
         self._robots = []
         self._round = self._new_round()
         self._phase = ""

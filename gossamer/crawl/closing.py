@@ -65,7 +65,7 @@ def close(
 
 
 def _write_tables(books: Books, round_: Round, result: UpdateResult, robots: list[dict[str, Any]]) -> Changes:
-    store, agent, number, rows = books.store, books.chain.agent, round_.number, round_.rows
+    store, agent, number, rows = books.store, books.chain.agent, round_.number, round_.columns()
     pages = [i for i, is_robots in enumerate(rows["is_robots"]) if not is_robots]
     cash = np.zeros(len(rows["key"]), np.int64)
     cash[pages] = result.passed

@@ -110,7 +110,8 @@ class Reader:
     def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
         request = visit.response.request
         declared = content_type(headers)[1]
-        if is_sitemap(body, declared, request.url):
+        # Sitemaps come as all kinds of types, but as HTML only where the name says what they are.
+        if (visit.mime not in _HTML or "sitemap" in request.url) and is_sitemap(body, declared, request.url):
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
             urls = [*sitemap.sitemaps, *sitemap.urls]

@@ -1,12 +1,12 @@
 """One round: gathers what finished since the last commit, and turns it into files and columns."""
 
-import base64
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
@@ -40,7 +40,7 @@ class Round:
     known: "Known"
     visits: list[Visit] = field(default_factory=list)
     deferrals: list[Deferred] = field(default_factory=list)
-    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in VISITS.names})
+    rows: list[tuple[Any, ...]] = field(default_factory=list)  # of the VISITS table, in its order of columns
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ class Round:
 
     @property
     def empty(self) -> bool:
-        return not (self.rows["key"] or self.deferrals)
+        return not (self.rows or self.deferrals)
 
     def add(self, visit: Visit) -> None:
         response, request = visit.response, visit.response.request
@@ -81,7 +81,7 @@ class Round:
             return self.warc.write_exchange(response, digest, refers_to, profile), True
         if visit.outcome is Outcome.OK and not visit.truncated and len(response.body) >= _STORED:
             # The wire's bytes, not the decoded ones: a revisit record promises the same payload digest.
-            digest64 = int.from_bytes(base64.b32decode(digest)[:8], "little")
+            digest64 = xxh3_64_intdigest(digest.encode())
             seen = self.digests.get(digest64)
             if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
                 return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
@@ -122,8 +122,12 @@ class Round:
             visit.noindex,
             request.is_robots,
         )
-        for column, value in zip(self.rows.values(), values, strict=True):
-            column.append(value)
+        self.rows.append(values)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The round's rows of the VISITS table."""
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in VISITS.names)
+        return {name: list(column) for name, column in zip(VISITS.names, columns, strict=True)}
 
     def links(self) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
         """All links of the round: position of the source among `visits`, target, verdict."""

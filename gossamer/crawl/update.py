@@ -12,13 +12,13 @@ from gossamer.columns import PAGE, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ArchiveError
-from gossamer.index.caps import Homes, admitted, homes
+from gossamer.index.caps import Homes, admitted, domain_text, homes
 from gossamer.index.frontier import Frontier
 from gossamer.index.heap import MAX_TEXT
 from gossamer.index.merging import Positions, Rows, raw, search, union
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
 from gossamer.order.strategies import Strategy
-from gossamer.web.url import domain_of, host_of, page_keys
+from gossamer.web.url import host_of, page_keys
 
 U8 = npt.NDArray[np.uint64]
 I8 = npt.NDArray[np.int64]
@@ -329,7 +329,9 @@ class _Entering:
         urls = [self.urls[place] for place in picked]
         names = [url.split("/", 3)[2] for url in urls]
         hosts = [name if ":" not in name else host_of(url) for name, url in zip(names, urls, strict=True)]
-        domains = {host: domain_of(host) for host in set(hosts)}
+        at = self.homes.of_page[np.searchsorted(self.usable, new)]
+        keys = dict(zip(hosts, self.homes.domains[at].tolist(), strict=True))
+        domains = {host: domain_text(host, key) for host, key in keys.items()}
         return NewPages(
             self.targets.key[new],
             urls,

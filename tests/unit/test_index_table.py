@@ -7,7 +7,7 @@ from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
 from gossamer.index.merging import Sorted, count_union, merge_two, merged
-from gossamer.index.runs import Run, write_run
+from gossamer.index.runs import Run, write_merged, write_run
 from gossamer.index.table import Table
 
 ROW = st.tuples(

@@ -19,6 +19,7 @@ from gossamer.crawl.update import (
     update,
 )
 from gossamer.errors import ArchiveError
+from gossamer.index.caps import domain_key, domain_text
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import PageIndex
 from gossamer.order.strategies import ORDERS
@@ -331,6 +332,12 @@ def test_a_target_without_text_cannot_enter():
     assert result.verdicts.tolist() == [Verdict.LENGTH, Verdict.FOLLOWED]
     assert agent.row(1) is None
     assert agent.missing() == 0
+
+
+def test_a_domain_is_found_by_its_key():
+    for host in ("a.b.example.co.uk", "example.org", "localhost", "10.0.0.1", "[::1]", "x.github.io"):
+        assert domain_text(host, domain_key(domain_of(host))) == domain_of(host)
+    assert domain_text("www.example.org", 12345) == "example.org"
 
 
 def test_an_unknown_visit_is_an_error():
