@@ -30,8 +30,11 @@ CRAWL_FLAGS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, arguments.rest = parser.parse_known_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
+    if arguments.rest and command is not _testweb:  # which has a parser of its own
+        parser.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
     try:
         return command(arguments)
     except GossamerError as error:
@@ -97,8 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("orders", _orders, "list the strategies for --order")
     sub.add_argument("--json", action="store_true")
 
-    sub = add("testweb", _testweb, "serve a synthetic web on loopback", add_help=False)
-    sub.add_argument("rest", nargs=argparse.REMAINDER)
+    add("testweb", _testweb, "serve a synthetic web on loopback", add_help=False)
 
     sub = add("demo", _demo, "crawl a test web and answer questions about it")
     sub.add_argument("--dir", default="demo-crawl")

@@ -277,6 +277,18 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """docs/configuration.md."""
+    return f"""# The configuration
+
+One TOML file, given with `--config`; `gossamer config` prints this one. Any key can also be given on the command line
+as `--set section.key=value`; the most used ones have a flag of their own (`gossamer crawl --help`).
+
+```toml
+{document()}```
+"""
+
+
 def _allowed(rule: Mapping[str, Any]) -> str:
     return f" ({', '.join(rule['choices'])})" if rule["choices"] else ""
 

@@ -115,6 +115,8 @@ class _Targets(NamedTuple):
     first: Positions  # place of the first contribution: order of discovery
 
     def where(self, mask: Mask) -> "_Targets":
+        if mask.all():
+            return self
         columns: list[Any] = [column[mask] for column in self]
         return _Targets(*columns)
 
@@ -183,7 +185,7 @@ def update(
     new = entering.enter(index, rows, to[~found[to]], verdicts)
     keep = found.copy()
     keep[to[~found[to]]] = verdicts == Verdict.FOLLOWED
-    rows = raw(rows)[keep].view(rows.dtype)
+    rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
     index.pages.write(rows, len(new))
     _count_hosts(index, entering.homes, new.key, visits, before["status"])
     ledger.known += len(new)

@@ -15,7 +15,7 @@ ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
 class PageIndex:
-    """Shares of `index.memory_mb`: a fifth for the pages' overlay, a twentieth for the visited ones', a sixth
+    """Shares of `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones', a sixth
     for the frontier's candidates; the rest is work space (a merge needs twice its overlay for a moment)."""
 
     def __init__(self, pages: Table, visited: Table, heap: Heap, hosts: Hosts) -> None:
@@ -29,8 +29,8 @@ class PageIndex:
         """What the named files say; no names, an empty index."""
         memory = settings.memory_mb << 20
         return cls(
-            Table.open(columns.PAGE, store, files, memory // 5),
-            Table.open(columns.VISITED, store, files, memory // 20),
+            Table.open(columns.PAGE, store, files, memory // 6),
+            Table.open(columns.VISITED, store, files, memory // 16),
             Heap.open(store, files),
             Hosts.open(store, files),
         )

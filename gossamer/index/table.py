@@ -8,7 +8,7 @@ and the base become the new base. Copy-on-write maps are no alternative: with un
 nearly every page of the file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +119,7 @@ class Table:
         if not self._unflushed:
             return changes
         # Another round like this one must still fit.
-        if self.memory_bytes > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
+        if _bytes(self._overlay) + _bytes(self._unflushed) > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
             self._fold(store, round_number, changes)
         else:
             delta = self._unflushed[0]
@@ -137,7 +137,7 @@ class Table:
 
     @property
     def memory_bytes(self) -> int:
-        return sum(p.keys.nbytes + p.rows.nbytes for p in [*self._overlay, *self._unflushed])
+        return _bytes({id(piece): piece for piece in [*self._overlay, *self._unflushed]}.values())
 
     def _kind(self, level: str) -> str:
         return f"index.{self.spec.name}.{level}"
@@ -192,3 +192,7 @@ class Table:
         store.put(name, path)
         add(changes, self._kind(level), name)
         return Run(name, store.local(name), self.spec)
+
+
+def _bytes(pieces: Iterable[Sorted]) -> int:
+    return sum(piece.keys.nbytes + piece.rows.nbytes for piece in pieces)

@@ -22,7 +22,8 @@ SETTINGS = {
     "polite.delay_s": 0.05,
     "polite.connections": 200,
     "polite.backoff_s": 0.5,
-    "fetch.retry_s": 1.0,
+    "fetch.retry_s": 0.5,
+    "fetch.retries": 1,
     "fetch.timeout_s": 10.0,
     # The test web asks for crawl-delays as real hosts do; a demonstration has not that much time.
     "polite.crawl_delay_max_s": 1.0,
@@ -47,6 +48,10 @@ QUESTIONS = (
 )
 
 
+def web_spec() -> WebSpec:
+    return WebSpec(seed=7, hosts=HOSTS, pages=PAGES, host_exponent=0.6, latency_ms=20.0, crawl_delay_s=0.1)
+
+
 def demo(directory: Path) -> int:
     console = Console()
     if directory.exists():
@@ -56,7 +61,7 @@ def demo(directory: Path) -> int:
     console.print(
         f"A test web of {HOSTS} hosts and {PAGES:,} pages, on loopback. Real HTTP, real robots.txt, real trouble."
     )
-    with RunningWeb(WebSpec(seed=7, hosts=HOSTS, pages=PAGES, latency_ms=20.0, crawl_delay_s=0.1)) as web:
+    with RunningWeb(web_spec()) as web:
         config = Config().replace({**SETTINGS, "resolve.map": {"*": web.address}})
         crawl = Crawl(directory, [web.start_url], config)
         progress = Progress(console, config)

@@ -1,6 +1,8 @@
-"""A crawl that dies once at every write, sync, link, rename and removal up to the end of a commit loses nothing."""
+"""A crawl that dies at every write, sync, link, rename and removal, one after the other, loses nothing."""
 
+import shutil
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,68 +22,76 @@ from support import (
     statuses,
 )
 
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory
 from gossamer.crawl.ledger import Ledger
+from gossamer.federation.exchange import Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 WIDTH = 8
 # With one connection and nothing that depends on the clock, the order of pages is part of what must not change.
 SPEC = WebSpec(
-    seed=5, hosts=12, pages=500, links=15.0, page_bytes=2_000.0, changing=0.0, errors=0.0, crawl_delays=0.0,
+    seed=5, hosts=12, pages=400, links=15.0, page_bytes=2_000.0, changing=0.0, errors=0.0, crawl_delays=0.0,
     robots_broken=0.0, gzip=0.3, chunked=0.3,
 )  # fmt: skip
 OPTIONS = [
     "--width", str(WIDTH), "--delay", "0", "--scope", "any", "--connections", "1", "--depth", "250",
     "--set", "limits.depth_dynamic=250", "--set", "archive.merge_files=2",
 ]  # fmt: skip
-MOST = 400  # operations up to the end of the first round
+MOST = 400  # operations up to the end of a round
+EVERY_KIND = {"write", "truncate", "sync", "link", "rename", "remove"}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    """A crawl that nobody disturbed."""
+    where = tmp_path_factory.mktemp("plain")
+    with RunningWeb(SPEC, log_path=where / "requests") as web:
+        command = Command(web, where / "crawl", OPTIONS)
+        command.finish(60)
+        yield command
+
+
+def die(command: Command, death: Death) -> list[str]:
+    """What it did until it died; the last one is what it died of. Ends with `committed` if it did not die."""
+    death.report.unlink(missing_ok=True)
+    with command.forked(death) as process:
+        process.join(60)
+        assert process.exitcode in (0, -9), f"exit code {process.exitcode}: {command.said()}"
+        survived = process.exitcode == 0
+    lines = death.report.read_text().splitlines()
+    if survived:
+        assert "committed" in lines, "the crawl ended before the test did; make the web larger"
+        return ["committed"]
+    return lines
 
 
 def check_committed(directory: Path) -> int:
     """What the newest manifest names is there and makes sense; its number."""
     snapshot = snapshot_of(directory)
     if snapshot.number:
-        assert all((directory / name).exists() for name in snapshot.names())
+        assert [name for name in snapshot.names() if not (directory / name).exists()] == []
         stored = sum(int(rows["cash"].sum(dtype=np.int64)) for rows in open_index(directory).pages.scan())
         assert Ledger.from_dict(snapshot.state["ledger"]).missing(stored) == 0
     return snapshot.number
 
 
-def die_everywhere(command: Command, report: Path, power_cut: bool, eager: bool) -> list[str]:
-    """Die at operation 1, then at operation 2, and so on, until a round has been committed before that. Returns at
-    which operations."""
+def test_die_one_operation_later_each_time(plain: Command, tmp_path: Path) -> None:
+    """From an empty directory on: each run gets one operation further, until one commits a round before it dies."""
+    asked = len(plain.web.log())
+    command = Command(plain.web, tmp_path / "crawl", OPTIONS)
     died: list[str] = []
     number = 0
-    while len(died) < MOST:
-        report.unlink(missing_ok=True)
-        with command.forked(Death(len(died) + 1, command.directory, report, power_cut, eager)) as process:
-            process.join(60)
-            assert process.exitcode in (0, -9), f"exit code {process.exitcode}: {command.said()}"
-            survived = process.exitcode == 0
-        lines = report.read_text().splitlines()
-        if survived:
-            assert "committed" in lines, "the crawl ended before the test did; make the web larger"
-            return died
+    while (lines := die(command, Death(len(died) + 1, command.directory, tmp_path / "report")))[-1] != "committed":
         died.append(lines[-1])
+        assert len(died) < MOST, Counter(line.split()[0] for line in died)
         if (command.directory / "manifest").exists():
             before, number = number, check_committed(command.directory)
             assert number >= before, "a committed round vanished"
-    raise AssertionError(f"no commit within {MOST} operations: {Counter(line.split()[0] for line in died)}")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(("power_cut", "eager"), [(False, False), (True, True)], ids=["killed", "power-cut"])
-def test_die_at_every_operation(tmp_path: Path, power_cut: bool, eager: bool) -> None:
-    with RunningWeb(SPEC, log_path=tmp_path / "requests") as web:
-        plain = Command(web, tmp_path / "undisturbed", OPTIONS)
-        plain.finish(60)
-        asked = len(web.log())
-        command = Command(web, tmp_path / "crawl", OPTIONS)
-        died = die_everywhere(command, tmp_path / "report", power_cut, eager)
-        log = web.log()
-    kinds = Counter(line.split()[0] for line in died)
-    assert kinds.keys() >= {"write", "truncate", "sync", "link", "rename", "remove", "folder"}, kinds
+    assert {line.split()[0] for line in died} >= EVERY_KIND | {"folder"}
     one, other = command.directory, plain.directory
     assert differing(statuses(one), statuses(other)) == {}
     assert differing(outcomes(one), outcomes(other)) == {}
@@ -90,5 +100,43 @@ def test_die_at_every_operation(tmp_path: Path, power_cut: bool, eager: bool) ->
     check_visited_once(one, 0)
     check_index(one)
     check_no_leftovers(one)
-    pages = Counter(url for url in log.urls[asked:] if not url.endswith("robots.txt"))
+    pages = Counter(url for url in plain.web.log().urls[asked:] if not url.endswith("robots.txt"))
     assert sum(count - 1 for count in pages.values()) <= len(died) * WIDTH, "a death costs one round at most"
+
+
+@pytest.mark.parametrize("power_cut", [False, True], ids=["killed", "power-cut"])
+def test_die_at_every_operation_of_a_commit(plain: Command, tmp_path: Path, power_cut: bool) -> None:
+    """From copies of a crawl under way, whose next commit merges files, folds the index and removes old files."""
+    base = tmp_path / "base"
+    Command(plain.web, base, [*OPTIONS, "--rounds", "6"]).finish(60)
+    whole, done = order(plain.directory), len(order(base))
+    assert order(base) == whole[:done]
+    command = Command(plain.web, tmp_path / "crawl", [*OPTIONS, "--rounds", "1"])
+    died: list[str] = []
+    rounds = set()
+    while True:
+        shutil.copytree(base, command.directory)
+        death = Death(len(died) + 1, command.directory, tmp_path / "report", power_cut, eager=True)
+        lines = die(command, death)
+        check_recovery(command.directory)
+        found = order(command.directory)
+        assert found in (whole[:done], whole[: done + WIDTH]), lines[-1]
+        rounds.add(len(found) - done)
+        shutil.rmtree(command.directory)
+        if lines[-1] == "committed":
+            break
+        died.append(lines[-1])
+        assert len(died) < MOST, Counter(line.split()[0] for line in died)
+    assert {line.split()[0] for line in died} >= EVERY_KIND
+    assert any(line.startswith("rename warc/") and line.count("-0") >= 3 for line in died), "no files were merged"
+    assert rounds == {0, WIDTH}
+
+
+def check_recovery(directory: Path) -> None:
+    """As the next crawl begins: what is not committed is swept, what is committed is whole."""
+    before = check_committed(directory)
+    store = Directory(directory)
+    Chain.open(store, "a0", Inbox(store))
+    assert check_committed(directory) == before
+    check_no_leftovers(directory)
+    check_index(directory)

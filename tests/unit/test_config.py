@@ -64,3 +64,13 @@ def test_user_agent_names_a_contact() -> None:
         Config().replace({"fetch.contact": "https://example.org/bot"}).user_agent.endswith("(+https://example.org/bot)")
     )
     assert "(" not in Config().user_agent
+
+
+def test_the_page_about_it_is_current() -> None:
+    assert (Path(__file__).parents[2] / "docs" / "configuration.md").read_text() == config.page()
+
+
+def test_warnings() -> None:
+    assert Config().warnings() == []
+    slow = Config().replace({"polite.burst": 10, "polite.burst_delay_s": 20.0, "polite.robots": False})
+    assert [text.split()[0] for text in slow.warnings()] == ["polite.burst_delay_s", "polite.robots"]
