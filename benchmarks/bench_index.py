@@ -317,6 +317,7 @@ def summary(results: list[Measured]) -> dict[str, float]:
         f"generate_ratio_{label}": round(float(generate), 2),
         "update_s": round(last.round_s, 3),
         "generate_s": round(float(np.mean(last.generate_s)), 3),
+        "scan_s": round(last.scan_s, 2),
         "rescans": sum(result.rescans for result in results),
         "links_per_round": round(float(np.mean(last.links))),
         "new_per_round": round(float(np.mean(last.new))),

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gossamer.archive import query
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
@@ -67,6 +66,12 @@ class Crawl:
             inbox.add(data)
         return len(urls)
 
+    def unanswered(self) -> str:
+        """Where requests went and what became of them, if none was ever answered; otherwise nothing."""
+        sql = "SELECT max(http_status) AS best, arg_max(url, time) AS url, arg_max(reason, time) AS reason FROM visits"
+        (row,) = self.query(sql)
+        return f"{row['url']}: {row['reason']}" if row["best"] == 0 else ""
+
     def places(self) -> dict[str, str]:
         """What is where in the directory."""
         kinds = {
@@ -79,6 +84,8 @@ class Crawl:
 
     def pages(self, where: str = "true") -> Iterator[Page]:
         """Pages with content, in order of their URLs; `where` is an SQL condition on the table `pages`."""
+        from gossamer.archive import query  # DuckDB: whoever only crawls need not wait for it
+
         # Sorted first: content, which is large, should not have to pass through the sort.
         sql = f"""SELECT url, title, language, content_type, last_visit,
                 content(warc, warc_offset), text(warc, warc_offset)
@@ -90,6 +97,8 @@ class Crawl:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """The answer to an SQL question, as rows."""
+        from gossamer.archive import query
+
         return query.ask(self.directory, sql)
 
 

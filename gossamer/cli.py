@@ -1,6 +1,7 @@
 """The command line: parses arguments, calls the package, turns errors into messages and exit codes."""
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -9,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__, config
-from gossamer.errors import ConfigError, GossamerError
+from gossamer.errors import ConfigError, GossamerError, SeedError
 
 DEFAULT_DIR = "crawl"
+
+# NumPy's linear algebra is not used, but its threads would be started, and spin.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
 CRAWL_FLAGS = (
@@ -31,10 +35,11 @@ CRAWL_FLAGS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
-    arguments, arguments.rest = parser.parse_known_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
-    if arguments.rest and command is not _testweb:  # which has a parser of its own
-        parser.error(f"unrecognized arguments: {' '.join(arguments.rest)}")
+    if rest and command is not _testweb:  # which has a parser of its own
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.rest = rest
     try:
         return command(arguments)
     except GossamerError as error:
@@ -43,6 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output (head, less) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a file or directory that the user named, and we may not touch
+        if error.filename is None:
+            raise
+        print(f"gossamer: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -144,6 +154,8 @@ def _crawl(arguments: argparse.Namespace) -> int:
     from gossamer.watch.progress import Progress
 
     loaded = _configuration(arguments)
+    # A page makes many objects and hardly a cycle: looking for cycles less often saves a few per cent.
+    gc.set_threshold(50_000, 20, 100)
     crawl = Crawl(arguments.dir, arguments.seeds, loaded)
     progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
     for warning in loaded.warnings():
@@ -153,6 +165,8 @@ def _crawl(arguments: argparse.Namespace) -> int:
     progress.finish(stats, crawl.places())
     if arguments.json:
         print(json.dumps(stats.as_dict()))
+    if not stats.wire_bytes and (why := crawl.unanswered()):
+        raise SeedError(f"no server answered: {why}; check the address and the network")
     return 0
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Batch, Chain, Changes
@@ -146,7 +145,7 @@ class Agent:
             return True
         if self._outstanding or not self._round.empty or self._seeds or not self._starving:
             return False
-        if self._seed_files.unread():
+        if self._seed_files.unread() or self._inbox():
             return False
         due_s = self._books.frontier.next_due_s()
         return due_s is None or due_s > self._clock.now() + crawl.patience_s
@@ -428,7 +427,7 @@ def _scope_hosts(store: Store, chain: Chain) -> list[str]:
 
 def _robots_rows(store: Store, chain: Chain, now_s: float) -> list[dict[str, Any]]:
     """Rows of the ROBOTS table that are still good, oldest first."""
-    good = pc.field("expires") > pa.scalar(int(now_s * 1000), pa.timestamp("ms", tz="UTC"))
+    good = [("expires", ">", pa.scalar(int(now_s * 1000), pa.timestamp("ms", tz="UTC")))]
     names = chain.files.get("robots", [])
     return [row for name in names for row in pq.read_table(store.local(name), filters=good).to_pylist()]
 

@@ -10,6 +10,7 @@ from gossamer.crawl.scope import Scope
 from gossamer.errors import SeedError
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.resolver import Resolver
+from gossamer.fetch.steps import UNCONTACTED
 from gossamer.web.http import Headers, decode_body
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap
@@ -51,8 +52,7 @@ def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
     robots = _robots(client, url, config)
     seen["robots"] = robots
     if robots["verdict"] != "allowed" and config.polite.robots:
-        outcome = Outcome.DENIED if robots["verdict"] == "denied" else Outcome.ROBOTS_UNREACHABLE
-        return seen | {"outcome": outcome.name.lower(), "reason": robots["reason"]}
+        return seen | {"outcome": _unfetched(robots), "reason": robots["reason"]}
     visit = Reader(config, Scope("any")).read(_fetch(client, url))
     response = visit.response
     links = [{"url": link, "verdict": VERDICTS[code]} for link, code in zip(visit.urls, visit.verdicts, strict=True)]
@@ -87,12 +87,19 @@ def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
         at = response.location
     status = response.http_status
     found = {"url": address, "http_status": status, "line": "", "reason": "", "crawl_delay_s": None}
+    found["outcome"] = response.outcome.name.lower()
     kind = verdict_of_status(status)
     if kind == "allow_all" or response.outcome is Outcome.MOVED:
         return found | {"verdict": "allowed", "reason": f"robots.txt answers {status}: everything is allowed"}
     if kind == "deny_all":
         why = response.reason or f"robots.txt answers {status}"
-        return found | {"verdict": "unreachable", "reason": f"{why}: nothing may be fetched for now"}
+        if response.outcome in UNCONTACTED and host_of(at) == host_of(url):
+            return found | {"verdict": "unreachable", "reason": why}
+        return found | {
+            "verdict": "unreachable",
+            "outcome": Outcome.ROBOTS_UNREACHABLE.name.lower(),
+            "reason": f"{why}: nothing may be fetched for now",
+        }
     body, _ = decode_body(response.body, Headers(response.head), config.fetch.decoded_bytes)
     rules = Rules.parse(body, config.fetch.agent_name)
     allowed, line = rules.decide(path_of(url))
@@ -101,6 +108,11 @@ def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
         "verdict": "allowed" if allowed else "denied",
         "reason": "" if allowed else f"robots.txt: {line}",
     }
+
+
+def _unfetched(robots: dict[str, Any]) -> str:
+    """What a page's outcome is that robots.txt, or its absence, keeps us from fetching."""
+    return Outcome.DENIED.name.lower() if robots["verdict"] == "denied" else str(robots["outcome"])
 
 
 def _fetch(client: Client, url: str, is_robots: bool = False) -> Response:

@@ -43,6 +43,7 @@ class Round:
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of the VISITS table, in its order of columns
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
+    recent: dict[int, str] = field(default_factory=dict)  # URLs of this round's content, by page
     outcomes: Counter[str] = field(default_factory=Counter)
     wire_bytes: int = 0
 
@@ -83,9 +84,10 @@ class Round:
             # The wire's bytes, not the decoded ones: a revisit record promises the same payload digest.
             digest64 = xxh3_64_intdigest(digest.encode())
             seen = self.digests.get(digest64)
-            if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
+            if seen is not None and seen[0] != key and (url := self.recent.get(seen[0]) or self.known.url(seen[0])):
                 return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
             self.digests.put(digest64, key, now_s)
+            self.recent[key] = response.request.url
         return self.warc.write_exchange(response, digest), False
 
     def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:

@@ -145,6 +145,17 @@ class _Groups(NamedTuple):
         return spread
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What decides in an update, besides the round itself."""
+
+    limits: Limits
+    strategy: Strategy
+    zones: Collection[int]
+    seed: int
+    best: int
+
+
 def update(
     index: PageIndex,
     frontier: Frontier | None,
@@ -159,9 +170,21 @@ def update(
     best: int = 0,
 ) -> UpdateResult:
     """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled."""
+    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, zones, seed, best))
+    index.pages.write(rows, len(result.new))
+    ledger.known += len(result.new)
+    if strategy.virtual:
+        ledger.give()
+    if frontier is not None:
+        frontier.offer(rows, now_s, settled=columns.visits["key"])
+    return result
+
+
+def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rules) -> tuple[Rows, UpdateResult]:
+    """The rows of all pages of the round as they will be; texts and hosts of new ones are in the index then."""
     visits, inbox, followed = columns.visits, columns.inbox, np.flatnonzero(columns.links.followed)
     groups = _Groups.of(np.concatenate((inbox.key, columns.links.target[followed])))
-    is_own = _owned(groups.key, zones)
+    is_own = _owned(groups.key, rules.zones)
     # The one question to the index: every page of the round, by key.
     keys = union(visits["key"], groups.key[is_own])
     found, rows = index.pages.look_up(keys)
@@ -169,35 +192,30 @@ def update(
     if not found[at].all():
         raise ArchiveError("a visited page is not in the index: it belongs to another crawl, or is damaged")
     before = rows[at]
-    passed, share = _shares(before, visits["policy"], columns.links.source, ledger.v, strategy.virtual)
+    passed, share = _shares(before, visits["policy"], columns.links.source, ledger.v, rules.strategy.virtual)
     targets = _targets(groups, columns, followed, before, share)
     ledger.pool += int(passed.sum()) + int(inbox.cash.sum()) - int(targets.cash.sum())
 
     own, others = targets.where(is_own), targets.where(~is_own)
     to = np.searchsorted(keys, own.key)
+    is_known = found[to]
     texts = _Texts(columns)
-    entering = _Entering.of(index, own.where(~found[to]), texts, ledger.v)
-    verdicts = entering.judge(index, limits, strategy, seed, best)
+    entering = _Entering.of(index, own.where(~is_known), texts, ledger.v)
+    verdicts = entering.judge(index, rules)
     ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
 
     _visit(rows, at, visits, ledger.v)
-    _receive(rows, to[found[to]], own.where(found[to]))
-    new = entering.enter(index, rows, to[~found[to]], verdicts)
-    keep = found.copy()
-    keep[to[~found[to]]] = verdicts == Verdict.FOLLOWED
-    rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
-    index.pages.write(rows, len(new))
+    _receive(rows, to[is_known], own.where(is_known))
+    new = entering.enter(index, rows, to[~is_known], verdicts)
     _count_hosts(index, entering.homes, new.key, visits, before["status"])
-    ledger.known += len(new)
-    if strategy.virtual:
-        ledger.give()
-    if frontier is not None:
-        frontier.offer(rows, now_s, settled=visits["key"])
+    keep = found.copy()
+    keep[to[~is_known]] = verdicts == Verdict.FOLLOWED
+    rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
     of_target = np.zeros(len(groups.key), np.uint8)
-    of_target[np.flatnonzero(is_own)[~found[to]]] = verdicts
+    of_target[np.flatnonzero(is_own)[~is_known]] = verdicts
     of_link = np.zeros(len(columns.links.target), np.uint8)
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
-    return UpdateResult(new, passed, of_link, texts.outbox(others))
+    return rows, UpdateResult(new, passed, of_link, texts.outbox(others))
 
 
 def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
@@ -309,14 +327,15 @@ class _Entering:
         at_home = homes(index.hosts, targets.key[usable], [urls[place] for place in usable.tolist()])
         return cls(targets, rows, urls, data, usable, at_home)
 
-    def judge(self, index: PageIndex, limits: Limits, strategy: Strategy, seed: int, best: int) -> U1:
+    def judge(self, index: PageIndex, rules: Rules) -> U1:
         """A Verdict for each: caps fill up from the best page downwards."""
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
-        ranks = strategy.page_rank(self.rows, seed)[self.usable]
+        ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
-        enter = admitted(index.hosts, self.homes, order, limits)
+        enter = admitted(index.hosts, self.homes, order, rules.limits)
         ranked = self.usable[order]
         verdicts[ranked] = np.where(enter, Verdict.FOLLOWED, Verdict.CAP)
+        best = rules.best
         if best and (last := np.flatnonzero(enter)[best - 1 : best]).size:
             verdicts[ranked[last[0] + 1 :]] = Verdict.BEST
         return verdicts

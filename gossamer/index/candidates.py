@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.index.merging import Keys, Positions, search
+from gossamer.index.merging import Keys, Positions, search, search_many
 from gossamer.index.pages import HOST_SHIFT, host_of_key
 
 Ranks = npt.NDArray[np.float64]
@@ -107,7 +107,7 @@ class Candidates:
             cut, at = search(self.cuts.hosts, host_of_key(keys))
             at = np.minimum(at, len(self.cuts.hosts) - 1)
             wanted = wanted & (~cut | better(ranks, keys, self.cuts.ranks[at], self.cuts.keys[at]))
-        here, at = search(self.keys, keys)
+        here, at = search_many(self.keys, keys)
         stays = here & wanted
         self.ranks[at[stays]] = ranks[stays]
         goes, comes = here & ~wanted, wanted & ~here
@@ -162,10 +162,13 @@ class Candidates:
         """Leave out all but the best `count` pages."""
         if count >= len(self.keys):
             return
-        best = top(self.ranks, count + 1)
-        self.floor = Mark(float(self.ranks[best[-1]]), int(self.keys[best[-1]]))
-        kept = np.sort(best[:-1])
-        self.keys, self.ranks = self.keys[kept], self.ranks[kept]
+        limit = np.partition(self.ranks, len(self.ranks) - count - 1)[len(self.ranks) - count - 1]
+        keep = self.ranks > limit
+        equal = np.flatnonzero(self.ranks == limit)
+        spare = count - int(keep.sum())
+        keep[equal[:spare]] = True
+        self.floor = Mark(float(limit), int(self.keys[equal[spare]]))
+        self.keys, self.ranks = self.keys[keep], self.ranks[keep]
         # What a host's cut left out is below the floor too, if its best page is.
         cuts = self.cuts
         self.cuts = cuts.where(better(cuts.ranks, cuts.keys, *self.floor))

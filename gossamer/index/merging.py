@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ Mask = npt.NDArray[np.bool_]
 Bounds = dict[str, tuple[int, int]]  # lowest and highest value of each column
 
 CHUNK_ROWS = 1 << 18
+STRETCH = 1024
 
 
 class Spec(NamedTuple):
@@ -100,6 +102,23 @@ def search(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
     return keys.take(positions, mode="clip") == wanted, positions
 
 
+def search_many(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
+    """The same for wanted keys that are sorted.
+
+    NumPy's search starts anew from all that is above the last hit, which misses the cache at every step; in
+    short stretches, each in its own part of the keys, it takes half the time.
+    """
+    if len(wanted) < 4 * STRETCH:
+        return search(keys, wanted)
+    cuts = [*np.searchsorted(keys, wanted[::STRETCH]).tolist(), len(keys)]
+    positions = np.empty(len(wanted), np.intp)
+    for number, (low, high) in enumerate(pairwise(cuts)):
+        here = slice(number * STRETCH, (number + 1) * STRETCH)
+        positions[here] = np.searchsorted(keys[low:high], wanted[here]) + low
+    found = keys.take(positions, mode="clip") == wanted if len(keys) else np.zeros(len(wanted), np.bool_)
+    return found, positions
+
+
 def spans(starts: Positions, sizes: Positions) -> Positions:
     """All positions of the spans [start, start + size), one after the other."""
     ends = np.cumsum(sizes)
@@ -118,7 +137,7 @@ def merge_two(old: Sorted, new: Sorted) -> Sorted:
     """Both together; where both have a key, the new row stands."""
     if not len(old.keys) or not len(new.keys):
         return new if len(new.keys) else old
-    same, positions = search(old.keys, new.keys)
+    same, positions = search_many(old.keys, new.keys)
     old_keys, old_rows = old.keys, raw(old.rows)
     if same.any():
         keep = np.ones(len(old_keys), np.bool_)

@@ -28,7 +28,7 @@ from gossamer.index.merging import (
     merge_two,
     merged,
     raw,
-    search,
+    search_many,
     spans,
 )
 from gossamer.index.runs import Run, write_merged
@@ -80,7 +80,7 @@ class Table:
         for source in self._newest_first():
             if not len(missing):
                 break
-            here, positions = search(source.keys, wanted)
+            here, positions = search_many(source.keys, wanted)
             if here.any():
                 raw(rows)[missing[here]] = raw(source.take(positions[here]))
                 found[missing[here]] = True
@@ -159,7 +159,7 @@ class Table:
         in_runs = sum(run.count for run in self._runs)
         whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count
         left = len(self._runs)
-        while left and (whole or self._runs[left - 1].count <= size):
+        while left and (whole or self._runs[left - 1].count <= 1.5 * size):
             left -= 1
             size += self._runs[left].count
         joined = self._runs[left:]

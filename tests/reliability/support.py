@@ -36,7 +36,9 @@ _PASSING = "'server_error', 'throttled', 'broken', 'timeout', 'connect_failed'"
 # A process forked from one that has imported everything restarts in a few milliseconds: sooner than a delay has passed,
 # so that the log shows whether a crawl that comes back waits.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["gossamer.api", "gossamer.cli", "gossamer.watch.progress", "rich.live"])
+_FORKS.set_forkserver_preload(
+    ["gossamer.api", "gossamer.archive.query", "gossamer.cli", "gossamer.testweb.running", "gossamer.watch.progress"]
+)
 
 Target = Callable[[list[str], Path], None]
 

@@ -21,7 +21,7 @@ def commit(files, store, changes):
 STEP = st.one_of(st.lists(st.binary(max_size=300), max_size=8), st.sampled_from(["commit", "crash"]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(STEP, max_size=60), st.randoms(use_true_random=False))
 def test_locators_never_change(steps, random):
     store, files, heap = Memory(), {}, Heap()

@@ -20,7 +20,7 @@ STEP = st.one_of(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(STEP, max_size=50))
 def test_hosts_are_a_dict_of_counters(steps):
     store, files, hosts = Memory(), {}, Hosts()

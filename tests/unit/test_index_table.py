@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
-from gossamer.index.merging import Sorted, count_union, merge_two, merged
+from gossamer.index.merging import Sorted, count_union, merge_two, merged, search, search_many
 from gossamer.index.runs import Run, write_merged, write_run
 from gossamer.index.table import Table
 
@@ -72,6 +72,7 @@ def test_a_damaged_or_foreign_file_is_named(tmp_path):
         write_run(tmp_path / "z.run", PAGE, [rows], 3, Sorted.of(rows).bounds(), 3)
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.dictionaries(st.integers(1, 60), ROW, max_size=40), min_size=1, max_size=5), st.integers(1, 9))
 def test_merging_is_updating_dicts(contents, chunk_rows):
     sources = [Sorted.of(page_rows(content)) for content in contents]
@@ -88,6 +89,7 @@ def test_merging_is_updating_dicts(contents, chunk_rows):
     assert np.array_equal(two.keys, two.rows["key"])
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.dictionaries(st.integers(1, 60), ROW, min_size=1, max_size=20), min_size=1, max_size=4))
 def test_files_of_different_widths_merge(tmp_path_factory, contents):
     folder = tmp_path_factory.mktemp("runs")
@@ -100,6 +102,16 @@ def test_files_of_different_widths_merge(tmp_path_factory, contents):
     write_merged(folder / "all", PAGE, sources, len(expected), 5)
     run = Run("all", folder / "all", PAGE)
     assert np.array_equal(run.between(0, run.count), np.array([expected[key] for key in sorted(expected)]))
+
+
+@given(st.integers(0, 3), st.integers(0, 20000))
+@settings(max_examples=20)
+def test_searching_in_stretches_finds_the_same(seed, count):
+    rng = np.random.default_rng(seed)
+    keys = np.unique(rng.integers(0, 2**64 - 1, count, dtype=np.uint64))
+    wanted = np.unique(np.concatenate((keys[::3], rng.integers(0, 2**64 - 1, 9000, dtype=np.uint64))))
+    for mine, plain in zip(search_many(keys, wanted), search(keys, wanted), strict=True):
+        assert np.array_equal(mine, plain)
 
 
 class Model:
@@ -154,7 +166,7 @@ class Model:
 STEP = st.one_of(st.dictionaries(st.integers(1, 120), ROW, max_size=30), st.sampled_from(["commit", "crash", "reopen"]))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(STEP, max_size=40), st.sampled_from([0, 500, 1500, 10**9]))
 def test_a_table_is_a_dict_through_folds_and_crashes(steps, overlay_bytes):
     model = Model(overlay_bytes)

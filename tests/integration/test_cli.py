@@ -1,0 +1,545 @@
+"""Every command in a process of its own: what it prints, what it leaves behind, what it says to mistakes."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import signal
+import subprocess
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from commands import answer, committed_visits, complaint, run, running, succeed
+from warcio.archiveiterator import ArchiveIterator
+
+from gossamer import config
+from gossamer.archive.chain import Chain
+from gossamer.archive.query import ask
+from gossamer.archive.store import Directory
+from gossamer.archive.views import TABLES
+from gossamer.order.strategies import ORDERS
+from gossamer.testweb.log import read_log
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+SPEC = WebSpec.plain(seed=21, hosts=4, pages=60, page_bytes=2_000.0, links=8.0, latency_ms=2.0)
+QUICK = ("--scope", "any", "--delay", "0", "--set", "crawl.patience_s=0.1", "--set", "polite.backoff_s=0.1")
+# Slow enough that a test finds the crawl still running, whatever else the machine does.
+SLOW = ("--scope", "host", "--delay", "0.3", "--set", "crawl.round_s=0.3")
+LONG = ("--scope", "host", "--delay", "1")
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
+        yield running_web
+
+
+@pytest.fixture(scope="module")
+def done(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory `crawl`, finished, inside this one."""
+    here = tmp_path_factory.mktemp("done")
+    succeed("crawl", web.start_url, "--testweb", web.address, *QUICK, "--quiet", at=here)
+    return here
+
+
+def urls_of(directory: Path) -> Counter[str]:
+    return Counter(row["url"] for row in ask(directory, "SELECT url FROM visits WHERE NOT is_robots"))
+
+
+def every_url(web: RunningWeb) -> set[str]:
+    return set(web.truth.urls(web.truth.reachable()))
+
+
+def of_host(web: RunningWeb, host: str) -> set[str]:
+    return {url for url in every_url(web) if url.startswith(f"http://{host}/")}
+
+
+# crawl
+
+
+def test_crawl_says_what_it_did_and_where_it_is(web: RunningWeb, tmp_path: Path) -> None:
+    said = succeed("crawl", web.start_url, "--testweb", web.address, *QUICK, at=tmp_path)
+    first = said.splitlines()[0]
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +round \d+ +\d+ pages .* frontier \d+ .* errors 0", first)
+    assert re.search(r"^ pages +60 +in 0:\d\d", said, re.MULTILINE)
+    assert re.search(r"^ ok +60 +100 %", said, re.MULTILINE)
+    for name in ("warc", "cdxj", "tables", "log"):
+        assert f"crawl/{name}" in said
+        assert (tmp_path / "crawl" / name).is_dir()
+    assert "\x1b" not in said, "no escape sequences where nobody sees them"
+
+
+def test_crawl_for_programs_and_for_nobody(web: RunningWeb, tmp_path: Path) -> None:
+    command = ("crawl", web.start_url, "--testweb", web.address, *QUICK)
+    found = answer(*command, "--json", "--dir", "a", at=tmp_path)
+    assert (found["visits"], found["run_visits"], found["known"], found["frontier"]) == (60, 60, 60, 0)
+    assert found["outcomes"] == {"ok": 60}
+    assert found["errors"] == {}
+    assert found["hosts"] == 4
+    assert found["wire_bytes"] > 60_000
+    assert {"elapsed_s", "round", "pages_per_s", "memory_bytes"} <= found.keys()
+    assert succeed(*command, "--quiet", "--dir", "b", at=tmp_path) == ""
+
+
+def test_the_same_command_again_goes_on(web: RunningWeb, tmp_path: Path) -> None:
+    command = ("crawl", web.start_url, "--testweb", web.address, *QUICK, "--json")
+    assert answer(*command, "--pages", "25", at=tmp_path)["visits"] == 25
+    assert answer(*command, "--pages", "25", at=tmp_path)["run_visits"] == 0
+    found = answer(*command, at=tmp_path)
+    assert (found["visits"], found["run_visits"]) == (60, 35)
+    assert urls_of(tmp_path / "crawl") == Counter(every_url(web))
+    assert answer(*command, at=tmp_path)["run_visits"] == 0
+
+
+def test_warnings_are_shown_even_when_quiet(web: RunningWeb, tmp_path: Path) -> None:
+    rude = ("--set", "polite.robots=false", "--pages", "1", "--quiet")
+    said = succeed("crawl", web.start_url, "--testweb", web.address, *QUICK, *rude, at=tmp_path)
+    assert "only to servers that are yours" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_cleanly_and_the_crawl_goes_on_later(web: RunningWeb, tmp_path: Path, number: int) -> None:
+    command = ("crawl", web.start_url, "--testweb", web.address)
+    with running(*command, *SLOW, "--json", at=tmp_path) as crawl:
+        crawl.wait_until(lambda: committed_visits(tmp_path / "crawl") >= 5, "commit")
+        crawl.signal(number)
+        code, out, err = crawl.finish()
+    assert (code, err) == (0, "")
+    stopped = json.loads(out)
+    assert 5 <= stopped["visits"] < len(of_host(web, "h0.test"))
+    state = Chain.read(Directory(tmp_path / "crawl"), "a0").state
+    assert state["clean"]
+    assert state["counters"]["visits"] == stopped["visits"] == urls_of(tmp_path / "crawl").total()
+    found = answer(*command, "--scope", "host", "--delay", "0", "--json", at=tmp_path)
+    assert found["visits"] == stopped["visits"] + found["run_visits"]
+    assert urls_of(tmp_path / "crawl") == Counter(of_host(web, "h0.test"))
+
+
+def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with RunningWeb(SPEC, options=["--fault", "h1.test=hang"]) as web:
+        command = ("crawl", "http://h0.test/", "http://h1.test/", "--testweb", web.address, *SLOW)
+        with running(*command, "--quiet", at=tmp_path) as crawl:
+            crawl.wait_until(lambda: committed_visits(tmp_path / "crawl") >= 5, "commit")
+            crawl.signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                crawl.finish(1.0)  # a request to h1 is under way: a clean end waits for it
+            crawl.signal(signal.SIGINT)
+            assert crawl.finish() == (130, "", "")
+        web.fault("h1.test")
+        done_before = urls_of(tmp_path / "crawl")
+        assert done_before.total() >= 5
+        quick = ("--scope", "host", "--delay", "0", "--quiet")
+        succeed(*command[:5], *quick, at=tmp_path)
+        wanted = of_host(web, "h0.test") | of_host(web, "h1.test")
+    assert urls_of(tmp_path / "crawl") == Counter(wanted)
+
+
+def test_only_one_crawl_at_a_time_in_a_directory(web: RunningWeb, tmp_path: Path) -> None:
+    command = ("crawl", web.start_url, "--testweb", web.address, *LONG)
+    with running(*command, "--quiet", at=tmp_path) as crawl:
+        crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
+        said = complaint(*command, at=tmp_path)
+        assert f"being crawled by process {crawl.inner.pid}" in said
+        assert "choose another --dir" in said
+        status = answer("status", "crawl", "--json", at=tmp_path)
+        assert status["running"]
+        assert status["agents"]["a0"]["pid"] == crawl.inner.pid
+        assert f"running (process {crawl.inner.pid})" in succeed("status", "crawl", at=tmp_path)
+        assert answer("query", "crawl", "SELECT count(*) AS n FROM visits", "--json", at=tmp_path)[0]["n"] > 0
+        crawl.signal(signal.SIGINT)
+        assert crawl.finish() == (0, "", "")
+
+
+# Seeds that come later
+
+
+def test_seeds_are_added_to_a_running_crawl(web: RunningWeb, tmp_path: Path) -> None:
+    with running("crawl", web.start_url, "--testweb", web.address, *LONG, "--quiet", at=tmp_path) as crawl:
+        crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
+        before = len(read_log(web_log(web)))
+        assert "1 seed" in succeed("add", "crawl", "http://h1.test/", at=tmp_path)
+        others = tmp_path / "others.txt"
+        others.write_text("# two more\nhttp://h2.test/\nhttp://h3.test/\n")
+        assert answer("add", "crawl", others, "http://h1.test/", "--json", at=tmp_path) == {"added": 3}
+
+        wanted = {"h1.test", "h2.test", "h3.test"}
+        crawl.wait_until(lambda: wanted <= asked(web, before), "visit to the added hosts")
+        crawl.signal(signal.SIGINT)
+        assert crawl.finish() == (0, "", "")
+
+
+def test_seeds_are_added_to_a_crawl_that_rests(web: RunningWeb, tmp_path: Path) -> None:
+    command = ("--testweb", web.address, "--scope", "host", "--delay", "0", "--quiet")
+    succeed("crawl", web.start_url, *command, "--pages", "3", at=tmp_path)
+    assert answer("add", "crawl", "http://h1.test/", "--json", at=tmp_path) == {"added": 1}
+    succeed("crawl", *command, at=tmp_path)
+    assert urls_of(tmp_path / "crawl") == Counter(of_host(web, "h0.test") | of_host(web, "h1.test"))
+
+
+def test_a_seed_file_is_read_as_it_grows(web: RunningWeb, tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_text("http://h0.test/\n")
+    with running("crawl", file, "--testweb", web.address, *LONG, "--quiet", at=tmp_path) as crawl:
+        crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
+        before = len(read_log(web_log(web)))
+        for name in ("h2.test", "h3.test"):
+            with file.open("a") as more:
+                more.write(f"http://{name}/\n")
+            crawl.wait_until(lambda name=name: name in asked(web, before), f"visit to {name}")
+        crawl.signal(signal.SIGINT)
+        assert crawl.finish() == (0, "", "")
+    assert {"h0.test", "h2.test", "h3.test"} == hosts_of(tmp_path / "crawl")
+
+
+def web_log(web: RunningWeb) -> Path:
+    assert web.log_path is not None
+    return web.log_path
+
+
+def asked(web: RunningWeb, before: int) -> set[str]:
+    """Hosts whose pages were asked for, in the server's log from that line on."""
+    log = read_log(web_log(web))
+    pairs = zip(log.host.tolist()[before:], log.path.tolist()[before:], strict=True)
+    return {host for host, path in pairs if path != "/robots.txt"}
+
+
+def hosts_of(directory: Path) -> set[str]:
+    return {row["host"] for row in ask(directory, "SELECT DISTINCT host FROM visits WHERE NOT is_robots")}
+
+
+# Looking at a crawl
+
+
+def test_status(done: Path) -> None:
+    found = answer("status", "crawl", "--json", at=done)
+    assert (found["running"], found["visits"], found["known"], found["hosts"]) == (False, 60, 60, 4)
+    assert (found["outcomes"], found["errors"], found["statuses"]) == ({"ok": 60}, {}, {"fetched": 60})
+    assert found["top_hosts"][0]["host"] == "h0.test"
+    assert sum(host["visited"] for host in found["top_hosts"]) == 60
+    assert found["disk_bytes"] == sum(found["disk"].values()) > 0
+    assert found["last_commit_s"] >= found["started_s"]
+    assert {"directory", "agents", "rounds", "frontier", "wire_bytes", "busy_s", "rate", "where"} <= found.keys()
+    shown = succeed("status", at=done)  # the directory's default name
+    assert "not running" in shown
+    assert re.search(r"^visits +60 ", shown, re.MULTILINE)
+    assert re.search(r"^h0\.test ", shown, re.MULTILINE)
+
+
+SQL = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
+
+
+def test_query_in_every_format(web: RunningWeb, done: Path) -> None:
+    wanted = [{"host": f"h{i}.test", "pages": len(of_host(web, f"h{i}.test"))} for i in range(4)]
+    for arguments in (("--json",), ("--format", "json")):
+        assert answer("query", "crawl", SQL, *arguments, at=done) == wanted
+    rows = csv.DictReader(io.StringIO(succeed("query", "crawl", SQL, "--format", "csv", at=done)))
+    assert [{"host": row["host"], "pages": int(row["pages"])} for row in rows] == wanted
+    table = succeed("query", "crawl", SQL, at=done)
+    assert [line.split()[0] for line in table.splitlines()[2:6]] == [f"h{i}.test" for i in range(4)]
+    assert table.splitlines()[-1] == "4 rows"
+    assert succeed("query", "crawl", SQL, "--format", "parquet", "--out", "rows.parquet", at=done) == ""
+    assert pq.read_table(done / "rows.parquet").to_pylist() == wanted
+    assert succeed("query", "crawl", SQL, "--json", "--out", "rows.json", at=done) == ""
+    assert json.loads((done / "rows.json").read_text()) == wanted
+
+
+def test_query_from_standard_input_and_the_list_of_tables(done: Path) -> None:
+    assert json.loads(succeed("query", "crawl", "-", "--json", at=done, given="SELECT 1 AS one")) == [{"one": 1}]
+    described = succeed("query", "crawl", "tables", at=done)
+    for table in TABLES:
+        assert f"## {table.name}" in described
+    assert "text(warc, warc_offset)" in described
+
+
+def test_query_reaches_content_and_text(done: Path) -> None:
+    sql = """SELECT title, content(warc, warc_offset) AS html, text(warc, warc_offset) AS text
+        FROM pages WHERE url = 'http://h0.test/'"""
+    (row,) = answer("query", "crawl", sql, "--json", at=done)
+    assert row["title"] in row["html"]
+    assert "<a href" in row["html"]
+    assert row["text"]
+    assert "<" not in row["text"]
+
+
+def test_export_warc(done: Path) -> None:
+    piped = run("export", "crawl", "--warc", "-", at=done)
+    assert (piped.returncode, piped.stderr) == (0, b"")
+    found = answer("export", "crawl", "--warc", "all.warc.gz", "--json", at=done)
+    assert found == {"kind": "warc", "out": "all.warc.gz", "files": ["all.warc.gz"]}
+    assert (done / "all.warc.gz").read_bytes() == piped.stdout
+    answers = [
+        record.rec_headers.get_header("WARC-Target-URI")
+        for record in ArchiveIterator(io.BytesIO(piped.stdout))
+        if record.rec_type in ("response", "revisit")
+    ]
+    assert len([url for url in answers if not url.endswith("/robots.txt")]) == 60
+    assert succeed("export", "crawl", "--warc", "folder", at=done) == ""
+    assert sorted(path.name for path in (done / "folder").iterdir()) == sorted(
+        path.name for path in (done / "crawl" / "warc").iterdir()
+    )
+
+
+def test_export_cdxj_and_urls(web: RunningWeb, done: Path) -> None:
+    assert answer("export", "crawl", "--cdxj", "all.cdxj", "--json", at=done)["rows"] >= 60
+    lines = (done / "all.cdxj").read_text().splitlines()
+    assert lines == sorted(lines)
+    entries = [json.loads(line.split(" ", 2)[2]) for line in lines]
+    assert {entry["url"] for entry in entries} >= every_url(web)
+    assert succeed("export", "crawl", "--cdxj", "-", at=done).splitlines() == lines
+    assert succeed("export", "crawl", "--urls", "-", at=done).splitlines() == sorted(every_url(web))
+    assert succeed("export", "crawl", "--urls", "urls.txt", at=done) == ""
+    assert (done / "urls.txt").read_text().splitlines() == sorted(every_url(web))
+
+
+def test_export_text(web: RunningWeb, done: Path) -> None:
+    pages = [json.loads(line) for line in succeed("export", "crawl", "--text", "-", at=done).splitlines()]
+    assert {page["url"] for page in pages} == every_url(web)
+    assert all(page["text"] and page["title"] and page["time"].endswith("Z") for page in pages)
+    piped = run("export", "crawl", "--text", "-", "--json", at=done)
+    assert json.loads(piped.stderr) == {"kind": "text", "out": "-", "rows": 60}
+    assert succeed("export", "crawl", "--text", "text.parquet", at=done) == ""
+    assert pq.read_metadata(done / "text.parquet").num_rows == 60
+
+
+def test_inspect(web: RunningWeb, done: Path) -> None:
+    found = answer("inspect", "HTTP://H0.test:80/#top", "--testweb", web.address, "--json", at=done)
+    assert found["url"] == "HTTP://H0.test:80/#top"
+    assert found["normalised"] == "http://h0.test/"
+    assert (found["outcome"], found["http_status"], found["charset"]) == ("ok", 200, "utf-8")
+    assert found["robots"]["verdict"] == "allowed"
+    assert {link["verdict"] for link in found["links"]} == {"followed", "nofollow"}
+    assert {"key", "host", "domain", "title", "headers", "redirects", "trap", "canonical", "elapsed_s"} <= found.keys()
+    shown = succeed("inspect", "http://h0.test/", "--testweb", web.address, at=done)
+    assert re.search(r"^normalised +http://h0\.test/", shown, re.MULTILINE)
+    assert re.search(r"^robots +allowed", shown, re.MULTILINE)
+
+
+def test_inspect_tells_what_is_in_the_way(done: Path) -> None:
+    spec = WebSpec(seed=4, hosts=12, pages=200, robots_rules=1.0, robots_missing=0.0, robots_broken=0.0)
+    with RunningWeb(spec) as web:
+        truth = web.truth
+        denied = next(truth.url(page) for page in range(spec.pages) if not truth.allowed(page))
+        found = answer("inspect", denied, "--testweb", web.address, "--json", at=done)
+    assert (found["outcome"], found["robots"]["verdict"]) == ("denied", "denied")
+    assert found["robots"]["line"].lower().startswith("disallow:")
+    found = answer("inspect", "http://h0.test/", "--testweb", "127.0.0.1:1", "--json", at=done)
+    assert (found["outcome"], found["robots"]["http_status"]) == ("robots_unreachable", 0)
+    assert "connect" in found["reason"].lower()
+    for url in ("http://127.0.0.1:8080/", "http://2130706433/", "http://169.254.169.254/latest/meta-data/"):
+        found = answer("inspect", url, "--json", at=done)
+        assert found["outcome"] == "refused_address", url
+
+
+def test_config_prints_every_key(tmp_path: Path) -> None:
+    text = succeed("config", at=tmp_path)
+    (tmp_path / "all.toml").write_text(text)
+    assert config.load(tmp_path / "all.toml") == config.Config()
+    sections = tomllib.loads(text)
+    assert sections["polite"]["delay_s"] == 5.0
+    assert len(sections) == 8
+
+
+def test_orders(tmp_path: Path) -> None:
+    found = answer("orders", "--json", at=tmp_path)
+    assert [order["name"] for order in found] == list(ORDERS)
+    lines = succeed("orders", at=tmp_path).splitlines()
+    assert [line.split()[0] for line in lines] == list(ORDERS)
+
+
+def test_testweb_prints_the_command_that_crawls_it(tmp_path: Path) -> None:
+    with running("testweb", "--seed", "3", "--hosts", "3", "--pages", "20", at=tmp_path) as web:
+        assert web.inner.stdout is not None
+        said = [web.inner.stdout.readline().decode() for _ in range(2)]
+        assert said[0].startswith("testweb: http://h0.test/")
+        command = shlex.split(said[1].partition("gossamer ")[2])
+        succeed(*command, "--pages", "5", "--quiet", at=tmp_path)
+        web.signal(signal.SIGINT)
+        assert web.finish() == (0, "", "")
+    assert urls_of(tmp_path / "crawl").total() == 5
+
+
+def test_testweb_for_programs(tmp_path: Path) -> None:
+    with running("testweb", "--json", "--pages", "20", "--hosts", "3", at=tmp_path) as web:
+        assert web.inner.stdout is not None
+        told = json.loads(web.inner.stdout.readline())
+        assert told["start_urls"] == ["http://h0.test/"]
+        assert answer("inspect", "http://h0.test/", "--testweb", told["address"], "--json", at=tmp_path)["title"]
+        web.signal(signal.SIGTERM)
+        assert web.finish() == (0, "", "")
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    commands = ("crawl", "add", "status", "query", "export", "inspect", "config", "orders", "testweb", "demo")
+    said = succeed("--help", at=tmp_path)
+    assert all(re.search(rf"^ +{name} ", said, re.MULTILINE) for name in commands)
+    assert re.fullmatch(r"gossamer \d+\.\d+\.\d+\n", succeed("--version", at=tmp_path))
+    flags = succeed("crawl", "--help", at=tmp_path)
+    wanted = ("--dir", "--pages", "--rounds", "--minutes", "--width", "--delay", "--scope", "--order", "--depth",
+              "--config", "--set", "--json")  # fmt: skip
+    assert all(flag in flags for flag in wanted)
+
+
+# Mistakes
+
+
+def test_mistaken_seeds(tmp_path: Path) -> None:
+    said = complaint("crawl", "--testweb", "127.0.0.1:1", at=tmp_path)
+    assert "nothing to crawl: give at least one URL, or a file of URLs" in said
+    for seed in ("htp:/example", "nosuchfile.txt", "mailto:me@example.org"):
+        said = complaint("crawl", seed, "--testweb", "127.0.0.1:1", "--dir", "x", at=tmp_path)
+        assert f"'{seed}' is neither a file nor a web address" in said
+        assert "https://example.org/" in said
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "empty.txt").write_text("\n# nothing\n")
+    succeed("crawl", "empty.txt", "--testweb", "127.0.0.1:1", "--quiet", "--dir", "y", at=tmp_path)
+
+
+def test_a_seed_that_cannot_be_reached(tmp_path: Path) -> None:
+    command = ("crawl", "http://a.test/", *QUICK, "--quiet", "--dir")
+    said = complaint(*command, "refused", "--testweb", "127.0.0.1:1", at=tmp_path)
+    assert "no server answered: http://a.test/" in said
+    assert "Could not connect to server" in said
+    said = complaint(*command, "elsewhere", "--set", 'resolve.map={"b.test" = "127.0.0.1:1"}', at=tmp_path)
+    assert "a.test is not in resolve.map" in said
+    said = complaint("crawl", "http://127.0.0.1:8080/", "--contact", "me@example.org", *QUICK, "--quiet", at=tmp_path)
+    assert "127.0.0.1 is loopback" in said
+
+
+def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Path) -> None:
+    command = ("crawl", web.start_url, "--testweb", web.address, "--dir")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "gossamer.json").write_text('{"layout": 99, "created": 0}')
+    readers: list[tuple[Any, ...]] = [
+        ("status", "other"), ("query", "other", "SELECT 1"), ("export", "other", "--urls", "-"),
+        ("add", "other", web.start_url), (*command, "other"),
+    ]  # fmt: skip
+    for arguments in readers:
+        said = complaint(*arguments, at=tmp_path)
+        assert "other has layout 99, this Gossamer reads layout 1" in said
+        assert "use the version that wrote it" in said
+    (other / "gossamer.json").write_text("not JSON")
+    assert "is damaged" in complaint("status", "other", at=tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    for arguments in ((*command, "full"), ("add", "full", web.start_url)):
+        assert "full is not empty and holds no crawl; choose another --dir" in complaint(*arguments, at=tmp_path)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
+    assert "is a file" in complaint(*command, tmp_path / "full" / "thesis.tex", at=tmp_path)
+    for reading in (("status", "none"), ("query", "none", "SELECT 1"), ("export", "none", "--cdxj", "-")):
+        said = complaint(*reading, at=tmp_path)
+        assert "none holds no crawl; `gossamer crawl --dir none URL` starts one" in said
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("delay_s = [", "is not valid TOML"),
+        ("[polite]\ndelay = 3", "unknown key polite.delay; did you mean delay_s?"),
+        ("[polite]\nwidth = 3", "did you mean crawl.width?"),
+        ("[polit]\ndelay_s = 3", "unknown key [polit]; did you mean polite?"),
+        ("polite = 3", "polite is a section"),
+        ('[polite]\ndelay_s = "long"', "polite.delay_s must be a number, not 'long'"),
+        ("[polite]\ndelay_s = -1", "polite.delay_s must be at least 0"),
+        ('[crawl]\nscope = "world"', "crawl.scope must be one of host, domain, any"),
+        ('[resolve.map]\n"*" = "nowhere"', "is not an address"),
+        ('[crawl]\nseeds = ["nonsense"]', "'nonsense' is neither a file nor a web address"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "my.toml").write_text(text)
+    contact = ("--contact", "me@example.org")
+    assert message in complaint("crawl", "http://a.test/", "--config", "my.toml", *contact, at=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--config", "missing.toml"), "missing.toml does not exist; `gossamer config` prints a file to start from"),
+        (("--config", "."), "Is a directory"),
+        (("--set", "polite.delay=1"), "unknown key polite.delay; did you mean polite.delay_s?"),
+        (("--set", "polite.delay_s"), "write --set section.key=value"),
+        (("--set", "polite.delay_s=often"), "polite.delay_s must be a number, not 'often'"),
+        (("--set", "crawl.pages=1.5"), "crawl.pages must be a whole number"),
+        (("--set", "resolve.map=127.0.0.1"), "resolve.map must be a table"),
+        (("--delay", "often"), "--delay: polite.delay_s must be a number"),
+        (("--scope", "world"), "crawl.scope must be one of host, domain, any"),
+        (("--pages", "-1"), "crawl.pages must be at least 0"),
+        (("--order", "opick", "--testweb", "127.0.0.1:1"), 'there is no order "opick"; did you mean opic?'),
+        (("--order", "no.such:thing", "--testweb", "127.0.0.1:1"), 'write "module:name" of a Strategy'),
+        (("--testweb", "nowhere"), "'nowhere' is not an address; write it like \"127.0.0.1:8080\""),
+        (("--speed", "9"), "unrecognized arguments: --speed 9"),
+        ((), "say who is crawling"),
+        ((), "--contact https://example.org/about-my-crawl"),
+    ],
+)  # fmt: skip
+def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in complaint("crawl", "http://a.test/", *arguments, at=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("SELEC 1",), 'syntax error at or near "SELEC"'),
+        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots."),
+        (("SELECT colour FROM pages",), "pages: key, url, host"),
+        (("DROP TABLE pages",), "a query only reads the crawl"),
+        (("COPY pages TO 'x.csv'",), "a query only reads the crawl"),
+        (("",), "nothing to run; for example:"),
+        (("SELECT 1", "--format", "parquet"), "name a file to write to"),
+        (("SELECT 1", "--format", "csv", "--out", "no/such/x.csv"), "no/such does not exist; make it first"),
+        (("SELECT 1", "--format", "xml"), "invalid choice: 'xml'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_questions(done: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in complaint("query", "crawl", *arguments, at=done)
+
+
+def test_exports_replace_nothing_unasked(done: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
+    for kind in ("--urls", "--cdxj", "--text"):
+        assert "exists; choose another name, or overwrite it with --force" in complaint(
+            "export", "crawl", kind, mine, at=done
+        )
+    assert "is a file; end its name in .warc.gz" in complaint("export", "crawl", "--warc", mine, at=done)
+    assert "is a directory; name a file" in complaint("export", "crawl", "--urls", tmp_path, at=done)
+    assert "does not exist; make it first" in complaint("export", "crawl", "--urls", tmp_path / "no" / "x", at=done)
+    assert mine.read_text() == "precious"
+    assert "required" in complaint("export", "crawl", mine, at=done)
+    assert succeed("export", "crawl", "--urls", mine, "--force", at=done) == ""
+    assert mine.read_text().startswith("http://h0.test/\n")
+
+
+def test_other_mistakes(done: Path, tmp_path: Path) -> None:
+    assert "'nonsense' is neither a file nor a web address" in complaint("add", "crawl", "nonsense", at=done)
+    assert "'nonsense' is not a web address" in complaint("inspect", "nonsense", at=done)
+    assert "invalid choice: 'crwal'" in complaint("crwal", at=done)
+    assert "required: COMMAND" in complaint(at=done)
+    assert "a web needs 1 host" in complaint("testweb", "--hosts", "0", at=done)
+    assert "there is no such directory" in complaint("testweb", "--root", "a.test=/no/such", at=done)
+
+
+def test_output_that_nobody_reads_to_its_end(done: Path) -> None:
+    with running("query", "crawl", "SELECT * FROM range(1000000)", "--format", "csv", at=done) as query:
+        assert query.inner.stdout is not None
+        assert query.inner.stdout.readline() == b"range\n"
+        query.inner.stdout.close()
+        assert query.inner.wait(60) == 0
+        assert query.inner.stderr is not None
+        assert query.inner.stderr.read() == b""
+
+
+@pytest.mark.slow
+def test_demo(tmp_path: Path) -> None:
+    said = succeed("demo", "--dir", "d", at=tmp_path)
+    assert "Which pages do most other hosts link to?" in said
+    assert ask(tmp_path / "d", "SELECT count(*) AS n FROM pages WHERE status = 'fetched'")[0]["n"] > 1_000
