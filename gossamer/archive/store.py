@@ -159,7 +159,9 @@ class Directory:
     @contextlib.contextmanager
     def lock(self, agent: str) -> Iterator[None]:
         path = self._target(f"lock/{agent}")
-        with path.open("a+b") as file:
+        with room(path):
+            file = path.open("a+b", buffering=0)  # closing it must not try again to write what found no space
+        with file:
             if not _flocked(file.fileno(), _LOCK_TRIES):
                 raise ArchiveBusy(
                     f"{self.path} is being crawled by process {_pid(path)}; stop that one, or choose another --dir"
@@ -167,7 +169,6 @@ class Directory:
             with room(path):
                 file.truncate(0)
                 file.write(b"%d\n" % os.getpid())
-                file.flush()
             yield
 
     def holder(self, agent: str) -> int:

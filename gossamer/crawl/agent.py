@@ -2,13 +2,13 @@
 
 import resource
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Batch, Chain, Changes
@@ -425,11 +425,11 @@ def _scope_hosts(store: Store, chain: Chain) -> list[str]:
     return [line for name in chain.files.get("scope", []) for line in store.get(name).decode().splitlines()]
 
 
-def _robots_rows(store: Store, chain: Chain, now_s: float) -> list[dict[str, Any]]:
+def _robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
     """Rows of the ROBOTS table that are still good, oldest first."""
-    good = [("expires", ">", pa.scalar(int(now_s * 1000), pa.timestamp("ms", tz="UTC")))]
-    names = chain.files.get("robots", [])
-    return [row for name in names for row in pq.read_table(store.local(name), filters=good).to_pylist()]
+    good = [("expires", ">", datetime.fromtimestamp(now_s, UTC))]
+    for name in chain.files.get("robots", []):
+        yield from pq.read_table(store.local(name), filters=good).to_pylist()
 
 
 def resident_bytes() -> int:

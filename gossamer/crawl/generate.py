@@ -13,6 +13,7 @@ from gossamer.order.strategies import Strategy
 from gossamer.web.url import host_of
 
 _SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_VALIDATOR = 1024  # longest ETag we send back
 _LATER_S = 60.0  # more of it only where there are not enough hosts
 
 
@@ -67,5 +68,7 @@ def _add_history(index: PageIndex, rows: NDArray[np.void], found: list[Request])
 
 
 def pack_validators(etag: str, last_modified: str) -> bytes:
-    """As the heap keeps them. Header values come as octets in text and never contain a line end."""
+    """As the heap keeps them. Header values come as octets in text and never contain a line end; one too long to be
+    sent back with a clear conscience is not kept."""
+    etag, last_modified = (value if len(value) <= _VALIDATOR else "" for value in (etag, last_modified))
     return f"{etag}\n{last_modified}".encode("latin-1", "replace")

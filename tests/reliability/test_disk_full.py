@@ -30,7 +30,7 @@ from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
 SPEC = WebSpec(
-    seed=4, hosts=8, pages=200, links=15.0, page_bytes=6_000.0, changing=0.0, errors=0.0, crawl_delays=0.0,
+    seed=4, hosts=8, pages=600, links=15.0, page_bytes=6_000.0, changing=0.0, errors=0.0, crawl_delays=0.0,
     robots_broken=0.0,
 )  # fmt: skip
 OPTIONS = [
@@ -110,7 +110,8 @@ def test_disk_full(tmp_path: Path) -> None:
         plain.finish(60)
         command = Command(web, disk.path / "crawl", OPTIONS)
         line = [sys.executable, "-m", "gossamer", *command.arguments()]
-        numbers = []
+        numbers: list[int] = []
+        places: list[str] = []
         for free_kb in FREE_KB:
             disk.fill(free_kb << 10)
             result = disk.run(*line)
@@ -118,7 +119,9 @@ def test_disk_full(tmp_path: Path) -> None:
             assert result.stderr.startswith(f"gossamer: no space left for {disk.path}"), result.stderr
             assert result.stderr.strip().endswith(MESSAGE), result.stderr
             assert len(result.stderr.splitlines()) == 1, result.stderr
+            places.append(result.stderr.removeprefix(f"gossamer: no space left for {command.directory}").split(":")[0])
             numbers.append(committed_rounds(disk, tmp_path / "copy"))
+        print(places, numbers)
         assert numbers == sorted(numbers), "committed rounds vanished"
         assert 0 < numbers[-1] < snapshot_of(plain.directory).number, "the crawl ended, or never began"
         disk.fill(DISK_BYTES)
