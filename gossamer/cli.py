@@ -1,7 +1,6 @@
 """The command line: parses arguments, calls the package, turns errors into messages and exit codes."""
 
 import argparse
-import gc
 import json
 import os
 import sys
@@ -151,11 +150,11 @@ def _crawl(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from gossamer.api import Crawl
+    from gossamer.crawl.runtime import tune
     from gossamer.watch.progress import Progress
 
     loaded = _configuration(arguments)
-    # A page makes many objects and hardly a cycle: looking for cycles less often saves a few per cent.
-    gc.set_threshold(50_000, 20, 100)
+    tune()
     crawl = Crawl(arguments.dir, arguments.seeds, loaded)
     progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
     for warning in loaded.warnings():

@@ -129,6 +129,7 @@ class Reader:
             headers.get_all("x-robots-tag"),
             self._config.fetch.agent_name.lower(),
             self._limits.links,
+            headers.get("refresh") or "",
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language
         visit.canonical, visit.noindex = document.canonical, document.noindex

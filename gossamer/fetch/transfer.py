@@ -44,7 +44,7 @@ class Transfer:
     """Kept and used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_fields", "_pinned", "_reuse", "_timeouts", "address", "answer", "attempt", "chunks",
+        "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "address", "answer", "attempt", "chunks",
         "handle", "lines", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
     )  # fmt: skip
 
@@ -59,6 +59,7 @@ class Transfer:
         self.sent = b""  # header fields
         self._fields: list[bytes] | None = None
         self._reuse = True
+        self._is_literal = False
         self._pinned = ""
         self._timeouts = (0, 0)
         handle.setopt(pycurl.HEADERFUNCTION, self.lines.append)
@@ -69,6 +70,10 @@ class Transfer:
         self.request, self.reuse, self.answer, self.attempt = request, reuse, answer, 0
         handle = self.handle
         handle.setopt(pycurl.URL, request.url)
+        # libcurl writes escapes in capitals, and would ask for another URL than ours. It cannot be told to forget.
+        if self._is_literal or "%" in request.url:
+            self._is_literal = True
+            handle.setopt(pycurl.REQUEST_TARGET, _target(request.url))
         if self._fields is not fields:
             self._fields = fields
             self.sent = b"".join([field + b"\r\n" for field in fields])
@@ -105,8 +110,7 @@ class Transfer:
         """The request as libcurl sent it."""
         url = self.request.url
         authority = url.index("//") + 2
-        path = url.index("/", authority)
-        line = f"GET {url[path:]} HTTP/1.1\r\nHost: {url[authority:path]}\r\n"
+        line = f"GET {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
         return line.encode("ascii", "replace") + self.sent + b"\r\n"
 
     def has_more_addresses(self) -> bool:
@@ -126,6 +130,11 @@ class Transfer:
             return 0  # fewer than offered: libcurl ends the transfer
         self.chunks.append(data)
         return None
+
+
+def _target(url: str) -> str:
+    """What stands in the request line."""
+    return url[url.index("/", 8) :]
 
 
 def _handle(config: Config) -> Any:

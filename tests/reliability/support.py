@@ -169,10 +169,12 @@ def open_index(directory: Path) -> PageIndex:
 
 
 def hits(directory: Path) -> dict[str, int]:
-    """Links to each page, as counted by the index: a round applied twice or not at all shows here."""
+    """Links to each page, as counted by the index: a round applied twice or not at all shows here. Sitemaps are left
+    out: a robots.txt that is read again after a crash names its own again."""
     index = open_index(directory)
     rows = np.concatenate(list(index.pages.scan()))
-    return dict(zip(index.urls(rows), rows["hits"].tolist(), strict=True))
+    counted = zip(index.urls(rows), rows["hits"].tolist(), strict=True)
+    return {url: count for url, count in counted if not url.endswith("/sitemap.xml")}
 
 
 def check_index(directory: Path) -> None:

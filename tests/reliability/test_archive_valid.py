@@ -239,15 +239,14 @@ for url in urls:
 """
 
 
-def test_replay_by_pywb(directory: Path, truth: SyntheticWeb) -> None:
-    pytest.importorskip("pywb", reason="needs pywb")
+def test_replay_by_pywb(pywb: str, directory: Path, truth: SyntheticWeb) -> None:
     sql = """SELECT url, time FROM visits WHERE outcome = 'ok' AND NOT is_robots AND content_type = 'text/html'
         QUALIFY row_number() OVER (PARTITION BY is_revisit, contains(url, '?'), host ORDER BY url) = 1"""
     rows = ask(directory, sql)
     dated: list[tuple[str, datetime]] = [(row["url"], row["time"]) for row in rows]
     assert len(dated) > 20
     urls = [f"/crawl/{when:%Y%m%d%H%M%S}id_/{url}" for url, when in dated]
-    command = [sys.executable, "-W", "ignore", "-c", REPLAY, str(directory), *urls]
+    command = [pywb, "-W", "ignore", "-c", REPLAY, str(directory), *urls]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=directory, check=True)
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith('["')]
     assert len(lines) == len(dated)

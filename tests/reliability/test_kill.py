@@ -36,7 +36,8 @@ WIDTH, DELAY_S, RETRIES = 60, 0.1, 1
 OPTIONS = [
     "--width", str(WIDTH), "--delay", str(DELAY_S), "--scope", "any", "--connections", "24", "--depth", "250",
     "--set", "limits.depth_dynamic=250", "--set", f"fetch.retries={RETRIES}", "--set", "fetch.retry_s=0.5",
-    "--set", "polite.backoff_s=0.5", "--set", "crawl.patience_s=5", "--set", "archive.merge_files=6",
+    "--set", "polite.backoff_s=0.5", "--set", "polite.backoff_max_s=2", "--set", "crawl.patience_s=5",
+    "--set", "archive.merge_files=6",
 ]  # fmt: skip
 # Nothing changes, so that both crawls see the same. Some hosts have a crawl-delay that is longer than a restart takes;
 # some a robots.txt that answers 500: their pages stay unvisited in both.

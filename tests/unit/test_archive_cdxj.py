@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -109,14 +108,13 @@ def test_lines_of_moved_records() -> None:
     assert second == other
 
 
-def test_the_same_as_pywbs_indexer(tmp_path: Path) -> None:
-    pytest.importorskip("pywb", reason="needs pywb")
+def test_the_same_as_pywbs_indexer(pywb: str, tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "crawl", 1.0)
     pages = [answer(f"http://a.test/{i}?B={i}&a=1", b"page %d" % i, started_s=START + i) for i in range(5)]
     Round(1).write(store, Config(), [*pages, answer("http://www.a.test/x/")])
     Round(2).write(store, Config(), [answer(pages[0].request.url, pages[0].body, started_s=START + 99)], revisit=True)
     for number in (1, 2):
         warc = store.local(f"warc/a0-{number:08d}-0.warc.gz")
-        command = [sys.executable, "-m", "pywb.indexer.cdxindexer", "-s", "-j", str(warc)]
+        command = [pywb, "-W", "ignore", "-m", "pywb.indexer.cdxindexer", "-s", "-j", str(warc)]
         theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert store.get(f"cdxj/a0-{number:08d}.cdxj").decode() == theirs

@@ -4,10 +4,8 @@ import gzip
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from archive_samples import START, Round, answer, chunked
 
 from gossamer.archive.chain import Chain
@@ -15,9 +13,6 @@ from gossamer.archive.merge import merge
 from gossamer.archive.store import Directory
 from gossamer.config import Config
 from gossamer.federation.exchange import InProcess
-
-PYWB = Path(sys.prefix) / "pywb" / "bin" / "python"  # scripts/setup makes it
-pytestmark = pytest.mark.skipif(not PYWB.exists(), reason="needs pywb: run `make setup`")
 
 PAGE = b"<html><body>" + b"a page " * 300 + b"</body></html>"
 REPLAY = """
@@ -40,14 +35,14 @@ for url in urls:
 """
 
 
-def replayed(before: Path, after: Path, urls: list[str]) -> list[tuple[str, bytes]]:
-    command = [str(PYWB), "-W", "ignore", "-c", REPLAY, str(before), str(after), *urls]
+def replayed(pywb: str, before: Path, after: Path, urls: list[str]) -> list[tuple[str, bytes]]:
+    command = [pywb, "-W", "ignore", "-c", REPLAY, str(before), str(after), *urls]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=before, check=True)
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith('["')]
     return [(status, body.encode("latin-1")) for status, body in lines]
 
 
-def test_replay(tmp_path: Path) -> None:
+def test_replay(pywb: str, tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "crawl", 1.0)
     config = Config().replace({"archive.merge_files": 2})
     both = b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"
@@ -68,4 +63,4 @@ def test_replay(tmp_path: Path) -> None:
     assert len(chain.files["warc"]) == 1
     dates = ("20231114221320", "20231115221320")
     wanted = [f"/{when}/{date}id_/{p.request.url}" for when in ("before", "after") for date in dates for p in pages]
-    assert replayed(tmp_path / "before", store.path, wanted) == [("200 OK", PAGE)] * len(wanted)
+    assert replayed(pywb, tmp_path / "before", store.path, wanted) == [("200 OK", PAGE)] * len(wanted)
