@@ -1,5 +1,6 @@
 """Makes docs/images/progress.svg: the display of a real crawl of the demo's test web, half-way through."""
 
+import io
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ HALF = demo.PAGES // 2
 
 
 def main() -> None:
-    console = Console(record=True, width=100, force_terminal=True, file=Path("/dev/null").open("w"))
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
     with tempfile.TemporaryDirectory() as folder, RunningWeb(demo.web_spec()) as web:
         config = Config().replace({**demo.SETTINGS, "resolve.map": {"*": web.address}, "crawl.pages": demo.PAGES})
         progress = Progress(console, config, quiet=True)

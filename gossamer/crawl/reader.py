@@ -96,9 +96,12 @@ class Reader:
             visit.location = response.location
             self._link(visit, [response.location], [], request.depth)
         elif outcome is Outcome.OK and body:
+            self._read_page(visit, body, headers)
             if request.digest == visit.digest:
                 visit.outcome = Outcome.UNCHANGED
-            self._read_page(visit, body, headers)
+                visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
+                # Its links were sent when it was new, and count once.
+                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
         return visit
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:

@@ -189,12 +189,12 @@ def _install(operations: Operations) -> None:
 
         return act
 
-    io.open = builtins.open = opened  # type: ignore[assignment]
+    io.open = builtins.open = opened
     os.fsync, os.pwrite = fsync, pwrite  # type: ignore[assignment]
-    os.link, os.replace = naming("link", os.link), naming("rename", os.replace)  # type: ignore[assignment]
-    os.rename = naming("rename", os.rename)  # type: ignore[assignment]
-    os.unlink = os.remove = changing("remove", _unlink)  # type: ignore[assignment]
-    os.mkdir = changing("folder", os.mkdir)  # type: ignore[assignment]
+    os.link, os.replace = naming("link", os.link), naming("rename", os.replace)
+    os.rename = naming("rename", os.rename)
+    os.unlink = os.remove = changing("remove", _unlink)
+    os.mkdir = changing("folder", os.mkdir)
     _install_arrow(opened)
 
 

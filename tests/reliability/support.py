@@ -30,7 +30,7 @@ from gossamer.testweb.web import SyntheticWeb
 
 ROOT = Path(__file__).parents[2]
 CLOCK_S = 0.001  # how exactly two processes agree about a moment
-_PASSING = "'server_error', 'throttled', 'broken', 'timeout', 'connect_failed'"
+PASSING = ("server_error", "throttled", "broken", "timeout", "connect_failed")  # a page is visited again after these
 
 
 # A process forked from one that has imported everything restarts in a few milliseconds: sooner than a delay has passed,
@@ -130,12 +130,22 @@ class Committed:
 
 
 def committed(directory: Path, time_s: float) -> Committed:
+    """Reads the tables itself: it must be done before the crawl that starts next would contact anybody."""
     if not (directory / "manifest").exists():
         return Committed(time_s, frozenset(), frozenset())
-    sql = f"SELECT DISTINCT url FROM visits WHERE NOT is_robots AND outcome NOT IN ({_PASSING})"
-    pages = frozenset(row["url"] for row in ask(directory, sql))
-    rules = ask(directory, "SELECT DISTINCT origin FROM robots WHERE verdict <> 'deny_all'")
-    return Committed(time_s, pages, frozenset(row["origin"] for row in rules))
+    files = snapshot_of(directory).files
+    visits = _rows(directory, files.get("visits", []), ["url", "outcome", "is_robots"])
+    robots = _rows(directory, files.get("robots", []), ["origin", "verdict"])
+    return Committed(
+        time_s,
+        frozenset(row["url"] for row in visits if not row["is_robots"] and row["outcome"] not in PASSING),
+        frozenset(row["origin"] for row in robots if row["verdict"] != "deny_all"),
+    )
+
+
+def _rows(directory: Path, names: Sequence[str], columns: list[str]) -> list[dict[str, Any]]:
+    tables = [pq.ParquetFile(directory / name).read(columns) for name in names]
+    return [row for table in tables for row in table.to_pylist()]
 
 
 # What the archive says
@@ -154,9 +164,8 @@ def outcomes(directory: Path) -> Counter[tuple[str, str, int]]:
 
 def order(directory: Path) -> list[str]:
     """URLs in order of their visits. Times are too coarse; rows are in order within each round."""
-    names = snapshot_of(directory).files["visits"]
-    tables = [pq.read_table(directory / name, columns=["round", "url", "is_robots"]) for name in names]
-    rows = sorted((row for table in tables for row in table.to_pylist()), key=lambda row: row["round"])
+    rows = _rows(directory, snapshot_of(directory).files["visits"], ["round", "url", "is_robots"])
+    rows.sort(key=lambda row: row["round"])
     return [row["url"] for row in rows if not row["is_robots"]]
 
 
@@ -210,7 +219,7 @@ def check_no_leftovers(directory: Path) -> None:
 
 def check_visited_once(directory: Path, retries: int) -> None:
     """No page has two final visits, and none more failed ones than there are retries."""
-    sql = f"""SELECT url, count(*) FILTER (outcome NOT IN ({_PASSING})) AS final, count(*) AS visits
+    sql = f"""SELECT url, count(*) FILTER (outcome NOT IN {PASSING}) AS final, count(*) AS visits
         FROM visits WHERE NOT is_robots GROUP BY url"""
     for row in ask(directory, sql):
         assert row["final"] <= 1, row

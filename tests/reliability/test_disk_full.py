@@ -125,6 +125,9 @@ def test_disk_full(tmp_path: Path) -> None:
         assert len(places) >= 4, f"it was always the same that found no space: {places}"
         assert numbers == sorted(numbers), "committed rounds vanished"
         assert 0 < numbers[-1] < snapshot_of(plain.directory).number, "the crawl ended, or never began"
+        for command_line in (["status", command.directory, "--json"], ["query", command.directory, "FROM hosts"]):
+            result = disk.run(sys.executable, "-m", "gossamer", *command_line)
+            assert result.returncode == 0, f"a full disk can still be read: {result.stderr}"
         disk.fill(DISK_BYTES)
         result = disk.run(*line)
         assert result.returncode == 0, result.stderr
@@ -144,8 +147,6 @@ def committed_rounds(disk: Disk, copy: Path) -> int:
     if not (found / "manifest").exists() or not snapshot_of(found).number:
         return 0
     check_index(found)
-    status = disk.run(sys.executable, "-m", "gossamer", "status", disk.path / "crawl", "--json")
-    assert status.returncode == 0, status.stderr
     return snapshot_of(found).number
 
 

@@ -31,21 +31,31 @@ from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.web import SyntheticWeb
 
-WIDTH, DELAY_S, RETRIES = 60, 0.1, 1
+WIDTH, RETRIES = 60, 1
 # Depth depends on the order in which links are seen: no page may be refused for it.
 OPTIONS = [
-    "--width", str(WIDTH), "--delay", str(DELAY_S), "--scope", "any", "--connections", "24", "--depth", "250",
+    "--width", str(WIDTH), "--scope", "any", "--connections", "24", "--depth", "250",
     "--set", "limits.depth_dynamic=250", "--set", f"fetch.retries={RETRIES}", "--set", "fetch.retry_s=0.5",
     "--set", "polite.backoff_s=0.5", "--set", "polite.backoff_max_s=2", "--set", "crawl.patience_s=5",
     "--set", "archive.merge_files=6",
 ]  # fmt: skip
-# Nothing changes, so that both crawls see the same. Some hosts have a crawl-delay that is longer than a restart takes;
-# some a robots.txt that answers 500: their pages stay unvisited in both.
+# Nothing changes, so that both crawls see the same. Some hosts have a crawl-delay, some of the long one a robots.txt
+# that answers 500: their pages stay unvisited in both. The delays of the short one are longer than a restart takes.
+SHORT = WebSpec(
+    seed=133, hosts=20, pages=150, host_exponent=0.5, links=20.0, page_bytes=4_000.0, latency_ms=10.0, changing=0.0,
+    crawl_delays=0.2, crawl_delay_s=1.2, robots_broken=0.0, gzip=0.3, chunked=0.2,
+)  # fmt: skip
 LONG = WebSpec(
     seed=29, hosts=40, pages=1_200, links=20.0, page_bytes=4_000.0, latency_ms=10.0, changing=0.0,
     crawl_delays=0.12, crawl_delay_s=1.0, robots_broken=0.03, gzip=0.3, chunked=0.2,
 )  # fmt: skip
-SHORT = replace(LONG, seed=3, hosts=12, pages=200, crawl_delays=0.5, crawl_delay_s=0.5, robots_broken=0.0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    spec: WebSpec
+    kills: int
+    delay_s: float
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,10 @@ class Crawled:
 class Pair:
     """Two crawls of the same web."""
 
+    plan: Plan
     truth: SyntheticWeb
     undisturbed: Crawled
     disturbed: Crawled
-    kills: int
 
 
 def killed(command: Command, chance: random.Random, kills: int) -> list[Committed]:
@@ -88,21 +98,21 @@ def killed(command: Command, chance: random.Random, kills: int) -> list[Committe
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((SHORT, 7), id="short"),
-        pytest.param((LONG, 22), id="long", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+        pytest.param(Plan(SHORT, 7, 0.6), id="short"),
+        pytest.param(Plan(LONG, 22, 0.1), id="long", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    spec, kills = request.param
+    plan: Plan = request.param
     where = tmp_path_factory.mktemp("crawls")
     crawls = []
     for name in ("undisturbed", "disturbed"):
-        with RunningWeb(spec, log_path=where / f"{name}.requests") as web:
-            command = Command(web, where / name, OPTIONS)
-            states = killed(command, random.Random(kills), kills) if name == "disturbed" else []
+        with RunningWeb(plan.spec, log_path=where / f"{name}.requests") as web:
+            command = Command(web, where / name, [*OPTIONS, "--delay", str(plan.delay_s)])
+            states = killed(command, random.Random(plan.kills), plan.kills) if name == "disturbed" else []
             command.finish(300)
             crawls.append(Crawled(command.directory, web.log(), states))
-    return Pair(SyntheticWeb(spec), *crawls, kills)
+    return Pair(plan, SyntheticWeb(plan.spec), *crawls)
 
 
 def test_same_pages(pair: Pair) -> None:
@@ -122,9 +132,9 @@ def test_complete(pair: Pair) -> None:
 
 def test_nothing_fetched_twice(pair: Pair) -> None:
     crawled = pair.disturbed
-    assert len(crawled.kills) == pair.kills
+    assert len(crawled.kills) == pair.plan.kills
     progress = [len(kill.final) for kill in crawled.kills]
-    assert sum(a < b for a, b in pairwise(progress)) >= pair.kills // 4, f"few runs came to a commit: {progress}"
+    assert sum(a < b for a, b in pairwise(progress)) >= pair.plan.kills // 4, f"few runs came to a commit: {progress}"
     check_not_again(crawled.log, crawled.kills)
     # A round is committed while the next one is fetched, so that two of them may be lost.
     check_repeats(crawled.log, crawled.kills, 2 * WIDTH)
@@ -133,7 +143,7 @@ def test_nothing_fetched_twice(pair: Pair) -> None:
 
 def test_polite_through_crashes(pair: Pair) -> None:
     for crawled in (pair.disturbed, pair.undisturbed):
-        check_polite(crawled.log, pair.truth, DELAY_S)
+        check_polite(crawled.log, pair.truth, pair.plan.delay_s)
 
 
 def test_index_agrees(pair: Pair) -> None:
