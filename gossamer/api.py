@@ -13,10 +13,10 @@ from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent, mentioned
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
+from gossamer.crawl.stats import Stats
 from gossamer.errors import ConfigError
 from gossamer.federation.exchange import Inbox, encode
 from gossamer.watch.log import EventLog
-from gossamer.watch.progress import Stats
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -26,6 +26,7 @@ from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
+from gossamer.crawl.stats import Stats
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.errors import SeedError
 from gossamer.federation.exchange import SEEDS, Exchange, decode, high_water
@@ -33,8 +34,6 @@ from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import PageIndex
 from gossamer.order.strategies import strategy
-from gossamer.watch.log import EventLog
-from gossamer.watch.progress import Stats
 from gossamer.web.url import page_keys
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
@@ -42,6 +41,12 @@ _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 _TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
 _STARVING = 4.0  # a crawl with too few pages to fetch commits early, but spends at most a fifth of its time on it
 _IDLE_S, _IDLE = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
+
+
+class Events(Protocol):
+    """Where an agent says what it does; `watch.log.EventLog` is one."""
+
+    def event(self, name: str, **fields: Any) -> None: ...
 
 
 class Agent:
@@ -53,7 +58,7 @@ class Agent:
         config: Config,
         clock: Clock,
         exchange: Exchange,
-        log: EventLog,
+        log: Events,
         urls: Iterable[str] = (),
         files: Iterable[Path] = (),
         zones: Collection[int] = range(256),

@@ -2,10 +2,8 @@
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -15,53 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.config import Config
+from gossamer.crawl.stats import CALM, LEAST_S, Stats
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline
-
-# Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
-CALM = ("ok", "unchanged", "moved", "denied")
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S
 _TREND_S = 5.0
 _PLAIN_S = 10.0  # a plain line so often
 _LOOK_S = 0.1  # looks that follow each other faster are passed over
-_LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """One look at a running crawl. None means unknown and is shown as a dash."""
-
-    now_s: float  # seconds since 1970
-    elapsed_s: float  # since this run began (a resumed crawl is a new run)
-    visits: int  # pages visited by the whole crawl, earlier runs included; robots.txt not counted
-    run_visits: int  # pages visited by this run
-    wire_bytes: int  # bodies received by this run, as sent
-    round: int | None = None  # being gathered now
-    outcomes: Mapping[str, int] = field(default_factory=dict)  # word: visits, this run
-    connections: int | None = None  # open now
-    hosts: int | None = None  # known
-    active_hosts: int | None = None  # with pages in the workbench
-    backed_off_hosts: int | None = None  # of these, paused after a failure or at their own request
-    frontier: int | None = None  # known pages not yet visited
-    known: int | None = None  # pages
-    memory_bytes: int | None = None  # resident
-    phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
-
-    @property
-    def errors(self) -> dict[str, int]:
-        """Kinds of trouble and how often, most frequent first."""
-        kinds = [(word, times) for word, times in self.outcomes.items() if word not in CALM and times]
-        return dict(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
-
-    def as_dict(self) -> dict[str, Any]:
-        """For programs: figures by name, the rate included."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**found, "outcomes": dict(self.outcomes), "errors": self.errors, "pages_per_s": self.mean_rate}
-
-    @property
-    def mean_rate(self) -> float | None:
-        return self.run_visits / self.elapsed_s if self.elapsed_s >= _LEAST_S else None
 
 
 class Pace:
@@ -88,7 +47,7 @@ class Pace:
         # The newest look that is old enough, so that a pause between looks does not inflate the rate.
         first = next((seen for seen in reversed(self._seen) if last[0] - seen[0] >= _NOW_S), self._seen[0])
         passed_s = last[0] - first[0]
-        return (last[column] - first[column]) / passed_s if passed_s >= _LEAST_S else None
+        return (last[column] - first[column]) / passed_s if passed_s >= LEAST_S else None
 
     def trend(self) -> list[float]:
         """Pages per second in each of the last spans of _TREND_S, oldest first; only full spans."""

@@ -18,8 +18,8 @@ from gossamer.archive.rows import printable
 from gossamer.archive.store import Directory
 from gossamer.archive.views import word
 from gossamer.columns import Outcome, Status
+from gossamer.crawl.stats import CALM
 from gossamer.watch.figures import count, moment, rate, share, size, span
-from gossamer.watch.progress import CALM
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
 _RECENT = 5  # rounds

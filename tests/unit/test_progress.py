@@ -5,8 +5,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gossamer.config import Config
+from gossamer.crawl.stats import Stats
 from gossamer.watch.figures import count, moment, rate, share, short, size, span, sparkline
-from gossamer.watch.progress import Progress, Stats, summary, time_left_s
+from gossamer.watch.progress import Progress, summary, time_left_s
 
 OUTCOMES = {"ok": 900, "moved": 40, "denied": 10, "gone": 30, "timeout": 15, "server_error": 5}
 

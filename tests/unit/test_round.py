@@ -53,6 +53,7 @@ class Gathered:
     def close(self) -> None:
         if self.round.warc is not None:
             self.round.warc.close()
+            self.round.warc = None
 
     def row(self, at: int = -1) -> dict[str, object]:
         return dict(zip(VISITS.names, self.round.rows[at], strict=True))

@@ -1,0 +1,46 @@
+"""One look at a running crawl, as figures: what the agent tells whoever watches it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+# Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
+CALM = ("ok", "unchanged", "moved", "denied")
+
+LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One look at a running crawl. None means unknown and is shown as a dash."""
+
+    now_s: float  # seconds since 1970
+    elapsed_s: float  # since this run began (a resumed crawl is a new run)
+    visits: int  # pages visited by the whole crawl, earlier runs included; robots.txt not counted
+    run_visits: int  # pages visited by this run
+    wire_bytes: int  # bodies received by this run, as sent
+    round: int | None = None  # being gathered now
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # word: visits, this run
+    connections: int | None = None  # open now
+    hosts: int | None = None  # known
+    active_hosts: int | None = None  # with pages in the workbench
+    backed_off_hosts: int | None = None  # of these, paused after a failure or at their own request
+    frontier: int | None = None  # known pages not yet visited
+    known: int | None = None  # pages
+    memory_bytes: int | None = None  # resident
+    phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """Kinds of trouble and how often, most frequent first."""
+        kinds = [(word, times) for word, times in self.outcomes.items() if word not in CALM and times]
+        return dict(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs: figures by name, the rate included."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**found, "outcomes": dict(self.outcomes), "errors": self.errors, "pages_per_s": self.mean_rate}
+
+    @property
+    def mean_rate(self) -> float | None:
+        return self.run_visits / self.elapsed_s if self.elapsed_s >= LEAST_S else None
