@@ -4,11 +4,11 @@ import random
 import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 from support import (
-    CLOCK_S,
     Command,
     Committed,
     check_complete,
@@ -26,6 +26,7 @@ from support import (
     statuses,
 )
 
+from gossamer.api import Crawl
 from gossamer.testweb.log import Log, read_log
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -174,28 +175,81 @@ def test_order_through_crashes(tmp_path: Path, strategy: str) -> None:
     assert hits(command.directory) == hits(plain.directory)
 
 
+def test_added_seeds_through_crashes(tmp_path: Path) -> None:
+    """What `gossamer add` took and what a seed file has is visited, whenever the crawl was killed."""
+    spec = WebSpec.plain(seed=2, hosts=16, pages=64, links=8.0, page_bytes=2_000.0)
+    chance = random.Random(2)
+    seeds = tmp_path / "seeds.txt"
+    seeds.touch()
+    with RunningWeb(spec) as web:
+        options = ["--delay", "0.05", "--scope", "host", "--width", "5"]
+        command = Command(web, tmp_path / "crawl", options, seeds=[*web.start_urls, str(seeds)])
+        added = []
+        for number in range(1, spec.hosts, 2):
+            one, other = (f"http://h{n}.test/" for n in (number, number + 1))
+            begins = command.events("begin")
+            with command.forked() as fork:
+                if number % 4 == 1:
+                    command.wait_for(fork, "begin", begins + 1)
+                time.sleep(chance.uniform(0.0, 0.2))
+                Crawl(command.directory).add([one])
+                if number + 1 < spec.hosts:
+                    with seeds.open("a") as file:
+                        file.write(f"{other}\n")
+                    added.append(other)
+                added.append(one)
+                time.sleep(chance.uniform(0.0, 0.4))
+        command.finish(60)
+    found = statuses(command.directory)
+    assert {url: found.get(url, "lost") for url in added} == dict.fromkeys(added, "fetched")
+    check_index(command.directory)
+    check_visited_once(command.directory, 0)
+
+
+def wait_for_requests(web: RunningWeb, command: Command, fork: BaseProcess, hosts: set[str], count: int) -> None:
+    """Until the server has logged so many requests for pages of these hosts."""
+    assert web.log_path is not None
+    end_s = time.monotonic() + 60
+    while sum(host in hosts and path != "/robots.txt" for host, path in asked(web.log_path)) < count:
+        assert fork.is_alive(), command.said()
+        assert time.monotonic() < end_s, "no request came"
+        time.sleep(0.01)
+
+
+def asked(path: Path) -> list[tuple[str, str]]:
+    log = read_log(path)
+    return list(zip(log.host.tolist(), log.path.tolist(), strict=True))
+
+
+def test_crawl_delay_after_a_crash(tmp_path: Path) -> None:
+    """Killed just after a host with a crawl-delay was contacted, a crawl lets it rest when it comes back."""
+    spec = WebSpec.plain(seed=1, hosts=4, pages=40, links=10.0, page_bytes=2_000.0, crawl_delays=1.0, crawl_delay_s=2.0)
+    truth = SyntheticWeb(spec)
+    slow = {host.name for host in (truth.plan.hosts[n] for n in range(spec.hosts)) if host.crawl_delay_s >= 2}
+    with RunningWeb(spec, log_path=tmp_path / "requests") as web:
+        command = Command(web, tmp_path / "crawl", ["--delay", "0.1", "--scope", "any"])
+        for count in range(2, 6):
+            commits = command.events("commit")
+            with command.forked() as fork:
+                command.wait_for(fork, "commit", commits + (6 if count == 2 else 1))
+                wait_for_requests(web, command, fork, slow, count * len(slow))
+        log = web.log()
+    assert len(log) > 4 * len(slow)
+    check_polite(log, truth, 0.1)
+
+
 def test_delay_after_a_clean_end_and_a_crash(tmp_path: Path) -> None:
     """That a crawl once ended cleanly says nothing about the one after it, which was killed before it committed."""
     delay_s = 2.0
     spec = WebSpec.plain(seed=1, hosts=3, pages=30, links=10.0, page_bytes=2_000.0)
     options = ["--delay", str(delay_s), "--scope", "any", "--width", "1000"]
-    path = tmp_path / "requests"
-    with RunningWeb(spec, log_path=path) as web:
+    everyone = {f"h{n}.test" for n in range(spec.hosts)}
+    with RunningWeb(spec, log_path=tmp_path / "requests") as web:
         Command(web, tmp_path / "crawl", [*options, "--pages", "2"]).finish(60)
-        asked = len(web.log())
         time.sleep(delay_s)
         command = Command(web, tmp_path / "crawl", options, seeds=[])
-        with command.forked() as fork:
-            end_s = time.monotonic() + 30
-            while len(read_log(path)) <= asked and time.monotonic() < end_s:
-                assert fork.is_alive(), command.said()
-                time.sleep(0.01)
-        asked = len(web.log())
-        with command.forked():
-            end_s = time.monotonic() + 30
-            while len(read_log(path)) <= asked + 3 and time.monotonic() < end_s:
-                time.sleep(0.05)
+        for count in (3, 6):
+            with command.forked() as fork:
+                wait_for_requests(web, command, fork, everyone, count)
         log = web.log()
-    assert len(log) > asked, "the crawl did not go on"
-    gaps = log.intervals()
-    assert {host: gap.min() for host, gap in gaps.items() if len(gap) and gap.min() < delay_s - CLOCK_S} == {}
+    check_polite(log, SyntheticWeb(spec), delay_s)
