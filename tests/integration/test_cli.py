@@ -162,7 +162,7 @@ def test_only_one_crawl_at_a_time_in_a_directory(web: RunningWeb, tmp_path: Path
 def test_seeds_are_added_to_a_running_crawl(web: RunningWeb, tmp_path: Path) -> None:
     with running("crawl", web.start_url, "--testweb", web.address, *LONG, "--quiet", at=tmp_path) as crawl:
         crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
-        before = len(read_log(web_log(web)))
+        before = len(read_log(web.log_path or Path()))
         assert "1 seed" in succeed("add", "crawl", "http://h1.test/", at=tmp_path)
         others = tmp_path / "others.txt"
         others.write_text("# two more\nhttp://h2.test/\nhttp://h3.test/\n")
@@ -187,7 +187,7 @@ def test_a_seed_file_is_read_as_it_grows(web: RunningWeb, tmp_path: Path) -> Non
     file.write_text("http://h0.test/\n")
     with running("crawl", file, "--testweb", web.address, *LONG, "--quiet", at=tmp_path) as crawl:
         crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
-        before = len(read_log(web_log(web)))
+        before = len(read_log(web.log_path or Path()))
         for name in ("h2.test", "h3.test"):
             with file.open("a") as more:
                 more.write(f"http://{name}/\n")
@@ -197,14 +197,9 @@ def test_a_seed_file_is_read_as_it_grows(web: RunningWeb, tmp_path: Path) -> Non
     assert {"h0.test", "h2.test", "h3.test"} == hosts_of(tmp_path / "crawl")
 
 
-def web_log(web: RunningWeb) -> Path:
-    assert web.log_path is not None
-    return web.log_path
-
-
 def asked(web: RunningWeb, before: int) -> set[str]:
     """Hosts whose pages were asked for, in the server's log from that line on."""
-    log = read_log(web_log(web))
+    log = read_log(web.log_path or Path())
     pairs = zip(log.host.tolist()[before:], log.path.tolist()[before:], strict=True)
     return {host for host, path in pairs if path != "/robots.txt"}
 
