@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 
 
 def environment() -> dict[str, str]:
