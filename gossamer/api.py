@@ -14,8 +14,9 @@ from gossamer.config import Config
 from gossamer.crawl.agent import Agent, mentioned
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import ConfigError
+from gossamer.errors import ConfigError, SeedError
 from gossamer.federation.exchange import Inbox, encode
+from gossamer.order.strategies import strategy
 from gossamer.watch.log import EventLog
 
 
@@ -48,6 +49,9 @@ class Crawl:
                 "say who is crawling, so that the people whose servers you visit can reach you: "
                 "--contact https://example.org/about-my-crawl (or an e-mail address), or fetch.contact in the file"
             )
+        strategy(config.crawl.order)  # before anything is made: a mistake should leave nothing behind
+        if not (self.urls or self.files or self._exists()):
+            raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         clock = RealClock()
         store = Directory.prepare(self.directory, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
@@ -57,14 +61,17 @@ class Crawl:
 
     def add(self, seeds: Iterable[str]) -> int:
         """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
+        inbox = Inbox(Directory(self.directory))
         urls, files = parse_seeds(seeds)
         reader = SeedFiles(files, {})
         while more := reader.read(float("inf")):
             urls += more
-        inbox = Inbox(Directory.prepare(self.directory, RealClock().now()))
         for data in encode(mentioned(urls)):
             inbox.add(data)
         return len(urls)
+
+    def _exists(self) -> bool:
+        return (self.directory / "gossamer.json").exists()
 
     def unanswered(self) -> str:
         """Where requests went and what became of them, if none was ever answered; otherwise nothing."""

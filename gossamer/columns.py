@@ -157,7 +157,11 @@ VISITS = Table(
         Column("location", "string", "where it redirects to"),
         Column("wire_bytes", "u8", "body as sent"),
         Column("body_bytes", "u8", "body after decoding"),
-        Column("truncated", "dict", "length, time, disconnect or decode: what cut the body; empty if whole"),
+        Column(
+            "truncated",
+            "dict",
+            "length, time, disconnect, corrupt, coding: what is wrong with the body; or empty",
+        ),
         Column("digest", "string", "sha1 of the payload, base32, as in WARC and CDXJ; empty if none"),
         Column("links", "u4", "distinct links found"),
         Column("depth", "u1", "links from a seed"),

@@ -67,11 +67,16 @@ def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Pa
     assert "is damaged" in complaint("status", "other", at=tmp_path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
-    for arguments in ((*command, "full"), ("add", "full", web.start_url)):
-        assert "full is not empty and holds no crawl; choose another --dir" in complaint(*arguments, at=tmp_path)
+    assert "full is not empty and holds no crawl; choose another --dir" in complaint(*command, "full", at=tmp_path)
+    assert "full holds no crawl" in complaint("add", "full", web.start_url, at=tmp_path)
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
     assert "is a file" in complaint(*command, tmp_path / "full" / "thesis.tex", at=tmp_path)
-    for reading in (("status", "none"), ("query", "none", "SELECT 1"), ("export", "none", "--cdxj", "-")):
+    for reading in (
+        ("status", "none"),
+        ("add", "none", web.start_url),
+        ("query", "none", "SELECT 1"),
+        ("export", "none", "--cdxj", "-"),
+    ):
         said = complaint(*reading, at=tmp_path)
         assert "none holds no crawl; `gossamer crawl --dir none URL` starts one" in said
     assert not (tmp_path / "none").exists()
