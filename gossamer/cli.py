@@ -12,6 +12,8 @@ from gossamer import __version__, config
 from gossamer.errors import ConfigError, GossamerError, SeedError
 
 DEFAULT_DIR = "crawl"
+DEMO_DIR = "demo-crawl"
+FORMATS = ("table", "csv", "json", "parquet")
 
 # NumPy's linear algebra is not used, but its threads would be started, and spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -85,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("query", _query, "ask a crawl's archive in SQL")
     sub.add_argument("dir", metavar="DIR")
     sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
-    sub.add_argument("--format", choices=("table", "csv", "json", "parquet"), default="table")
+    sub.add_argument("--format", choices=FORMATS, help="default: by the ending of --out, else a table")
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
     sub.add_argument("--out", type=Path, metavar="FILE", help="write there instead of standard output")
 
@@ -112,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     add("testweb", _testweb, "serve a synthetic web on loopback", add_help=False)
 
     sub = add("demo", _demo, "crawl a test web and answer questions about it")
-    sub.add_argument("--dir", default="demo-crawl")
+    sub.add_argument("--dir", type=Path, help=f"must not exist (default: {DEMO_DIR}, made anew each time)")
     return parser
 
 
@@ -165,7 +167,9 @@ def _crawl(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(stats.as_dict()))
     if not stats.wire_bytes and (why := crawl.unanswered()):
-        raise SeedError(f"no server answered: {why}; check the address and the network")
+        is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
+        hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"
+        raise SeedError(f"no server answered: {why}; {hint}")
     return 0
 
 
@@ -195,7 +199,8 @@ def _query(arguments: argparse.Namespace) -> int:
         print(query.describe())
         return 0
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
-    query.run(Path(arguments.dir), sql, arguments.format, arguments.out)
+    ending = arguments.out.suffix[1:] if arguments.out else ""
+    query.run(Path(arguments.dir), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
     return 0
 
 
@@ -259,4 +264,4 @@ def _testweb(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from gossamer.watch.demo import demo
 
-    return demo(Path(arguments.dir))
+    return demo(arguments.dir or Path(DEMO_DIR), replace=arguments.dir is None)

@@ -87,6 +87,7 @@ class Agent:
         self._starving = False
         self._frozen_s = 0.0
         self._stopping = False
+        self._ended = ""
         self._phase = ""
         self._robots: list[dict[str, Any]] = []
         self._start_s = clock.monotonic()
@@ -125,7 +126,8 @@ class Agent:
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
         if self._seeds or self._inbox() or chain.state.get("clean"):
             self._commit()
-        self._fetching.start()
+        pages = self._config.crawl.pages
+        self._fetching.start(max(0, pages - self._counters["visits"]) if pages else None)
 
     def _restore_politeness(self) -> None:
         """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
@@ -139,21 +141,31 @@ class Agent:
     # Deciding
 
     def _is_over(self) -> bool:
-        crawl = self._config.crawl
+        self._ended = self._why_over()
+        return bool(self._ended)
+
+    def _why_over(self) -> str:
+        """Why the run ends, in words; nothing while it goes on."""
+        crawl, now_s = self._config.crawl, self._clock.monotonic()
         if self._stopping:
-            return True
+            return "stopped"
         if crawl.pages and self._counters["visits"] + self._round.pages >= crawl.pages:
-            return True
+            return f"limit of {crawl.pages:,} pages"
         if crawl.rounds and self._run_rounds >= crawl.rounds:
-            return True
-        if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
-            return True
+            return f"limit of {crawl.rounds:,} rounds"
+        if crawl.minutes and now_s - self._start_s >= crawl.minutes * 60:
+            return f"limit of {crawl.minutes:g} minutes"
         if self._outstanding or not self._round.empty or self._seeds or not self._starving:
-            return False
+            return ""
         if self._seed_files.unread() or self._inbox():
-            return False
+            return ""
         due_s = self._books.frontier.next_due_s()
-        return due_s is None or due_s > self._clock.now() + crawl.patience_s
+        if due_s is None:
+            return "nothing left to visit"
+        if due_s > self._clock.now() + crawl.patience_s:
+            minutes = (due_s - self._clock.now()) / 60
+            return f"nothing due for {minutes:.0f} minutes: hosts rest, or have no robots.txt for us; try again later"
+        return ""
 
     @property
     def _lockstep(self) -> bool:
@@ -218,8 +230,6 @@ class Agent:
 
     def _take_from_frontier(self, room: int, per_host: int) -> None:
         crawl, books = self._config.crawl, self._books
-        if crawl.pages:
-            room = min(room, crawl.pages - self._counters["visits"] - self._round.pages - self._outstanding)
         if room <= 0:
             return
         rows = books.frontier.take(room, self._time_s(), per_host)
@@ -255,6 +265,8 @@ class Agent:
         else:
             self._outstanding -= 1
             self._round.deferrals.append(result)
+            if result.outcome is not None:
+                self._round.outcomes[result.outcome.name.lower()] += 1
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
         """Let requests under way finish."""
@@ -360,7 +372,7 @@ class Agent:
         figures = {
             "known": books.index.count,
             "hosts": len(books.index.hosts),
-            "frontier": books.frontier.pending,
+            "frontier": self._unvisited(),
         }
         return {
             "ledger": books.ledger.as_dict(),
@@ -380,6 +392,11 @@ class Agent:
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
         return Round(number, warc, self._digests, _Known(books.index))
 
+    def _unvisited(self) -> int:
+        """Known pages that wait for a visit, here or in the workbench."""
+        frontier = self._books.frontier
+        return frontier.pending + len(frontier.taken)
+
     def stats(self) -> Stats:
         """One look at the crawl, for the display."""
         books, round_, work = self._books, self._round, self._fetching.stats
@@ -395,10 +412,12 @@ class Agent:
             hosts=len(books.index.hosts),
             active_hosts=work.hosts,
             backed_off_hosts=work.backed_off,
-            frontier=books.frontier.pending,
+            frontier=self._unvisited(),
             known=books.index.count,
             memory_bytes=resident_bytes(),
             phase=self._phase,
+            ended=self._ended,
+            refused_seeds=self._seed_files.refused,
         )
 
 

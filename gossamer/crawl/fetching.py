@@ -58,7 +58,9 @@ class Fetching:
         self._produced_bytes = 0  # written by the fetching thread only
         self._consumed_bytes = 0  # written by the agent's thread only
 
-    def start(self) -> None:
+    def start(self, budget: int | None = None) -> None:
+        """Begin; with a budget, visit at most so many pages."""
+        self._fetcher.budget = budget
         self._thread.start()
 
     def add(self, requests: list[Request]) -> None:

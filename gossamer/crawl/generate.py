@@ -13,6 +13,7 @@ from gossamer.order.strategies import Strategy
 from gossamer.web.url import host_of
 
 _SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_AFTER_ALL = -1e300  # lower than any strategy's rank
 _VALIDATOR = 1024  # longest ETag we send back
 _LATER_S = 60.0  # more of it only where there are not enough hosts
 
@@ -37,6 +38,8 @@ def requests(
         ranks = strategy.page_rank(rows, seed).tolist()
     else:
         ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
+    # What failed before comes after what was never tried: a host's errors must not keep us from its good pages.
+    ranks = [rank if not tries else _AFTER_ALL for rank, tries in zip(ranks, rows["tries"].tolist(), strict=True)]
     hosts = host_of_key(rows["key"])
     unique, inverse = np.unique(hosts, return_inverse=True)
     known = index.hosts.look_up(unique)[1]["known"][inverse].tolist()

@@ -44,7 +44,7 @@ def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
     host = host_of(url)
     seen: dict[str, Any] = {
         "normalised": url,
-        "key": f"{page_key(url):016x}",
+        "key": page_key(url),
         "host": host,
         "domain": domain_of(host),
         "trap": trap(url, config.limits),
@@ -53,7 +53,7 @@ def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
     seen["robots"] = robots
     if robots["verdict"] != "allowed" and config.polite.robots:
         return seen | {"outcome": _unfetched(robots), "reason": robots["reason"]}
-    visit = Reader(config, Scope("any")).read(_fetch(client, url))
+    visit = Reader(config, Scope(config.crawl.scope, [host])).read(_fetch(client, url))
     response = visit.response
     links = [{"url": link, "verdict": VERDICTS[code]} for link, code in zip(visit.urls, visit.verdicts, strict=True)]
     return seen | {

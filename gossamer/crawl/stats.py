@@ -28,6 +28,8 @@ class Stats:
     frontier: int | None = None  # known pages not yet visited
     known: int | None = None  # pages
     memory_bytes: int | None = None  # resident
+    ended: str = ""  # why the run ended; empty while it goes on
+    refused_seeds: int = 0  # lines of seed files that are no web address
     phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
 
     @property

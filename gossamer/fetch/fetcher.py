@@ -42,6 +42,7 @@ class Fetcher:
         self._looking = 0
         # Delays must not shrink or stretch when the clock is set: wall time once, monotonic from then on.
         self._offset_s = clock.now() - clock.monotonic()
+        self.budget: int | None = None  # pages that may still be visited; None: any number
 
     def now(self) -> float:
         """Seconds since 1970, as the workbench counts them."""
@@ -56,8 +57,13 @@ class Fetcher:
         for response in responses:
             self._workbench.done(response, now)
         for response in responses:
-            self._sink(response)
+            self._hand_over(response)
         return handled + len(responses)
+
+    def _hand_over(self, response: Response) -> None:
+        if self.budget is not None and not response.request.is_robots:
+            self.budget -= 1
+        self._sink(response)
 
     def wake(self) -> None:
         """Ends the waiting of a step; from any thread."""
@@ -75,7 +81,7 @@ class Fetcher:
     def _start(self, timeout_s: float) -> tuple[int, float]:
         handled = 0
         for _ in range(_STARTS):
-            if self.active >= self._connections:
+            if self.active >= (self._connections if self.budget is None else min(self._connections, self.budget)):
                 return handled, timeout_s
             now = self.now()
             step = self._workbench.next(now)
@@ -109,9 +115,9 @@ class Fetcher:
         if isinstance(step, Deferred):
             self._give_back(step)
         elif isinstance(step, Denied):
-            self._sink(_unfetched(step.request, Outcome.DENIED, f"robots.txt: {step.line}", now))
+            self._hand_over(_unfetched(step.request, Outcome.DENIED, f"robots.txt: {step.line}", now))
         else:
-            self._sink(_unfetched(step.request, step.outcome, step.reason, now))
+            self._hand_over(_unfetched(step.request, step.outcome, step.reason, now))
 
 
 def _unfetched(request: Request, outcome: Outcome, reason: str, now: float) -> Response:

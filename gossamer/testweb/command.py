@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         server = Server(web, RealClock(), _options(given))
         if given.stop_on_eof:
             server.stop_on_eof(sys.stdin.fileno())
-    except GossamerError as error:
+    except (GossamerError, OSError, OverflowError) as error:
         print(f"gossamer testweb: {error}", file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,8 @@
 """The demonstration: a test web on loopback, a real crawl of it, and questions answered by what it wrote."""
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -52,11 +54,11 @@ def web_spec() -> WebSpec:
     return WebSpec(seed=7, hosts=HOSTS, pages=PAGES, host_exponent=0.6, latency_ms=20.0, crawl_delay_s=0.1)
 
 
-def demo(directory: Path) -> int:
+def demo(directory: Path, replace: bool = False) -> int:
     console = Console()
     if directory.exists():
-        if not (directory / "gossamer.json").is_file():
-            raise ArchiveError(f"{directory} exists and holds no crawl; choose another --dir")
+        if not replace or not (directory / "gossamer.json").is_file():
+            raise ArchiveError(f"{directory} exists; choose another --dir")
         shutil.rmtree(directory)
     console.print(
         f"A test web of {HOSTS} hosts and {PAGES:,} pages, on loopback. Real HTTP, real robots.txt, real trouble."
@@ -71,6 +73,7 @@ def demo(directory: Path) -> int:
     for question, sql in QUESTIONS:
         console.print(f"\n[bold]{question}[/bold]")
         query.run(directory, sql)
-    console.print(f'\nAsk more: [bold]gossamer query {directory} "SELECT ..."[/bold]', highlight=False)
-    console.print(f"What there is: [bold]gossamer query {directory} tables[/bold]", highlight=False)
+    command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
+    console.print(f'\nAsk more: [bold]{command} query {directory} "SELECT ..."[/bold]', highlight=False)
+    console.print(f"What there is: [bold]{command} query {directory} tables[/bold]", highlight=False)
     return 0

@@ -256,14 +256,19 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
             grid.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
     for word, times in stats.errors.items():
         grid.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+    if stats.refused_seeds:
+        grid.add_row(" seed lines", Text(count(stats.refused_seeds), "yellow"), "are no web address; write https://...")
+    rows: list[RenderableType] = [grid]
+    if stats.ended:
+        rows += [Text(), Text.assemble((" ended: ", "dim"), stats.ended)]
     if not where:
-        return grid
+        return Group(*rows)
     places = Table.grid(padding=(0, 2, 0, 0))
     places.add_column(style="dim", no_wrap=True)
     places.add_column(overflow="fold")
     for what, place in where.items():
         places.add_row(f" {what}", Text(place))
-    return Group(grid, Text(), places)
+    return Group(*rows, Text(), places)
 
 
 _MEANINGS = {"hosts": "with known pages", "known": "pages", "frontier": "known, not yet visited"}

@@ -308,7 +308,9 @@ def test_inspect(web: RunningWeb, done: Path) -> None:
     assert found["normalised"] == "http://h0.test/"
     assert (found["outcome"], found["http_status"], found["charset"]) == ("ok", 200, "utf-8")
     assert found["robots"]["verdict"] == "allowed"
-    assert {link["verdict"] for link in found["links"]} == {"followed", "nofollow"}
+    assert {link["verdict"] for link in found["links"]} == {"followed", "nofollow", "scope"}
+    wide = answer("inspect", "http://h0.test/", "--testweb", web.address, "--scope", "any", "--json", at=done)
+    assert {link["verdict"] for link in wide["links"]} == {"followed", "nofollow"}
     assert {"key", "host", "domain", "title", "headers", "redirects", "trap", "canonical", "elapsed_s"} <= found.keys()
     shown = succeed("inspect", "http://h0.test/", "--testweb", web.address, at=done)
     assert re.search(r"^normalised +http://h0\.test/", shown, re.MULTILINE)
