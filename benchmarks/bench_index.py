@@ -320,7 +320,8 @@ def report(lines: list[str], found: dict[str, float]) -> str:
 ```
 
 - One round of update and flush at 50 M known pages takes {found["update_ratio_50m_1m"]} times that at 1 M (update alone
-  {found["update_only_ratio_50m_1m"]} times), generate {found["generate_ratio_50m_1m"]} times; means over 20 rounds, merges included.
+  {found["update_only_ratio_50m_1m"]} times), generate {found["generate_ratio_50m_1m"]} times; means over
+  20 rounds, merges included.
 - Generate reads the whole index once after a restart, before the first of these rounds: {found["scan_s"]} s at 50 M.
 - {found["bytes_per_url"]} bytes per URL besides its text; {found["rss_mb"]} MB of memory within {found["bound_mb"]}.
 """

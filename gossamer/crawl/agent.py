@@ -20,7 +20,7 @@ from gossamer.clocks import Clock
 from gossamer.columns import Contributions
 from gossamer.config import Config
 from gossamer.crawl import closing, generate
-from gossamer.crawl.fetching import Broken, Fetching, Result, Robots
+from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
@@ -256,10 +256,9 @@ class Agent:
             self._round.add(result)
             self._fetching.consumed(body_bytes)
             self._run_bytes += body_bytes
+            self._robots += result.robots
             if not result.response.request.is_robots:
                 self._outstanding -= 1
-        elif isinstance(result, Robots):
-            self._robots += result.rows
         elif isinstance(result, Broken):
             raise result.error
         else:

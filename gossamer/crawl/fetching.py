@@ -3,7 +3,6 @@
 import threading
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from gossamer.clocks import Clock
 from gossamer.config import Config
@@ -21,20 +20,13 @@ _LOOK_S = 0.5
 
 
 @dataclass(slots=True)
-class Robots:
-    """Rows of the ROBOTS table."""
-
-    rows: list[dict[str, Any]]
-
-
-@dataclass(slots=True)
 class Broken:
     """The thread died of this; the agent raises it."""
 
     error: BaseException
 
 
-Result = Visit | Deferred | Robots | Broken
+Result = Visit | Deferred | Broken
 
 
 class Fetching:
@@ -134,6 +126,7 @@ class Fetching:
 
     def _finished(self, response: Response) -> None:
         self._produced_bytes += len(response.body)
-        self.results.put(self._reader.read(response))
-        if response.request.is_robots and (rows := self._book.drain()):
-            self.results.put(Robots(rows))
+        visit = self._reader.read(response)
+        if response.request.is_robots:
+            visit.robots = self._book.drain()  # with the visit, so that one commit has both
+        self.results.put(visit)

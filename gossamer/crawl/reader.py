@@ -1,6 +1,7 @@
 """Turns an answer into a visit: decodes, parses, judges the links. Runs in the fetching thread, once per page."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ class Visit:
     verdicts: NDArray[np.uint8] = field(default_factory=lambda: _NO_CODES)
     urls: list[str] = field(default_factory=list)  # of the targets
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
+    robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
 
 
 class Reader:
