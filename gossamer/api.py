@@ -11,7 +11,8 @@ from typing import Any
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
-from gossamer.crawl.agent import Agent, mentioned
+from gossamer.crawl.agent import Agent
+from gossamer.crawl.opening import mentioned
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ConfigError, SeedError

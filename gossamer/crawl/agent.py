@@ -1,15 +1,12 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
-import resource
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Batch, Chain, Changes
 from gossamer.archive.digests import DigestCache
@@ -22,6 +19,7 @@ from gossamer.config import Config
 from gossamer.crawl import closing, generate
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import Known, mentioned, resident_bytes, robots_rows, scope_hosts
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
@@ -70,13 +68,13 @@ class Agent:
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order)
-        self._scope = Scope(config.crawl.scope, _scope_hosts(store, chain))
+        self._scope = Scope(config.crawl.scope, scope_hosts(store, chain))
         self._reader = Reader(config, self._scope)
         self._seeds = list(urls)
         self._seed_files = SeedFiles(files, chain.state.get("seed_files", {}))
         self._digests = DigestCache(config.archive.digests)
         book = RobotsBook(config.polite, config.fetch.agent_name)
-        book.load(_robots_rows(store, chain, clock.now()))
+        book.load(robots_rows(store, chain, clock.now()))
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
         self._counters: Counter[str] = Counter(chain.state.get("counters", {}))
@@ -389,7 +387,7 @@ class Agent:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
-        return Round(number, warc, self._digests, _Known(books.index))
+        return Round(number, warc, self._digests, Known(books.index))
 
     def _unvisited(self) -> int:
         """Known pages that wait for a visit, here or in the workbench."""
@@ -418,43 +416,3 @@ class Agent:
             ended=self._ended,
             refused_seeds=self._seed_files.refused,
         )
-
-
-class _Known:
-    """What the index says about single pages."""
-
-    def __init__(self, index: PageIndex) -> None:
-        self._index = index
-
-    def url(self, key: int) -> str:
-        found, rows = self._index.pages.look_up(np.array([key], np.uint64))
-        return self._index.urls(rows)[0] if found[0] else ""
-
-    def stored_s(self, key: int) -> float:
-        found, rows = self._index.visited.look_up(np.array([key], np.uint64))
-        return float(rows["changed_s"][0]) if found[0] else 0.0
-
-
-def mentioned(urls: list[str]) -> Contributions:
-    """Pages that were named, but by no page: they have no cash until links bring them some."""
-    count = len(urls)
-    zero = np.zeros(count, np.uint8)
-    hits = np.ones(count, np.uint32)
-    return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
-
-
-def _scope_hosts(store: Store, chain: Chain) -> list[str]:
-    """Hosts of all seeds so far."""
-    return [line for name in chain.files.get("scope", []) for line in store.get(name).decode().splitlines()]
-
-
-def _robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
-    """Rows of the ROBOTS table that are still good, oldest first."""
-    good = [("expires", ">", datetime.fromtimestamp(now_s, UTC))]
-    for name in chain.files.get("robots", []):
-        yield from pq.read_table(store.local(name), filters=good).to_pylist()
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,55 @@
+"""What a crawl finds in its directory when it begins, and what it asks its index about single pages."""
+
+import resource
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Store
+from gossamer.columns import Contributions
+from gossamer.index.pages import PageIndex
+from gossamer.web.url import page_keys
+
+
+class Known:
+    """What the index says about single pages."""
+
+    def __init__(self, index: PageIndex) -> None:
+        self._index = index
+
+    def url(self, key: int) -> str:
+        found, rows = self._index.pages.look_up(np.array([key], np.uint64))
+        return self._index.urls(rows)[0] if found[0] else ""
+
+    def stored_s(self, key: int) -> float:
+        found, rows = self._index.visited.look_up(np.array([key], np.uint64))
+        return float(rows["changed_s"][0]) if found[0] else 0.0
+
+
+def mentioned(urls: list[str]) -> Contributions:
+    """Pages that were named, but by no page: they have no cash until links bring them some."""
+    count = len(urls)
+    zero = np.zeros(count, np.uint8)
+    hits = np.ones(count, np.uint32)
+    return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
+
+
+def scope_hosts(store: Store, chain: Chain) -> list[str]:
+    """Hosts of all seeds so far."""
+    return [line for name in chain.files.get("scope", []) for line in store.get(name).decode().splitlines()]
+
+
+def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
+    """Rows of the ROBOTS table that are still good, oldest first."""
+    good = [("expires", ">", datetime.fromtimestamp(now_s, UTC))]
+    for name in chain.files.get("robots", []):
+        yield from pq.read_table(store.local(name), filters=good).to_pylist()
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
