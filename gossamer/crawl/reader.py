@@ -81,6 +81,15 @@ class Reader:
             )
         visit = Visit(response, outcome, response.reason, after(outcome, request.tries, now_s, self._config))
         visit.truncated = response.truncated
+        try:
+            self._understand(visit)
+        except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
+            visit.reason = f"not understood: {error!r}"[:200]
+            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+        return visit
+
+    def _understand(self, visit: Visit) -> None:
+        response, request, outcome = visit.response, visit.response.request, visit.outcome
         headers = Headers(response.head)
         if response.head:
             visit.mime = content_type(headers)[0]
@@ -101,10 +110,10 @@ class Reader:
             self._read_page(visit, body, headers)
             if request.digest == visit.digest:
                 visit.outcome = Outcome.UNCHANGED
+                now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links were sent when it was new, and count once.
                 visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
-        return visit
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
         if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":

@@ -183,7 +183,10 @@ class Client:
         head = final_head(transfer.lines)
         too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
         if head and not too_long and (not code or code in _CUTS):
-            self._answered(response, transfer, head, code)
+            try:
+                self._answered(response, transfer, head, code)
+            except Exception as error:  # whatever a server sends, it is this answer's problem and no other's
+                response.outcome, response.reason = Outcome.BROKEN, f"not understood: {error!r}"[:200]
         elif code:
             response.outcome = outcome_of_error(
                 code, transfer.is_connected(), transfer.is_secured(), request.url.startswith("https:")

@@ -51,7 +51,7 @@ def without_excess(body: bytes) -> bytes:
     at = 0
     while chunk := _CHUNK.match(body, at):
         size = int(chunk[1], 16)
-        at = chunk.end() + size
+        at = min(chunk.end() + size, len(body))  # a size may be any number
         if size == 0:
             return body[: _trailer_end(body, at)]
         at += 2 if body.startswith(b"\r\n", at) else 1

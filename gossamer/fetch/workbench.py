@@ -232,6 +232,9 @@ class Workbench:
         if not response.http_status:
             self._lose_errand(request, response.outcome, response.reason)
             return
+        if response.truncated in ("disconnect", "time"):  # the rule that concerns us may be in the part that is missing
+            self._lose_errand(request, Outcome.BROKEN, "robots.txt was cut off")
+            return
         status = 404 if moved else response.http_status  # too many hops: "unavailable", as if there were none
         body, _ = decode_body(response.body, Headers(response.head), LIMIT_BYTES)
         self._book.put(origin, status, body, now)

@@ -31,7 +31,7 @@ __all__ = ["Document", "parse_html", "text_of", "tokenise"]
 
 def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
     encoding = "" if charset == "utf-8" else codec(charset)
-    if not is_ascii_based(charset):
+    if not is_ascii_based(charset) or charset == "x-user-defined":
         body, encoding = decode(body, charset).encode(), ""
     tokens: Tokens = scan(body, encoding, agent, max_links)
     return tokens
@@ -43,6 +43,7 @@ tokenise: Callable[[bytes, str, str, int], Tokens] = tree.tokenise if scan is No
 REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
 
 # https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept.
+_LONGEST_BASE = 4096  # one that every link would repeat
 _REFRESH = re.compile(
     r"""[\t\n\f\r ]*([0-9]+(?:\.[0-9]*)?|\.[0-9]*)[0-9.]*(?:[\t\n\f\r ]*[;,]|[\t\n\f\r ])[\t\n\f\r ]*"""
     r"""(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:"([^"]*)|'([^']*)|(.*))""",
@@ -84,7 +85,7 @@ def parse_html(
     agent = agent.lower()
     tokens = tokenise(body, charset, agent, max_links)
     base = (whatwg(_in_charset(tokens.base, charset), url) if tokens.base else None) or url
-    if base.startswith(("data:", "javascript:")):
+    if base.startswith(("data:", "javascript:")) or len(base) > _LONGEST_BASE:
         base = url
     noindex, nofollow = _directives(tokens.robots, robots_tags, agent)
     moves = _refresh(refresh or tokens.refresh, base, charset)

@@ -5,9 +5,9 @@ markup, and pages that are read for their text are no friendlier than others.
 """
 
 import re
-from html import unescape
 
 from gossamer.web.charset import declared_charset, decode
+from gossamer.web.tokens import unescape_text
 
 # A tag, comment or declaration, or what is left of one at the end of the page: so each byte is read once.
 MARKUP = re.compile(
@@ -50,7 +50,7 @@ def _pieces(markup: str) -> list[str]:
     at = 0
     while found := MARKUP.search(markup, at):
         if found.start() > at:
-            pieces.append(_SPACE.sub(" ", unescape(markup[at : found.start()])))
+            pieces.append(_SPACE.sub(" ", unescape_text(markup[at : found.start()])))
         at = found.end()
         tag = (found[1] or "").lower()
         name = tag.removeprefix("/")
@@ -58,5 +58,5 @@ def _pieces(markup: str) -> list[str]:
         if tag in _UNREAD:
             end = _UNREAD[tag].search(markup, at)
             at = end.start() if end else len(markup)
-    pieces.append(_SPACE.sub(" ", unescape(markup[at:])))
+    pieces.append(_SPACE.sub(" ", unescape_text(markup[at:])))
     return pieces

@@ -1,8 +1,8 @@
 """What a page's markup says before anything is resolved: the one thing both tokenisers hand over."""
 
+import html
 import re
 from dataclasses import dataclass, field
-from html import unescape as unescape_text
 from html.entities import html5
 
 FOLLOW, NOFOLLOW = 1, 2
@@ -12,6 +12,7 @@ LANGUAGE_CHARS = 64
 
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_ENDLESS = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _ENTITY = re.compile(r"&(?:(#[0-9]+;?|#[xX][0-9a-fA-F]+;?)|([a-zA-Z][a-zA-Z0-9]*)(;?)(=?))")
 
 
@@ -38,6 +39,14 @@ def reference(value: str) -> str | None:
 
 def title(raw: str) -> str:
     return " ".join(raw.split())[:TITLE_CHARS]
+
+
+def unescape_text(text: str) -> str:
+    """Character references undone. Python does not read numbers of thousands of digits; none is a character."""
+    try:
+        return html.unescape(text)
+    except ValueError:
+        return html.unescape(_ENDLESS.sub("\ufffd", text))
 
 
 def unescape(value: str) -> str:

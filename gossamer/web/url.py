@@ -29,6 +29,7 @@ _SESSION_PATH = re.compile(
 )
 _SESSION_PAIR = re.compile(r"(?:jsessionid|phpsessid)=.*|sid=[0-9a-f]{32,}", re.IGNORECASE | re.ASCII | re.DOTALL)
 
+_FINAL_DOT = re.compile(r"^(https?://[^/?]*[^./?])\.(?=(?::\d+)?/)")
 _TAB_OR_NEWLINE = dict.fromkeys(map(ord, "\t\n\r"))
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _SLASHES = re.compile(r"[/\\]{2}")
@@ -160,6 +161,8 @@ def _normal(url: str | None) -> str | None:
     fragment = url.find("#")
     if fragment >= 0:
         url = url[:fragment]
+    if "./" in url or ".:" in url:  # a name and the same name with its final dot are one host
+        url = _FINAL_DOT.sub(r"\1", url, 1)
     if "@" in url:
         path = url.index("/", 8)
         user = url.rfind("@", 0, path)

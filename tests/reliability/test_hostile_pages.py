@@ -1,0 +1,63 @@
+"""Pages and answers that once ended a whole crawl, or fooled it."""
+
+import pytest
+
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.crawl.reader import Reader
+from gossamer.crawl.scope import Scope
+from gossamer.fetch.client import Request, Response
+from gossamer.fetch.verdict import without_excess
+from gossamer.web.html import parse_html, text_of
+from gossamer.web.url import host_of, normalise, page_key
+
+HUGE = b"1" * 5_000
+
+
+@pytest.mark.parametrize("markup", [b"<title>&#%s;</title>", b"<a href='?&#%s;'>x</a>", b"<p>&#%s;</p>"])
+def test_character_references_with_thousands_of_digits(markup: bytes) -> None:
+    body = markup % HUGE
+    parse_html(body, "http://a.test/")
+    assert "1" not in text_of(body)
+
+
+def test_a_charset_that_only_decodes_by_hand() -> None:
+    document = parse_html(b"<title>\x80</title><a href=/x>", "http://a.test/", "text/html; charset=x-user-defined")
+    assert document.links == ["http://a.test/x"]
+
+
+def test_a_chunk_larger_than_memory() -> None:
+    body = b"fffffffffffffff\r\nabc"
+    assert without_excess(body) == body
+
+
+def test_a_base_that_would_be_repeated_by_every_link() -> None:
+    body = b"<base href='/" + b"a" * 10_000 + b"/'>" + b"<a href=x>"
+    assert parse_html(body, "http://a.test/").links == ["http://a.test/x"]
+
+
+def test_a_final_dot_makes_no_second_host() -> None:
+    assert normalise("http://a.test./x./y.") == "http://a.test/x./y."
+    assert normalise("http://a.test.:8080/") == "http://a.test:8080/"
+    assert normalise("http://1.2.3.4/./") == "http://1.2.3.4/"
+    for url in ("http://a.test./", "https://b.test.:444/?x=./"):
+        once = normalise(url)
+        assert once is not None
+        assert normalise(once) == once
+        assert not host_of(once).endswith(".")
+
+
+def test_a_page_that_cannot_be_read_is_kept_and_the_crawl_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("gossamer.crawl.reader.parse_html", fail)
+    url = "http://a.test/"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+    response = Response(
+        Request(page_key(url), url, "a.test"), Outcome.OK, http_status=200, head=head, body=b"<a href=/x>"
+    )
+    visit = Reader(Config(), Scope("any")).read(response)
+    assert visit.outcome is Outcome.OK
+    assert "too deep" in visit.reason
+    assert len(visit.targets) == 0
