@@ -116,8 +116,12 @@ def _stops(agent: Agent) -> Iterator[None]:
 
     def stop(_number: int, _frame: object) -> None:
         agent.stop()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for each in before:
+            signal.signal(each, abort)
+
+    def abort(_number: int, _frame: object) -> None:
+        # Not the handler from before: a process begun in the background of a shell was told to ignore SIGINT.
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
