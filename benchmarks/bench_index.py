@@ -3,7 +3,8 @@
 An index is bulk-built with power-law hosts, a run of a tenth of its pages on top of the base, so that whole
 merges happen while we measure. Then come rounds of a million link contributions from 10,000 visited pages (most
 of them to popular pages, by a power law), a flush with synced files, and a generate of 10,000 pages with
-their URLs. The last line is JSON.
+their URLs. Half-way everything is closed and opened again, as after a restart: what the frontier needs to go on counts
+as part of that round's generate. The last line is JSON.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
 from gossamer.index.files import file_name
 from gossamer.index.frontier import Frontier
+from gossamer.index.kept import KIND
 from gossamer.index.merging import CHUNK_ROWS, Bounds, Rows
 from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.index.runs import Run, write_run
@@ -221,11 +223,15 @@ class Measured:
     generate_s: list[float] = field(default_factory=list)
     links: list[int] = field(default_factory=list)
     new: list[int] = field(default_factory=list)
-    scan_s: float = 0.0
+    keep_s: list[float] = field(default_factory=list)  # of the flush: rounds that wrote the frontier's file
+    kept_bytes: int = 0
+    restart_s: float = 0.0  # of generate, half-way: restoring the frontier, and the first take
+    scan_s: float = 0.0  # the same without the file
     open_s: float = 0.0
     bytes_per_url: float = 0.0
     peak_mb: float = 0.0
     rescans: int = 0
+    scanned: bool = False  # the restart had to scan: there was no file, because the index is small
 
     @property
     def round_s(self) -> float:
@@ -236,52 +242,97 @@ class Measured:
         means = [float(np.mean(values)) for values in (self.update_s, self.flush_s, self.generate_s)]
         return (
             f"{self.known / MILLION:7.1f} {means[0]:9.3f} {means[1]:9.3f} {max(self.flush_s):9.3f} {means[2]:9.3f}"
-            f" {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f} {self.peak_mb:8.0f}"
+            f" {self.restart_s:10.2f} {self.scan_s:7.2f} {self.open_s:7.2f} {self.bytes_per_url:9.1f}"
+            f" {self.peak_mb:8.0f}"
         )
 
 
-HEAD = "known M  update s   flush s   (worst) generate s  scan s  open s  byte/URL  peak MB"
+HEAD = "known M  update s   flush s   (worst) generate s (restart s) scan s  open s  byte/URL  peak MB"
+
+
+class Crawl:
+    """The parts of a crawl that are measured, on an index that was built before."""
+
+    def __init__(self, built: Built, known: int) -> None:
+        self.result = Measured(known)
+        self._built = built
+        self._order = strategy("opic")
+        self._sample = Run("sample", built.store.local(built.files["index.page.base"][0]), PAGE).keys
+        self._open()
+        self._ledger = Ledger(known=self._index.count, minted=2**61, pool=2**50)
+        start = time.perf_counter()
+        self._taken = self._frontier.take(WIDTH, NOW_S, PER_HOST)  # reads the whole index
+        self.result.scan_s = time.perf_counter() - start
+        self._scans_before = 1
+
+    def _open(self) -> float:
+        """Returns the seconds that the frontier took."""
+        start = time.perf_counter()
+        self._index = PageIndex.open(self._built.store, self._built.files, SETTINGS)
+        self.result.open_s = time.perf_counter() - start
+        start = time.perf_counter()
+        self._frontier = Frontier(self._index, self._order, SETTINGS)
+        self._frontier.restore(self._built.store, self._built.files)
+        return time.perf_counter() - start
+
+    def restart(self) -> float:
+        """Returns the seconds that belong to the next generate."""
+        self.result.rescans += self._frontier.scans - self._scans_before
+        self._scans_before = 0
+        del self._index, self._frontier
+        gc.collect()
+        return self._open()
+
+    def update_and_flush(self, number: int) -> None:
+        result, index, clock = self.result, self._index, time.perf_counter
+        columns = links_of(self._taken, self._sample, self._built)
+        start = clock()
+        done = update(
+            index, self._frontier, self._ledger, columns, limits=LIMITS, strategy=self._order, zones=range(256),
+            now_s=NOW_S,
+        )  # fmt: skip
+        updated = clock()
+        changes = index.flush(self._built.store, number)
+        flushed = clock()
+        kept = self._frontier.flush(self._built.store, number)
+        if kept.added:
+            result.keep_s.append(clock() - flushed)
+            result.kept_bytes = self._built.store.local(kept.added[KIND][0]).stat().st_size
+        result.flush_s.append(clock() - updated)
+        self._built.apply(changes | kept)
+        index.release(changes)
+        result.update_s.append(updated - start)
+        result.links.append(len(columns.links.target))
+        result.new.append(len(done.new))
+
+    def generate(self, restart_s: float | None) -> None:
+        start = time.perf_counter()
+        self._taken = self._frontier.take(WIDTH, NOW_S, PER_HOST)
+        urls = self._index.urls(self._taken)
+        taken_s = time.perf_counter() - start
+        assert len(urls) == WIDTH
+        if restart_s is not None:
+            taken_s += restart_s
+            self.result.restart_s = taken_s
+            self.result.scanned = self._frontier.scans > 0
+        self.result.generate_s.append(taken_s)
+
+    def end(self) -> Measured:
+        self.result.rescans += self._frontier.scans - self._scans_before - self.result.scanned
+        self.result.bytes_per_url = self._built.bytes_besides_text() / self._index.count
+        return self.result
 
 
 def measure(folder: Path, known: int, rounds: int) -> Measured:
     built = Built.of(folder, known)
     gc.collect()
-    clock = time.perf_counter
-    result = Measured(known)
-    order = strategy("opic")
-    start = clock()
-    index = PageIndex.open(built.store, built.files, SETTINGS)
-    result.open_s = clock() - start
-    sample = Run("sample", built.store.local(built.files["index.page.base"][0]), PAGE).keys
-    ledger = Ledger(known=index.count, minted=2**61, pool=2**50)
-    frontier = Frontier(index, order, SETTINGS)
     with Resident() as resident:
-        start = clock()
-        taken = frontier.take(WIDTH, NOW_S, PER_HOST)  # reads the whole index, as after any restart
-        result.scan_s = clock() - start
-        for number in range(10, 10 + rounds):
-            columns = links_of(taken, sample, built)
-            start = clock()
-            done = update(
-                index, frontier, ledger, columns, limits=LIMITS, strategy=order, zones=range(256), now_s=NOW_S
-            )
-            updated = clock()
-            changes = index.flush(built.store, number)
-            flushed = clock()
-            built.apply(changes)
-            index.release(changes)
-            begun = clock()
-            taken = frontier.take(WIDTH, NOW_S, PER_HOST)
-            urls = index.urls(taken)
-            result.generate_s.append(clock() - begun)
-            result.update_s.append(updated - start)
-            result.flush_s.append(flushed - updated)
-            result.links.append(len(columns.links.target))
-            result.new.append(len(done.new))
-            assert len(urls) == WIDTH
+        crawl = Crawl(built, known)
+        for number in range(rounds):
+            crawl.update_and_flush(10 + number)
+            crawl.generate(crawl.restart() if number == rounds // 2 else None)
+        result = crawl.end()
     result.peak_mb = resident.peak_mb
-    result.rescans = frontier.scans - 1
-    result.bytes_per_url = built.bytes_besides_text() / index.count
     return result
 
 
@@ -321,8 +372,10 @@ def report(lines: list[str], found: dict[str, float]) -> str:
 
 - One round of update and flush at 50 M known pages takes {found["update_ratio_50m_1m"]} times that at 1 M (update alone
   {found["update_only_ratio_50m_1m"]} times), generate {found["generate_ratio_50m_1m"]} times; means over
-  20 rounds, merges included.
-- Generate reads the whole index once after a restart, before the first of these rounds: {found["scan_s"]} s at 50 M.
+  20 rounds, merges and one restart included.
+- After that restart, restoring the frontier and the first take of {WIDTH} pages take {found["restart_s"]} s at 50 M;
+  reading the whole index instead takes {found["scan_s"]} s. The frontier's file has {found["kept_mb"]} MB;
+  writing it takes {found["keep_s"]} s in one flush of {found["keep_every"]}, included above.
 - {found["bytes_per_url"]} bytes per URL besides its text; {found["rss_mb"]} MB of memory within {found["bound_mb"]}.
 """
 
@@ -337,7 +390,11 @@ def summary(results: list[Measured]) -> dict[str, float]:
         f"generate_ratio_{label}": round(float(generate), 2),
         "update_s": round(last.round_s, 3),
         "generate_s": round(float(np.mean(last.generate_s)), 3),
+        "restart_s": round(last.restart_s, 3),
         "scan_s": round(last.scan_s, 2),
+        "keep_s": round(float(np.mean(last.keep_s or [0.0])), 3),
+        "keep_every": round(len(last.flush_s) / max(len(last.keep_s), 1), 1),
+        "kept_mb": round(last.kept_bytes / 2**20, 1),
         "rescans": sum(result.rescans for result in results),
         "links_per_round": round(float(np.mean(last.links))),
         "new_per_round": round(float(np.mean(last.new))),

@@ -13,11 +13,14 @@ from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.opening import mentioned
+from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ConfigError, SeedError
 from gossamer.federation.exchange import Inbox, encode
+from gossamer.fetch.resolver import checked_map
 from gossamer.order.strategies import strategy
+from gossamer.remembered import remember
 from gossamer.watch.log import EventLog
 
 
@@ -50,13 +53,15 @@ class Crawl:
                 "say who is crawling, so that the people whose servers you visit can reach you: "
                 "--contact https://example.org/about-my-crawl (or an e-mail address), or fetch.contact in the file"
             )
-        strategy(config.crawl.order)  # before anything is made: a mistake should leave nothing behind
+        checked_map(config.resolve)  # a mistake should leave nothing behind
+        check_scores(strategy(config.crawl.order), config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         clock = RealClock()
         store = Directory.prepare(self.directory, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             agent = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
+            remember(self.directory, config)
             with _stops(agent) if signals else _nothing():
                 return agent.run(progress or (lambda _: None))
 

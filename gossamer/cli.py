@@ -26,11 +26,17 @@ CRAWL_FLAGS = (
     ("--width", "crawl.width", "N"),
     ("--scope", "crawl.scope", "host|domain|any"),
     ("--order", "crawl.order", "NAME"),
+    ("--topic", "crawl.topic", "WORDS"),
     ("--delay", "polite.delay_s", "S"),
     ("--burst", "polite.burst", "C"),
     ("--connections", "polite.connections", "R"),
     ("--depth", "limits.depth", "N"),
     ("--contact", "fetch.contact", "WHO"),
+)
+# The same for lists: each time the flag is given adds an item.
+CRAWL_LISTS = (
+    ("--include", "crawl.include", "PATTERN"),
+    ("--exclude", "crawl.exclude", "PATTERN"),
 )
 
 
@@ -38,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
-    if rest and command is not _testweb:  # which has a parser of its own
+    if rest and command not in (_testweb, _lab):  # which have parsers of their own
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     arguments.rest = rest
     try:
@@ -94,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("export", _export, "write a crawl out in one piece")
     sub.add_argument("dir", metavar="DIR")
     kind = sub.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--warc", action="store_const", const="warc", dest="kind", help="OUT: file or directory")
+    kind.add_argument(
+        "--warc", action="store_const", const="warc", dest="kind", help="OUT.warc.gz, OUT.warc or a directory"
+    )
     kind.add_argument("--cdxj", action="store_const", const="cdxj", dest="kind", help="one sorted index")
     kind.add_argument("--urls", action="store_const", const="urls", dest="kind", help="one URL per line")
     kind.add_argument("--text", action="store_const", const="text", dest="kind", help="JSON lines, or .parquet")
@@ -112,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true")
 
     add("testweb", _testweb, "serve a synthetic web on loopback", add_help=False)
+    add("lab", _lab, "simulate crawls: which order, how many connections, what it brings and costs", add_help=False)
 
     sub = add("demo", _demo, "crawl a test web and answer questions about it")
     sub.add_argument("--dir", type=Path, help=f"must not exist (default: {DEMO_DIR}, made anew each time)")
@@ -122,6 +131,8 @@ def _add_configuration(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--config", type=Path, metavar="FILE", help="TOML file; `gossamer config` prints one")
     for flag, name, metavar in CRAWL_FLAGS:
         sub.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name))
+    for flag, name, metavar in CRAWL_LISTS:
+        sub.add_argument(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
     sub.add_argument("--testweb", metavar="ADDRESS:PORT", help="every name is served there (gossamer testweb)")
     sub.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="any other configuration key"
@@ -130,6 +141,11 @@ def _add_configuration(sub: argparse.ArgumentParser) -> None:
 
 def _configuration(arguments: argparse.Namespace) -> config.Config:
     loaded = config.load(arguments.config) if arguments.config else config.Config()
+    return loaded.replace(_given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says, by `section.key`."""
     values: dict[str, Any] = {}
     for flag, name, _ in CRAWL_FLAGS:
         text = getattr(arguments, name)
@@ -138,6 +154,7 @@ def _configuration(arguments: argparse.Namespace) -> config.Config:
                 values[name] = config.parse_value(name, text)
             except ConfigError as error:
                 raise ConfigError(f"{flag}: {error}") from None
+    values |= {name: items for _, name, _ in CRAWL_LISTS if (items := getattr(arguments, name))}
     if arguments.testweb:
         values["resolve.map"] = {"*": arguments.testweb}
     for item in arguments.set:
@@ -145,7 +162,20 @@ def _configuration(arguments: argparse.Namespace) -> config.Config:
         if not equals:
             raise ConfigError(f"--set {item}: write --set section.key=value")
         values[name.strip()] = config.parse_value(name.strip(), text.strip())
-    return loaded.replace(values)
+    return values
+
+
+def _going_on(arguments: argparse.Namespace) -> tuple[config.Config, str]:
+    """The configuration of a crawl that may have run before, and a word about what it was told then."""
+    from gossamer import remembered
+
+    before = None if arguments.config else remembered.recall(Path(arguments.dir))
+    if before is None:
+        return _configuration(arguments), ""
+    given = _given(arguments)
+    kept = [f"{name} = {config.toml(value)}" for name, value in remembered.options(before).items() if name not in given]
+    said = f"as in the last run ({Path(arguments.dir) / remembered.FILE}): {', '.join(kept)}" if kept else ""
+    return before.replace(given), said
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
@@ -155,11 +185,11 @@ def _crawl(arguments: argparse.Namespace) -> int:
     from gossamer.crawl.runtime import tune
     from gossamer.watch.progress import Progress
 
-    loaded = _configuration(arguments)
+    loaded, kept = _going_on(arguments)
     tune()
     crawl = Crawl(arguments.dir, arguments.seeds, loaded)
     progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
-    for warning in loaded.warnings():
+    for warning in [kept] * bool(kept) + loaded.warnings():
         progress.note(f"gossamer: {warning}")
     with progress:
         stats = crawl.run(progress.update, signals=True)
@@ -218,7 +248,20 @@ def _export(arguments: argparse.Namespace) -> int:
         found = {"kind": arguments.kind, "out": arguments.out}
         found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
         print(json.dumps(found), file=sys.stderr if arguments.out == "-" else sys.stdout)
+    elif arguments.out != "-":
+        print(f"gossamer: wrote {_written(arguments.kind, written)} to {arguments.out}", file=sys.stderr)
     return 0
+
+
+def _written(kind: str, written: list[Path] | int) -> str:
+    """What an export wrote, in words."""
+    from gossamer.watch.figures import size
+
+    if isinstance(written, list):
+        of = size(sum(path.stat().st_size for path in written))
+        return f"{of} of WARC" if len(written) == 1 else f"{len(written):,} WARC files, {of},"
+    nouns = {"cdxj": "CDXJ lines", "urls": "URLs", "text": "pages' text"}
+    return f"{written:,} {nouns[kind]}"
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -259,6 +302,12 @@ def _testweb(arguments: argparse.Namespace) -> int:
     from gossamer.testweb.command import main as testweb
 
     return testweb(arguments.rest)
+
+
+def _lab(arguments: argparse.Namespace) -> int:
+    from gossamer.lab.command import main as lab
+
+    return lab(arguments.rest)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -68,7 +68,7 @@ class Status(IntEnum):
     FAILED = 3  # a passing failure; due again later
     GONE = 4  # does not exist, or failed too often
     DENIED = 5  # robots.txt forbids it
-    REFUSED = 6  # we will not go there: address, port, limits
+    REFUSED = 6  # we will not go there: address, port, content type
 
 
 class Outcome(IntEnum):
@@ -92,6 +92,7 @@ class Outcome(IntEnum):
     REFUSED_ADDRESS = 15  # the guard forbids the address or port
     BAD_REDIRECT = 16  # 3xx without a usable Location, or too many hops
     OTHER = 17  # a status that fits nowhere (1xx, unasked 304, 600 ...)
+    REFUSED_TYPE = 18  # a content type that nobody asked for: only the headers were read
 
 
 PAGE = Table(
@@ -136,6 +137,15 @@ HOST = Table(
     ),
 )
 
+LINK = Table(
+    "link",
+    "what a strategy may look at when it divides a page's cash among its links",
+    (
+        Column("foreign", "u1", "1 if it leads to another host"),
+        Column("relevance", "f8", "how near its words are to the topic, 0 to 1; 0 if there is none"),
+    ),
+)
+
 VISITS = Table(
     "visits",
     "one row per visit, successful or not",
@@ -160,7 +170,7 @@ VISITS = Table(
         Column(
             "truncated",
             "dict",
-            "length, time, disconnect, corrupt, coding: what is wrong with the body; or empty",
+            "length, time, disconnect, corrupt, coding, unspecified (by reason): why the body is not whole; or empty",
         ),
         Column("digest", "string", "sha1 of the payload, base32, as in WARC and CDXJ; empty if none"),
         Column("links", "u4", "distinct links found"),
@@ -198,7 +208,9 @@ LINKS = Table(
         Column("source", "u8", "the page it is on"),
         Column("target", "u8", "the page it leads to"),
         Column("target_url", "dict", "its normalised URL"),
-        Column("verdict", "dict", "followed, or why not: nofollow, scope, depth, trap, cap, port, length, best"),
+        Column(
+            "verdict", "dict", "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best"
+        ),
         Column("round", "u4", "the round that committed it"),
     ),
 )

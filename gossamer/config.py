@@ -2,6 +2,8 @@
 
 import dataclasses
 import difflib
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,9 +18,28 @@ T = TypeVar("T")
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
 
 
-def key(default: Any, meaning: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
+# What the items of a list must look like, by an example.
+_FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r"[^\s/;]+/[^\s/;]+")}
+# What a string must look like, by an example.
+_WORDS = {
+    "a0": re.compile(r"[A-Za-z0-9_-]{1,64}"),
+    "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
+    "": re.compile(r"[^\x00-\x1f\x7f]*"),
+}
+_LONGEST_S = 1e9  # thirty years; what computes with times stays in range
+
+
+def key(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    like: str = "",
+) -> Any:
     """A configuration key: its default, what it means, and what is allowed."""
-    metadata = {"meaning": meaning, "least": least, "choices": choices}
+    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -31,20 +52,36 @@ class Crawl:
     seeds: list[str] = key([], "URLs, or files with one URL per line")
     order: str = key("opic", "strategy: what to crawl next (gossamer orders lists them)")
     scope: str = key("domain", "which links to follow, seen from the seeds", choices=("host", "domain", "any"))
+    include: list[str] = key(
+        [],
+        "follow only links whose whole URL matches one of these, * is any text: '*/blog/*'; empty: all; seeds,"
+        " what they redirect to, and sitemaps need not match",
+        like="*/blog/*",
+    )
+    exclude: list[str] = key(
+        [],
+        "never follow links whose whole URL matches one of these: '*.pdf', '*?sort=*', 'https://example.org/old/*'",
+        like="*/blog/*",
+    )
     pages: int = key(0, "stop after so many visits; 0: no limit", least=0)
     rounds: int = key(0, "stop after so many rounds; 0: no limit", least=0)
     minutes: float = key(0.0, "stop after so many minutes; 0: no limit", least=0)
-    width: int = key(10_000, "how many pages a round fetches at most", least=1)
+    width: int = key(10_000, "how many pages a round fetches at most", least=1, most=10_000_000)
     round_s: float = key(30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0)
     patience_s: float = key(300.0, "end when the next page is due later than that", least=0)
-    seed: int = key(0, "seed of everything random", least=0)
+    seed: int = key(0, "seed of everything random", least=0, most=2**63 - 1)
+    history: str = key("", "directory of an earlier crawl, for the historical orders")
+    topic: str = key("", "what to look for, in words, for the order relevance")
+    rescore: int = key(
+        10_000, "pages between two computations of PageRank or authority, for orders that need it", least=1
+    )
     sitemaps: bool = key(True, "follow the sitemaps that robots.txt names")
     nofollow: bool = key(True, "respect rel=nofollow and robots meta tags; false follows all the same")
     links_per_page: int = key(0, "follow only the best so many links of a page; 0: all", least=0)
     link_metric: str = key(
         "first", "which links of a page are best", choices=("first", "hits", "cash", "shallow", "external")
     )
-    agent: str = key("a0", "name of this agent's manifest chain")
+    agent: str = key("a0", "name of this agent's manifest chain", like="a0")
 
 
 @dataclass(frozen=True)
@@ -70,7 +107,7 @@ class Polite:
 class Fetch:
     """One request: who asks, how long, how much."""
 
-    agent_name: str = key("Gossamer", "product token: what robots.txt rules are matched against")
+    agent_name: str = key("Gossamer", "product token: what robots.txt rules are matched against", like="Gossamer")
     contact: str = key("", "URL or e-mail address in the user-agent, for the people whose servers we visit")
     timeout_s: float = key(60.0, "whole exchange, connecting included", least=0.01)
     connect_timeout_s: float = key(10.0, "name look-up, TCP and TLS", least=0.01)
@@ -80,6 +117,12 @@ class Fetch:
     retries: int = key(3, "visits after a passing failure before a page counts as gone", least=0)
     retry_s: float = key(60.0, "first wait before such a visit; doubles each time", least=0)
     hops: int = key(10, "redirects in a row", least=0)
+    accept_types: list[str] = key(
+        [],
+        "fetch only bodies of these types, as in ['text/html', 'image/*']; others are left after their headers;"
+        " empty: all; what declares no type, and URLs with the word sitemap, are fetched all the same",
+        like="text/html",
+    )
     accept_language: str = key("", "Accept-Language header; empty: none")
     verify_tls: bool = key(True, "check certificates")
     parse_bytes: int = key(8 << 20, "look for links in so many bytes of a page", least=1024)
@@ -142,6 +185,17 @@ class Refresh:
 
 
 @dataclass(frozen=True)
+class Host:
+    """One host's own rules, in the file only; what they leave out is as for all. Write [host."example.org"], or
+    [host."*.example.org"] for every host below it, one table for each."""
+
+    delay_s: float = key(5.0, "as polite.delay_s, however small the host is", least=0)
+    burst: int = key(1, "as polite.burst", least=1)
+    burst_delay_s: float = key(0.0, "as polite.burst_delay_s", least=0)
+    pages: int = key(25_000, "as limits.pages_per_host", least=0)
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything that can be configured. Pass it down; nothing reads it from anywhere else."""
 
@@ -153,6 +207,7 @@ class Config:
     index: Index = field(default_factory=Index)
     archive: Archive = field(default_factory=Archive)
     refresh: Refresh = field(default_factory=Refresh)
+    host: dict[str, dict[str, Any]] = field(default_factory=dict)  # name: those keys of Host that are given
 
     @property
     def user_agent(self) -> str:
@@ -195,14 +250,30 @@ def load(path: Path) -> Config:
 
 
 def _checked(config: Config, values: Mapping[str, Any]) -> Config:
-    changes = {}
+    changes: dict[str, Any] = {}
     for name, section in values.items():
-        if name not in _SECTIONS:
-            raise ConfigError(_unknown(f"[{name}]", name, list(_SECTIONS)))
+        if name not in _SECTIONS and name != "host":
+            raise ConfigError(_unknown(f"[{name}]", name, [*_SECTIONS, "host"]))
         if not isinstance(section, Mapping):
             raise ConfigError(f"{name} is a section: write its keys under [{name}]")
-        changes[name] = _section(getattr(config, name), name, section)
+        if name == "host":
+            changes[name] = {**config.host, **_hosts(section)}
+        else:
+            changes[name] = _section(getattr(config, name), name, section)
     return dataclasses.replace(config, **changes)
+
+
+def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each host's own keys, checked."""
+    found = {}
+    for host, given in tables.items():
+        if not isinstance(given, Mapping):
+            raise ConfigError(f'host.{host} is not a host: write [host."example.org"] above its keys')
+        if host != host.lower() or not re.fullmatch(r"(\*\.)?[^\s/*:]+", host):
+            raise ConfigError(f'[host."{host}"] is no host name; write it like "example.org" or "*.example.org"')
+        checked = _section(Host(), f'host."{host}"', given)
+        found[host] = {leaf: getattr(checked, leaf) for leaf in given}
+    return found
 
 
 def _section(section: T, name: str, values: Mapping[str, Any]) -> T:
@@ -211,7 +282,7 @@ def _section(section: T, name: str, values: Mapping[str, Any]) -> T:
     checked = {}
     for leaf, value in values.items():
         if leaf not in fields:
-            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known]
+            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known and not isinstance(section, Host)]
             hint = f"; did you mean {elsewhere[0]}.{leaf}?" if elsewhere else ""
             raise ConfigError(
                 f"unknown key {name}.{leaf}{hint}" if hint else _unknown(f"{name}.{leaf}", leaf, list(fields))
@@ -228,10 +299,21 @@ def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
         raise ConfigError(f"{name} must be {_KINDS[kind]}, not {value!r}")
     if rule["least"] is not None and not value >= rule["least"]:
         raise ConfigError(f"{name} must be at least {rule['least']:g}, not {value!r}")
+    if rule["most"] is not None and value > rule["most"]:
+        raise ConfigError(f"{name} must be at most {rule['most']}, not {value!r}")
     if rule["choices"] and value not in rule["choices"]:
         raise ConfigError(f"{name} must be one of {', '.join(rule['choices'])}, not {value!r}")
     if kind is list and not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{name} must be a list of strings")
+    if kind is str and not _WORDS.get(rule["like"], _WORDS[""]).fullmatch(value):
+        raise ConfigError(
+            f"{name} must be one line of text{', like ' + rule['like'] if rule['like'] else ''}, not {value!r}"
+        )
+    if kind is float and value > _LONGEST_S:
+        raise ConfigError(f"{name} must be at most {_LONGEST_S:g}, not {value!r}")
+    for item in value if kind is list and rule["like"] else ():
+        if not _FORMS[rule["like"]].fullmatch(item):
+            raise ConfigError(f"{name}: {item!r} can match nothing; write it like {rule['like']!r}")
     if kind is dict and not all(isinstance(item, str) for item in value.values()):
         raise ConfigError(f"{name} must map strings to strings")
     return value
@@ -256,7 +338,8 @@ def meaning(name: str) -> str:
     """What `section.key` means, with its default."""
     section, _, leaf = name.partition(".")
     (found,) = [f for f in dataclasses.fields(_CLASSES[section]) if f.name == leaf]
-    return f"{found.metadata['meaning']} (default: {found.default})"
+    default = getattr(_CLASSES[section](), leaf)
+    return f"{found.metadata['meaning']}{'' if isinstance(default, list) else f' (default: {default})'}"
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:
@@ -273,7 +356,10 @@ def document() -> str:
         for f in dataclasses.fields(section):
             default = getattr(section(), f.name)
             lines.append(f"# {f.metadata['meaning']}{_allowed(f.metadata)}")
-            lines.append(f"{f.name} = {_toml(default)}")
+            lines.append(f"{f.name} = {toml(default)}")
+    lines += ["", *(f"# {line.strip()}" for line in str(Host.__doc__).splitlines()), '# [host."example.org"]']
+    for f in dataclasses.fields(Host):
+        lines.append(f"# {f.name} = {toml(f.default)}  # {f.metadata['meaning']}")
     return "\n".join(lines) + "\n"
 
 
@@ -282,7 +368,8 @@ def page() -> str:
     return f"""# The configuration
 
 One TOML file, given with `--config`; `gossamer config` prints this one. Any key can also be given on the command line
-as `--set section.key=value`; the most used ones have a flag of their own (`gossamer crawl --help`).
+as `--set section.key=value`, except the rules of single hosts; the most used ones have a flag of their own
+(`gossamer crawl --help`). A crawl that goes on without a file begins with the options of its last run.
 
 ```toml
 {document()}```
@@ -293,14 +380,16 @@ def _allowed(rule: Mapping[str, Any]) -> str:
     return f" ({', '.join(rule['choices'])})" if rule["choices"] else ""
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'"{value}"'
+def toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        return "{}"
-    return str(value)
+        entries = (f"{toml(name)} = {toml(item)}" for name, item in value.items())
+        return f"{{ {', '.join(entries)} }}" if value else "{}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _KINDS = {

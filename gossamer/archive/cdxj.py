@@ -89,6 +89,8 @@ def surt(url: str) -> str:
 
 # Most URLs: no query, no escapes, no empty or dotted segments, nothing that may be a session id.
 _SIMPLE = re.compile(r"https?://([a-z0-9-]+(?:\.[a-z0-9-]+)*)(:\d+)?((?:/[\w~,@+=:!-][\w.~,@+=:!-]*)*/?)", re.ASCII)
+_PASSES = 3
+_HEX = re.compile(rb"[0-9A-Fa-f]{2}").match
 _WWW = re.compile(r"^www\d*\.")
 _SAFE = "".join(chr(code) for code in range(33, 127) if chr(code) not in "#%")
 _PATH_SESSIONS = (
@@ -102,7 +104,7 @@ _QUERY_SESSIONS = tuple(
         "phpsessid=[0-9a-z]{32}",
         "sid=[0-9a-z]{32}",
         "aspsessionid[a-z]{8}=[a-z]{24}",
-        "cfid=[^&]+&cftoken=[^&]+",
+        "cfid=(?:(?!cfid=[^&])[^&])+&cftoken=[^&]+",  # from the last cfid on: no other is looked through twice
     )
 )
 
@@ -146,10 +148,20 @@ def _query(query: str) -> str:
 
 
 def _unescaped(text: str) -> bytes:
+    """Until nothing is left to undo."""
     data = text.encode()
-    while (less := unquote_to_bytes(data)) != data:
+    for _ in range(_PASSES):
+        less = unquote_to_bytes(data)
+        if less == data:
+            return data
         data = less
-    return data
+    # "%252525..." has as many layers as one likes: undone from the left, as soon as each is whole, in one pass.
+    done = bytearray()
+    for byte in data:
+        done.append(byte)
+        while done[-3:-2] == b"%" and _HEX(done, len(done) - 2):
+            done[-3:] = bytes.fromhex(done[-2:].decode("ascii"))
+    return bytes(done)
 
 
 def _escaped(data: bytes) -> str:

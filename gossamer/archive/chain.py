@@ -36,6 +36,7 @@ ANY = -1  # the zone of batches whose rows may belong to any zone: seeds
 FULL_EVERY = 32
 _SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "tmp/")
 _ATTEMPTS = 10
+_MANIFEST = re.compile(r"/\d{8,}\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ class Chain:
         for name in sorted(names):
             self._store.delete(name)
         if self._full == self.number:
-            for name in self._store.list(f"manifest/{self.agent}/"):
+            for name in _manifests(self._store, self.agent):
                 if _number(name) < self._full_before:
                     self._store.delete(name)
 
@@ -252,7 +253,7 @@ class Chain:
 def _load(store: Store, agent: str) -> tuple[Snapshot, int]:
     """The newest snapshot and the number of the full manifest it rests on (0 if there is none)."""
     for _ in range(_ATTEMPTS):
-        names = store.list(f"manifest/{agent}/")
+        names = _manifests(store, agent)
         try:
             return _replay(store, agent, names)
         except FileNotFoundError:  # the owner has deleted old ones since we listed them
@@ -264,7 +265,7 @@ def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
     deltas: list[dict[str, Any]] = []
     snapshot, full = Snapshot(agent), 0
     for name in reversed(names):
-        body = json.loads(store.get(name))
+        body = _body(store, name)
         if deltas and deltas[-1]["number"] != body["number"] + 1:
             raise ArchiveError(f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; restore it from a copy")
         if "files" in body:
@@ -278,6 +279,17 @@ def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
         changes = Changes(body.pop("added"), body.pop("removed"))
         snapshot = snapshot.after(changes, _typed(body))
     return snapshot, full
+
+
+def _body(store: Store, name: str) -> dict[str, Any]:
+    """Created whole or not at all: one that cannot be read was damaged later."""
+    try:
+        body = json.loads(store.get(name))
+        if body["number"] == _number(name) and ("files" in body or "added" in body):
+            return dict(body)
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise ArchiveError(f"{name} is damaged; restore it from a copy")
 
 
 def _whole(snapshot: Snapshot) -> dict[str, Any]:
@@ -332,6 +344,11 @@ def _joined(one: Files, other: Files) -> Files:
 
 def _manifest(agent: str, number: int) -> str:
     return f"manifest/{agent}/{number:08d}.json"
+
+
+def _manifests(store: Store, agent: str) -> list[str]:
+    """Names in order; whatever else somebody put beside them does not count."""
+    return [name for name in store.list(f"manifest/{agent}/") if _MANIFEST.search(name)]
 
 
 def _number(name: str) -> int:

@@ -1,5 +1,6 @@
 """Copies of what a crawl has gathered, in formats that other tools read: WARC, CDXJ, URL lists, text."""
 
+import gzip
 import heapq
 import json
 import shutil
@@ -20,8 +21,6 @@ from gossamer.archive.reading import Reading, reading
 from gossamer.archive.rows import started
 from gossamer.errors import ConfigError
 
-WARC_BYTES = 1 << 30
-
 _COPY_BYTES = 1 << 20
 _OPEN_FILES = 200  # merged at a time; more are merged in steps
 _TEXTS = 64  # pages whose text is in memory at a time
@@ -41,15 +40,15 @@ _TEXT_FIELDS: dict[str, pa.DataType] = {
 }
 
 
-def export_warc(directory: Path, out: str | Path, limit_bytes: int = WARC_BYTES, force: bool = False) -> list[Path]:
+def export_warc(directory: Path, out: str | Path, force: bool = False) -> list[Path]:
     """All WARC files, and where they are now ("-": nowhere).
 
-    OUT.warc.gz gets all records, or OUT-00000.warc.gz and so on if they exceed the limit; "-" is standard
-    output. A directory gets the files as they are, with the same names and offsets as in CDXJ and the tables.
+    OUT.warc.gz gets all records, OUT.warc the same uncompressed; "-" is standard output, compressed. Anything else
+    is a directory and gets the files as they are, with the same names and offsets as in CDXJ and the tables.
     """
-    if not is_stdout(out) and not str(out).endswith(".warc.gz"):
+    if not is_stdout(out) and not str(out).endswith((".warc.gz", ".warc")):
         return reading(directory, lambda at: _copy_files(at, Path(out), force))
-    return reading(directory, lambda at: _concatenate(at, out, limit_bytes, force))
+    return reading(directory, lambda at: _concatenate(at, out, force))
 
 
 def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
@@ -65,43 +64,16 @@ def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
     return targets
 
 
-def _concatenate(at: Reading, out: str | Path, limit_bytes: int, force: bool) -> list[Path]:
-    sources = at.paths("warc")
-    if is_stdout(out):
-        with opened(out, force) as file:
-            for source in sources:
-                _append(source, file)
-        return []
-    groups = _groups(sources, limit_bytes)
-    path = Path(out)
-    stem = path.name.removesuffix(".warc.gz")
-    several = [path.with_name(f"{stem}-{number:05d}.warc.gz") for number in range(len(groups))]
-    targets = several if len(groups) > 1 else [path]
-    for target in targets:
-        check_free(target, force)
-    for target, group in zip(targets, groups, strict=True):
-        with opened(target, force) as file:
-            for source in group:
-                _append(source, file)
-    return targets
+def _concatenate(at: Reading, out: str | Path, force: bool) -> list[Path]:
+    """Gzip members one after the other are a WARC file, and so are their contents."""
+    with opened(out, force) as file:
+        for source in at.paths("warc"):
+            _append(source, file, inflated=str(out).endswith(".warc"))
+    return [] if is_stdout(out) else [Path(out)]
 
 
-def _groups(sources: list[Path], limit_bytes: int) -> list[list[Path]]:
-    """Neighbours together, each group within the limit unless a single file exceeds it; never no group."""
-    groups: list[list[Path]] = [[]]
-    total = 0
-    for source in sources:
-        size = source.stat().st_size
-        if groups[-1] and total + size > limit_bytes:
-            groups.append([])
-            total = 0
-        groups[-1].append(source)
-        total += size
-    return groups
-
-
-def _append(source: Path, file: BinaryIO) -> None:
-    with source.open("rb") as data:
+def _append(source: Path, file: BinaryIO, inflated: bool = False) -> None:
+    with gzip.open(source, "rb") if inflated else source.open("rb") as data:
         shutil.copyfileobj(data, file, _COPY_BYTES)
 
 

@@ -27,7 +27,8 @@ from gossamer.errors import ArchiveError
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
-_GROUP_ROWS = 1 << 17  # rows buffered for one row group
+_GROUP_ROWS = 1 << 17  # rows buffered for one row group,
+_GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
 _TABLES = {table.name: table for table in (columns.VISITS, columns.PAGES, columns.LINKS, columns.ROBOTS)}
 _PLACED = ("visits", "cdxj")  # kinds that say where records are
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
@@ -140,11 +141,15 @@ def _grouped(paths: list[Path]) -> Iterator[pa.Table]:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
                 waiting.append(file.read_row_group(group))
-                if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS:
+                if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS or sum(map(_size, waiting)) >= _GROUP_BYTES:
                     yield _together(waiting)
                     waiting = []
     if waiting:
         yield _together(waiting)
+
+
+def _size(rows: pa.Table) -> int:
+    return int(rows.nbytes)
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:

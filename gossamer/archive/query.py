@@ -20,7 +20,7 @@ from rich.console import Console
 from gossamer.archive.contents import Answer, Contents, Place
 from gossamer.archive.outputs import replaced
 from gossamer.archive.reading import Reading, irrevocable, reading
-from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_parquet, write_table
+from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_lines, write_parquet, write_table
 from gossamer.archive.views import TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
@@ -128,18 +128,20 @@ def run(directory: Path, sql: str, out: str = "table", file: Path | None = None)
     if out == "parquet" and file is None:
         raise QueryError("Parquet is not for a terminal: name a file to write to")
 
-    return _answered(directory, sql, lambda rows: _write(started(rows), out, file))
+    return _answered(directory, sql, lambda rows, total: _write(started(rows), total, out, file))
 
 
 def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
     """The last statement's result, for programs; all of it in memory."""
-    return _answered(directory, sql, lambda rows: rows.read_all().to_pylist())
+    return _answered(directory, sql, lambda rows, _: rows.read_all().to_pylist())
 
 
-def _answered(directory: Path, sql: str, take: Callable[[pa.RecordBatchReader], T]) -> T:
+def _answered(directory: Path, sql: str, take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T]) -> T:
     def work(at: Reading) -> T:
-        with closing(open_reading(at)) as database, streamed(database, _prepared(database, sql)) as rows:
-            return take(rows)
+        with closing(open_reading(at)) as database:
+            last = _prepared(database, sql)
+            with streamed(database, last) as rows:
+                return take(rows, lambda: _counted(database, last))
 
     try:
         return reading(Path(directory), work)
@@ -179,9 +181,24 @@ def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
     return str(parsed[-1].query)
 
 
-def _write(rows: pa.RecordBatchReader, out: str, file: Path | None) -> int:
+def _counted(database: duckdb.DuckDBPyConnection, sql: str) -> int | None:
+    """How many rows a query has; None if it cannot be asked again, as it needs a temporary table of its connection.
+
+    DuckDB leaves out what only makes columns, so that no page is read for it.
+    """
+    with closing(database.cursor()) as another:
+        try:
+            (found,) = another.execute(f"SELECT count(*) FROM ({sql.rstrip().rstrip(';')}\n)").fetchall()
+        except duckdb.Error:
+            return None
+    return int(found[0])
+
+
+def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
     if file is None:
         with irrevocable():
+            if out == "table" and sys.stdout.isatty():
+                return write_table(rows, Console(highlight=False), total)
             return _write_text(rows, out, sys.stdout)
     with replaced(file, force=True) as part:
         if out == "parquet":
@@ -191,9 +208,8 @@ def _write(rows: pa.RecordBatchReader, out: str, file: Path | None) -> int:
 
 
 def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
-    if out == "table":
-        return write_table(rows, Console(file=stream, highlight=False))
-    return write_csv(rows, stream) if out == "csv" else write_json(rows, stream)
+    writer = {"table": write_lines, "csv": write_csv, "json": write_json}[out]
+    return writer(rows, stream)
 
 
 def _explained(error: Exception, sql: str) -> str:

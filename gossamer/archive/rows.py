@@ -4,7 +4,8 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain, islice
@@ -24,6 +25,9 @@ _SHOWN = 200  # rows of a table on the terminal
 _SPECIAL = re.compile(r'[",\r\n]')
 _CELL = 2_000  # characters of a cell there
 _FOLD = 20  # characters of a line that a long cell needs to be readable
+_ALIGNED = 1_000  # rows whose widths decide in a pipe, where nobody knows how many follow
+_PADDED = 100  # there longer cells push the others of their line aside
+_EXPLAINED = ["explain_key", "explain_value"]
 
 # Titles and bodies come from strangers: escape sequences could repaint the terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
@@ -42,12 +46,15 @@ def printable(text: str) -> str:
     return text.translate(_TABLE)
 
 
-def write_table(rows: pa.RecordBatchReader, console: Console) -> int:
-    """The first rows as a table, or one below the other if it would be too wide; returns their number."""
+def write_table(rows: pa.RecordBatchReader, console: Console, total: Callable[[], int | None]) -> int:
+    """For a terminal: the first rows as a table, or one below the other if it would be too wide.
+
+    Returns how many. If there are more, `total` is asked how many there are; it may not know.
+    """
     names = rows.schema.names
     seen = list(islice(_rows(rows), _SHOWN + 1))
     shown = seen[:_SHOWN]
-    if "explain_value" in names:
+    if names == _EXPLAINED:
         for row in shown:
             console.print(Text(str(row[-1])), soft_wrap=True)
         return len(shown)
@@ -56,9 +63,47 @@ def write_table(rows: pa.RecordBatchReader, console: Console) -> int:
         _write_records(names, cells, console)
     else:
         console.print(_grid(rows.schema, cells))
-    more = "" if len(seen) == len(shown) else "; more follow: use LIMIT, or another format for all of them"
-    console.print(Text(f"{len(shown):,} row{'s' * (len(shown) != 1)}{more}", "dim"))
+    console.print(Text(_count(len(shown)) if len(seen) == len(shown) else _left_out(len(shown), total()), "dim"))
     return len(shown)
+
+
+def _left_out(shown: int, total: int | None) -> str:
+    rest = "there are more" if total is None else f"{total - shown:,} more are left out"
+    return f"{shown:,} rows; {rest}: add | less -S or --format csv to see all"
+
+
+def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
+    """The table for a pipe or a file: all rows and whole cells, one line each, as they come; returns how many."""
+    names = rows.schema.names
+    cells = _lines(rows)
+    if names == _EXPLAINED:
+        return sum(1 for row in _rows(rows) if out.write(f"{row[-1]}\n"))
+    first = list(islice(cells, _ALIGNED))
+    widths = [min(_PADDED, max(map(cell_len, column))) for column in zip(names, *first, strict=True)]
+    is_right = [_is_number(field.type) for field in rows.schema]
+    _write_line(names, widths, is_right, out)
+    out.write("  ".join("─" * width for width in widths) + "\n")
+    written = 0
+    for row in chain(first, cells):
+        _write_line(row, widths, is_right, out)
+        written += 1
+    out.write(_count(written) + "\n")
+    return written
+
+
+def _lines(rows: pa.RecordBatchReader) -> Iterator[list[str]]:
+    for row in _rows(rows):
+        yield [_cell(value, sys.maxsize).replace("\n", "\\n") for value in row]
+
+
+def _write_line(cells: list[str], widths: list[int], is_right: list[bool], out: TextIO) -> None:
+    pads = (" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
+    padded = (pad + cell if right else cell + pad for cell, pad, right in zip(cells, pads, is_right, strict=True))
+    out.write("  ".join(padded).rstrip(" ") + "\n")
+
+
+def _count(rows: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def _least_width(names: list[str], cells: list[list[str]]) -> int:
@@ -130,7 +175,7 @@ def _rows(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, most: int = _CELL) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes):
@@ -142,7 +187,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
     text = value if isinstance(value, str) else json.dumps(_plain(value)) if _nested(value) else str(value)
-    return printable(text if len(text) <= _CELL else text[:_CELL] + "…")
+    return printable(text if len(text) <= most else text[:most] + "…")
 
 
 def _csv(value: Any) -> str:

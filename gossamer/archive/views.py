@@ -22,7 +22,7 @@ SQL_TYPES = {
 
 _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
-NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS)
+NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS, Outcome.REFUSED_TYPE)
 
 _STORED = {"visits": VISITS, "pages": PAGES, "links": LINKS, "robots": ROBOTS}
 
@@ -37,20 +37,27 @@ def _of(table: Table, names: str) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.name in wanted)
 
 
-_LATEST = (
-    "outcome http_status reason content_type charset title language canonical location wire_bytes body_bytes"
-    " truncated digest links elapsed_s warc warc_offset warc_bytes noindex"
+# A visit may find a page unchanged, moved or broken; what the page says then is what it said when it last had content.
+_OF_VISIT = "outcome http_status reason location elapsed_s"
+_OF_VERSION = (
+    "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
+    " warc_bytes noindex"
 )
 
 KNOWN_PAGES = Table(
     "pages",
-    "one row per known page, with its latest visit; the visit's columns are NULL for pages never visited",
+    "one row per known page: how its latest visit went (`status` to `elapsed_s`), and what it says (from `version_time`"
+    " on) by the latest visit that brought content, which is an earlier one if the page was found unchanged, or has"
+    " moved or gone since. Of a page that never had content they describe the latest answer; of a page never visited"
+    " they are NULL",
     (
         *_of(PAGES, "key url host domain referrer round depth"),
         Column("status", "string", "new, fetched, moved, failed (in passing), gone, denied or refused"),
         Column("visits", "i8", "how often it was visited"),
         Column("last_visit", "time", "when the latest visit began"),
-        *_of(VISITS, _LATEST),
+        *_of(VISITS, _OF_VISIT),
+        Column("version_time", "time", "when the visit began that the following columns are from"),
+        *_of(VISITS, _OF_VERSION),
     ),
 )
 
@@ -115,17 +122,24 @@ def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
 
 
 def _pages() -> str:
-    # A window, not a join with max(time): two visits may begin in the same millisecond. DuckDB reads only the
-    # columns that a query asks for, and leaves the join out if it asks for none of the visit's.
-    visit = ", ".join(f"v.{name}" for name in _LATEST.split())
+    # Windows, not joins with max(time): two visits may begin in the same millisecond. DuckDB reads only the columns
+    # that a query asks for. (One GROUP BY with arg_max per column would need thrice the memory.)
+    visit = ", ".join(f"v.{name}" for name in _OF_VISIT.split())
+    version = ", ".join(f"c.{name}" for name in _OF_VERSION.split())
+    newest = "time DESC, round DESC, warc_offset DESC"
     return f"""CREATE VIEW pages AS
         SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, p.depth,
             coalesce(v.status, {quoted(word(Status.NEW))}) AS status,
-            coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit}
+            coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit}, c.time AS version_time, {version}
         FROM stored.pages p LEFT JOIN (
             SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
-            QUALIFY row_number() OVER (PARTITION BY key ORDER BY time DESC, round DESC, warc_offset DESC) = 1
-        ) v ON v.key = p.key"""
+            QUALIFY row_number() OVER (PARTITION BY key ORDER BY {newest}) = 1
+        ) v ON v.key = p.key LEFT JOIN (
+            SELECT * FROM stored.visits WHERE NOT is_robots
+            QUALIFY row_number() OVER (
+                PARTITION BY key ORDER BY outcome = {quoted(word(Outcome.OK))} DESC, {newest}
+            ) = 1
+        ) c ON c.key = p.key"""
 
 
 def _words(outcomes: Sequence[Outcome]) -> str:

@@ -23,6 +23,7 @@ from gossamer.crawl.opening import Known, mentioned, resident_bytes, robots_rows
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
+from gossamer.crawl.scoring import open_scores
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.update import seeds as new_seeds
@@ -31,6 +32,7 @@ from gossamer.federation.exchange import SEEDS, Exchange, decode, high_water
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import PageIndex
+from gossamer.order.scores import scored
 from gossamer.order.strategies import strategy
 from gossamer.web.url import page_keys
 
@@ -65,9 +67,12 @@ class Agent:
         chain = Chain.open(store, config.crawl.agent, exchange, zones)
         index = PageIndex.open(store, chain.files, config.index)
         order = strategy(config.crawl.order)
+        scores = open_scores(order, config, store, chain)
+        order = scored(order, scores) if scores else order
         frontier = Frontier(index, order, config.index, config.crawl.seed)
+        frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
-        self._books = closing.Books(store, config, chain, index, frontier, ledger, order)
+        self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
         self._scope = Scope(config.crawl.scope, scope_hosts(store, chain))
         self._reader = Reader(config, self._scope)
         self._seeds = list(urls)
@@ -87,7 +92,6 @@ class Agent:
         self._stopping = False
         self._ended = ""
         self._phase = ""
-        self._robots: list[dict[str, Any]] = []
         self._start_s = clock.monotonic()
         self._looked_s = self._committed_s = self._topped_s = self._start_s
         self._commit_cost_s = 0.0
@@ -177,7 +181,7 @@ class Agent:
             return True
         if self._round.empty:
             return False
-        if self._round.pages >= crawl.width or not self._outstanding:
+        if self._round.is_full(crawl.width) or not self._outstanding:
             return True
         if self._lockstep:
             return False
@@ -243,18 +247,16 @@ class Agent:
         results, width = self._fetching.results, self._config.crawl.width
         try:
             self._take(results.get(timeout=patience_s))
-            while self._round.pages < width:
+            while not self._round.is_full(width):
                 self._take(results.get_nowait())
         except Empty:
             return
 
     def _take(self, result: Result) -> None:
         if isinstance(result, Visit):
-            body_bytes = len(result.response.body)
+            self._fetching.consumed(result)
+            self._run_bytes += len(result.response.body)
             self._round.add(result)
-            self._fetching.consumed(body_bytes)
-            self._run_bytes += body_bytes
-            self._robots += result.robots
             if not result.response.request.is_robots:
                 self._outstanding -= 1
         elif isinstance(result, Broken):
@@ -299,7 +301,7 @@ class Agent:
         self._phase = "committing"
         books, round_, batches = self._books, self._round, self._inbox()
         inbox, scope_changes = self._contributions(batches)
-        changes, outbox, new = closing.close(books, round_, inbox, self._robots, self._time_s())
+        changes, outbox, new = closing.close(books, round_, inbox, self._time_s())
         changes |= scope_changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
         books.chain.commit(
@@ -313,7 +315,6 @@ class Agent:
         )
         books.index.release(changes)
         self._starving = False  # there may be new pages
-        self._robots = []
         self._round = self._new_round()
         self._phase = ""
         self._committed_s = self._clock.monotonic()

@@ -22,7 +22,9 @@ from gossamer.crawl.update import VISIT, Links, RoundColumns, UpdateResult, Verd
 from gossamer.federation.exchange import encode
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
+from gossamer.order.scores import Lesson, Scores
 from gossamer.order.strategies import Strategy
+from gossamer.own_rules import pages_by_host
 
 _CAPPED = np.array([VERDICTS.index(verdict.name.lower()) for verdict in Verdict], np.uint8)
 
@@ -38,11 +40,10 @@ class Books:
     frontier: Frontier
     ledger: Ledger
     strategy: Strategy
+    scores: Scores | None = None
 
 
-def close(
-    books: Books, round_: Round, inbox: Contributions, robots: list[dict[str, Any]], now_s: float
-) -> tuple[Changes, list[Batch], int]:
+def close(books: Books, round_: Round, inbox: Contributions, now_s: float) -> tuple[Changes, list[Batch], int]:
     """Step 1 of the commit: everything of the round in synced files, and the index updated in memory.
 
     Returns the files, what other zones are to be told, and how many pages are new.
@@ -52,19 +53,35 @@ def close(
     if books.config.crawl.links_per_page:
         merit = _merit(books, round_, source, targets)
         keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
-    result = _update(books, round_, Links(source, targets, verdicts == FOLLOWED), inbox, now_s)
+    result = _update(books, round_, Links(source, targets, verdicts == FOLLOWED, round_.relevance()), inbox, now_s)
     refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts != Verdict.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
+    if books.scores is not None:
+        _teach(books, round_, result, Links(source, targets, verdicts == FOLLOWED), now_s)
     _write_visited(books.index, round_.visits)
     changes = round_.warc.close() if round_.warc else Changes()
-    changes |= _write_tables(books, round_, result, robots)
+    changes |= _write_tables(books, round_, result)
     if books.config.archive.links:
         changes |= _write_links(books, round_, source, targets, verdicts)
     changes |= books.index.flush(store, number)
+    changes |= books.frontier.flush(store, number)
     return changes, _outbox(agent, number, result.outbox), len(result.new)
 
 
-def _write_tables(books: Books, round_: Round, result: UpdateResult, robots: list[dict[str, Any]]) -> Changes:
+def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:
+    """Scores follow from what the round found; pages whose scores changed get new ranks."""
+    assert books.scores is not None
+    visited = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
+    lesson = Lesson(result.new.key, result.new.referrer, visited, links.source, links.target, links.followed)
+    changed = books.scores.learn(lesson)
+    if changed is None:
+        books.frontier.rank_anew()
+    elif len(changed):
+        found, rows = books.index.pages.look_up(changed)
+        books.frontier.offer(rows[found], now_s)
+
+
+def _write_tables(books: Books, round_: Round, result: UpdateResult) -> Changes:
     store, agent, number, rows = books.store, books.chain.agent, round_.number, round_.columns()
     pages = [i for i, is_robots in enumerate(rows["is_robots"]) if not is_robots]
     cash = np.zeros(len(rows["key"]), np.int64)
@@ -82,7 +99,7 @@ def _write_tables(books: Books, round_: Round, result: UpdateResult, robots: lis
         "depth": new.depth,
     }
     changes |= write_table(store, PAGES, agent, number, pages_table)
-    robots_table = {name: [row[name] for row in robots] for name in ROBOTS.names}
+    robots_table = {name: [row[name] for row in round_.robots] for name in ROBOTS.names}
     for name in ("time", "expires"):
         robots_table[name] = [moment.timestamp() for moment in robots_table[name]]
     return changes | write_table(store, ROBOTS, agent, number, robots_table)
@@ -146,6 +163,7 @@ def _update(books: Books, round_: Round, links: Links, inbox: Contributions, now
         zones=books.chain.zones,
         now_s=now_s,
         seed=books.config.crawl.seed,
+        pages_by_host=pages_by_host(books.config),
     )
 
 

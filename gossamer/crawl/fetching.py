@@ -7,14 +7,16 @@ from queue import Empty, SimpleQueue
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.crawl.reader import Reader, Visit
+from gossamer.crawl.round import text_bytes
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
+from gossamer.own_rules import polite_by_host
 
-_HELD_BYTES = 128 << 20  # bodies waiting for the agent's thread; beyond that no new fetch starts
+_HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts
 _STEP_S = 0.25
 _LOOK_S = 0.5
 
@@ -34,7 +36,7 @@ class Fetching:
 
     def __init__(self, config: Config, clock: Clock, book: RobotsBook, reader: Reader) -> None:
         self.results: SimpleQueue[Result] = SimpleQueue()
-        self.workbench = Workbench(config.polite, book)
+        self.workbench = Workbench(config.polite, book, polite_by_host(config))
         resolver = Resolver(config.resolve, clock)
         self._client = Client(config, clock, resolver)
         self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
@@ -59,9 +61,9 @@ class Fetching:
         self._orders.put(requests)
         self._client.wake()
 
-    def consumed(self, body_bytes: int) -> None:
-        """The agent's thread has stored a body: it no longer counts."""
-        self._consumed_bytes += body_bytes
+    def consumed(self, visit: Visit) -> None:
+        """The agent's thread takes a visit over: it no longer counts."""
+        self._consumed_bytes += _held_bytes(visit)
 
     def resting(self) -> dict[str, tuple[float, int]]:
         """Hosts that rest longer than usual, as of now: until when, and failures in a row."""
@@ -125,8 +127,13 @@ class Fetching:
                 self.workbench.add(order)
 
     def _finished(self, response: Response) -> None:
-        self._produced_bytes += len(response.body)
         visit = self._reader.read(response)
         if response.request.is_robots:
             visit.robots = self._book.drain()  # with the visit, so that one commit has both
+        self._produced_bytes += _held_bytes(visit)
         self.results.put(visit)
+
+
+def _held_bytes(visit: Visit) -> int:
+    """What a visit takes while it waits: a small body may have large contents, or lead to long addresses."""
+    return len(visit.response.body) + sum(map(len, visit.urls)) + text_bytes(visit)

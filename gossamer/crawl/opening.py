@@ -6,13 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
+from gossamer.errors import ArchiveError
 from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
+
+_FEW = 64  # rows at a time: each may have half a megabyte
 
 
 class Known:
@@ -45,9 +49,14 @@ def scope_hosts(store: Store, chain: Chain) -> list[str]:
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
     """Rows of the ROBOTS table that are still good, oldest first."""
-    good = [("expires", ">", datetime.fromtimestamp(now_s, UTC))]
+    now = datetime.fromtimestamp(now_s, UTC)
     for name in chain.files.get("robots", []):
-        yield from pq.read_table(store.local(name), filters=good).to_pylist()
+        try:
+            with pq.ParquetFile(store.local(name)) as file:
+                for rows in file.iter_batches(_FEW):
+                    yield from (row for row in rows.to_pylist() if row["expires"] > now)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ArchiveError(f"{name} is missing or damaged: {error}; restore it from a copy") from None
 
 
 def resident_bytes() -> int:

@@ -9,25 +9,30 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.crawl.scope import Scope
+from gossamer.crawl.scope import Patterns, Scope
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
-from gossamer.web.html import parse_html
+from gossamer.order.relevance import Topic
+from gossamer.order.strategies import strategy
+from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.url import host_of, is_dynamic, normalise, page_key, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
-VERDICTS = ("followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops")
+VERDICTS = ("followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops", "pattern")
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 FOLLOWED = _CODE["followed"]
 CAP = _CODE["cap"]
 BEST = _CODE["best"]
+_PATTERN = _CODE["pattern"]
 
 _HTML = ("text/html", "application/xhtml+xml")
 _MAYBE_HTML = ("", "text/plain", "application/octet-stream", "application/xml", "text/xml")
+_ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
+_MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
 _NO_KEYS: NDArray[np.uint64] = np.empty(0, np.uint64)
 _NO_CODES: NDArray[np.uint8] = np.empty(0, np.uint8)
 
@@ -55,6 +60,7 @@ class Visit:
     targets: NDArray[np.uint64] = field(default_factory=lambda: _NO_KEYS)
     verdicts: NDArray[np.uint8] = field(default_factory=lambda: _NO_CODES)
     urls: list[str] = field(default_factory=list)  # of the targets
+    relevance: NDArray[np.float64] | None = None  # of the links, where there is a topic
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
 
@@ -64,6 +70,8 @@ class Reader:
         self._config = config
         self._limits = config.limits
         self._scope = scope
+        self._patterns = Patterns(config.crawl.include, config.crawl.exclude)
+        self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
         self._judged: dict[str, tuple[int, int]] = {}
 
     def forget(self) -> None:
@@ -85,7 +93,7 @@ class Reader:
             self._understand(visit)
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
-            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+            visit.targets, visit.verdicts, visit.urls, visit.relevance = _NO_KEYS, _NO_CODES, [], None
         return visit
 
     def _understand(self, visit: Visit) -> None:
@@ -106,6 +114,8 @@ class Reader:
         elif outcome is Outcome.MOVED:
             visit.location = response.location
             self._link(visit, [response.location], [], request.depth)
+            if not request.depth:  # where a seed leads was asked for as much as the seed itself
+                _admit(visit, 1)
         elif outcome is Outcome.OK and body:
             self._read_page(visit, body, headers)
             if request.digest == visit.digest:
@@ -113,13 +123,13 @@ class Reader:
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links were sent when it was new, and count once.
-                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+                visit.targets, visit.verdicts, visit.urls, visit.relevance = _NO_KEYS, _NO_CODES, [], None
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
         if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":
             rules = Rules.parse(body, self._config.fetch.agent_name)
             found = (normalise(url) for url in rules.sitemaps)
-            visit.sitemaps = [url for url in found if url and self._judge(url)[1] == FOLLOWED]
+            visit.sitemaps = [url for url in found if url and self._judge(url)[1] in (FOLLOWED, _PATTERN)]
 
     def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
         request = visit.response.request
@@ -130,6 +140,8 @@ class Reader:
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
             urls = [*sitemap.sitemaps, *sitemap.urls]
             self._link(visit, urls, [], request.depth + 1)
+            self._weigh(visit, {}, 0.0)
+            _admit(visit, len(sitemap.sitemaps))
             for i, url in enumerate(urls):
                 if host_of(url) != request.host:  # a sitemap speaks for its own host only (sitemaps.org)
                     visit.verdicts[i] = _CODE["scope"]
@@ -144,10 +156,20 @@ class Reader:
             self._config.fetch.agent_name.lower(),
             self._limits.links,
             headers.get("refresh") or "",
+            self._topic is not None,
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language
         visit.canonical, visit.noindex = document.canonical, document.noindex
         self._link(visit, document.links, document.nofollow_links, request.depth + 1)
+        if self._topic is not None:
+            text = text_of(body[:_ABOUT_BYTES], f"text/html; charset={document.charset}")
+            self._weigh(visit, document.anchors, self._topic.page(document.title, text))
+
+    def _weigh(self, visit: Visit, anchors: dict[str, str], page: float) -> None:
+        """How near each link is to the topic, if there is one."""
+        if self._topic is not None:
+            relevance = (self._topic.link(url, anchors.get(url, ""), page) for url in visit.urls)
+            visit.relevance = np.fromiter(relevance, np.float64, len(visit.urls))
 
     def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int) -> None:
         """Keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up."""
@@ -170,12 +192,22 @@ class Reader:
                     visit.verdicts[i] = _CODE["depth"]
 
     def _judge(self, url: str) -> tuple[int, int]:
-        if self._scope.admits(url):
-            verdict = _CODE[trap(url, self._limits) or "followed"]
-        else:
+        if not self._scope.admits(url):
             verdict = _CODE["scope"]
-        entry = self._judged[url] = (page_key(url), verdict)
+        elif found := trap(url, self._limits):
+            verdict = _CODE[found]
+        else:  # the last check, so that those whom patterns do not concern have passed all others
+            verdict = FOLLOWED if self._patterns.admit(url) else _PATTERN
+        entry = (page_key(url), verdict)
+        if len(url) <= _MEMO_URL:
+            self._judged[url] = entry
         return entry
+
+
+def _admit(visit: Visit, first: int) -> None:
+    """Follow so many of the links even where patterns say no: those are about pages that other pages lead to."""
+    codes = visit.verdicts[:first]
+    codes[codes == _PATTERN] = FOLLOWED
 
 
 def _looks_like_html(body: bytes) -> bool:

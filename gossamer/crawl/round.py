@@ -18,6 +18,10 @@ _STORED = 1 << 10  # smaller content is not worth a reference to another page
 _OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 _STATUSES = [status.name.lower() for status in Status]
 _NOWHERE = Location("", 0, 0)
+_HELD_BYTES = 384 << 20  # of a round, until it is committed; ten thousand ordinary pages hold a third of it
+_LINK_BYTES = 50  # what a link takes in the columns of a commit,
+_TEXT_BYTES = 100  # and a text besides its characters,
+_COPIES = 2  # which are here and in a table when it is written
 
 
 class Known(Protocol):
@@ -44,12 +48,18 @@ class Round:
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
     recent: dict[int, str] = field(default_factory=dict)  # URLs of this round's content, by page
+    robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
     wire_bytes: int = 0
+    held_bytes: int = 0  # about so much memory is free again after the commit
 
     @property
     def pages(self) -> int:
         return len(self.visits)
+
+    def is_full(self, width: int) -> bool:
+        """Of pages, or of bytes: pages may consist of nothing but long links."""
+        return len(self.visits) >= width or self.held_bytes >= _HELD_BYTES
 
     @property
     def empty(self) -> bool:
@@ -61,14 +71,23 @@ class Round:
         place, is_revisit = self._store(visit, digest)
         self._row(visit, digest, place, is_revisit)
         self.wire_bytes += len(response.body)
+        self.held_bytes += _TEXT_BYTES + _COPIES * text_bytes(visit)
+        self.robots += visit.robots
         if request.is_robots:
             self.sitemaps.update(dict.fromkeys(visit.sitemaps))
             return
         self.outcomes[_OUTCOMES[visit.outcome]] += 1
-        self.urls.update(zip(visit.targets.tolist(), visit.urls, strict=True))
+        self._link(visit)
         # The body has been stored; from here on only columns are needed.
         response.body = response.head = response.request_head = b""
         self.visits.append(visit)
+
+    def _link(self, visit: Visit) -> None:
+        urls = self.urls
+        new = [(key, url) for key, url in zip(visit.targets.tolist(), visit.urls, strict=True) if key not in urls]
+        urls.update(new)
+        self.held_bytes += _LINK_BYTES * len(visit.urls) + sum(_COPIES * len(url) + _TEXT_BYTES for _, url in new)
+        visit.urls = []
 
     def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
         """Where the record is, and whether it only refers to another one."""
@@ -140,6 +159,22 @@ class Round:
         targets = np.concatenate([visit.targets for visit in self.visits])
         verdicts = np.concatenate([visit.verdicts for visit in self.visits])
         return source, targets, verdicts
+
+    def relevance(self) -> NDArray[np.float64] | None:
+        """Of the same links, to the topic; None if nobody asked."""
+        if all(visit.relevance is None for visit in self.visits):
+            return None
+        return np.concatenate([np.zeros(len(v.targets)) if v.relevance is None else v.relevance for v in self.visits])
+
+
+def text_bytes(visit: Visit) -> int:
+    """Text of a visit besides its body and links."""
+    texts = (visit.response.request.url, visit.title, visit.canonical, visit.location, visit.etag, visit.last_modified)
+    return (
+        sum(map(len, texts))
+        + sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
+        + sum(len(row["body"]) + _TEXT_BYTES for row in visit.robots)
+    )
 
 
 def keep_best(source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int) -> None:

@@ -1,5 +1,6 @@
-"""Which links belong to the crawl, seen from its seeds."""
+"""Which links belong to the crawl: seen from its seeds, and by what their URLs look like."""
 
+import re
 from collections.abc import Iterable
 
 from gossamer.web.url import domain_of, host_of
@@ -27,3 +28,32 @@ class Scope:
         self._hosts |= new
         self._domains |= {domain_of(host) for host in new}
         return sorted(new)
+
+
+class Patterns:
+    """Whether a URL matches one of `include` (or there are none), and none of `exclude`."""
+
+    def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+        self._include = _any_of(include)
+        self._exclude = _any_of(exclude)
+
+    def admit(self, url: str) -> bool:
+        if self._include is not None and not self._include.fullmatch(url):
+            return False
+        return self._exclude is None or not self._exclude.fullmatch(url)
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    found = [_expression(pattern) for pattern in patterns]
+    return re.compile("|".join(found), re.DOTALL) if found else None
+
+
+def _expression(pattern: str) -> str:
+    """Only * is special: ? begins the query of many a URL."""
+    first, *rest = map(re.escape, pattern.split("*"))
+    if not rest:
+        return first
+    *middle, last = rest
+    # The first place where a part fits is as good as any later one. Going back for those would take a time that grows
+    # with the power of the number of stars.
+    return first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last

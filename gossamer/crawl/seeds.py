@@ -53,6 +53,10 @@ class SeedFiles:
                 file.seek(offset)
                 data = file.read(_CHUNK)
             end = len(data) if settled and len(data) < _CHUNK else data.rfind(b"\n") + 1
+            if not end and len(data) == _CHUNK:  # no address is that long: go on behind it, or we never would
+                self.offsets[name] = offset + _CHUNK
+                self.refused += 1
+                continue
             self.offsets[name] = offset + end
             self._collect(data[:end], urls)
         return list(urls)

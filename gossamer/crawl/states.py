@@ -10,7 +10,8 @@
     connections, TLS, time-outs         failed         kept            after a pause that doubles;
                                                                        after `fetch.retries` gone
     denied by robots     denied         to the virtual page            no
-    refused address      refused        to the virtual page            no
+    refused address,
+    content type         refused        to the virtual page            no
 
 A deferral (the host is backed off, robots.txt unreachable) is not a visit: only the due time changes.
 """
@@ -51,6 +52,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.BROKEN: _PASSING,
     Outcome.DENIED: Transition(Status.DENIED, Policy.DROP),
     Outcome.REFUSED_ADDRESS: Transition(Status.REFUSED, Policy.DROP),
+    Outcome.REFUSED_TYPE: Transition(Status.REFUSED, Policy.DROP),
 }
 
 

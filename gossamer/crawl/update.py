@@ -3,16 +3,17 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.columns import PAGE, Column, Contributions, Status, Table
+from gossamer.columns import LINK, PAGE, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ArchiveError
-from gossamer.index.caps import Homes, admitted, domain_text, homes
+from gossamer.index.caps import Homes, admitted, domain_text, homes, most_pages
 from gossamer.index.frontier import Frontier
 from gossamer.index.heap import MAX_TEXT
 from gossamer.index.merging import Positions, Rows, raw, search, union
@@ -22,6 +23,7 @@ from gossamer.web.url import host_of, page_keys
 
 U8 = npt.NDArray[np.uint64]
 I8 = npt.NDArray[np.int64]
+F8 = npt.NDArray[np.float64]
 U4 = npt.NDArray[np.uint32]
 U1 = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -64,6 +66,7 @@ class Links(NamedTuple):
     source: npt.NDArray[np.int32]  # index into the visits
     target: U8
     followed: Mask
+    relevance: F8 | None = None  # to the topic, 0 to 1
 
     @classmethod
     def none(cls) -> "Links":
@@ -154,6 +157,7 @@ class Rules:
     zones: Collection[int]
     seed: int
     best: int
+    pages_by_host: Mapping[str, int]
 
 
 def update(
@@ -168,9 +172,10 @@ def update(
     now_s: float,
     seed: int = 0,
     best: int = 0,
+    pages_by_host: Mapping[str, int] = MappingProxyType({}),
 ) -> UpdateResult:
     """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled."""
-    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, zones, seed, best))
+    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, zones, seed, best, pages_by_host))
     index.pages.write(rows, len(result.new))
     ledger.known += len(result.new)
     if strategy.virtual:
@@ -192,7 +197,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     if not found[at].all():
         raise ArchiveError("a visited page is not in the index: it belongs to another crawl, or is damaged")
     before = rows[at]
-    passed, share = _shares(before, visits["policy"], columns.links.source, ledger.v, rules.strategy.virtual)
+    passed, share = _shares(before, visits, columns.links, ledger.v, rules.strategy)
     targets = _targets(groups, columns, followed, before, share)
     ledger.pool += int(passed.sum()) + int(inbox.cash.sum()) - int(targets.cash.sum())
 
@@ -243,14 +248,25 @@ def _owned(keys: U8, zones: Collection[int]) -> Mask:
     return mask
 
 
-def _shares(before: Rows, policy: U1, source: npt.NDArray[np.int32], v: int, virtual: bool) -> tuple[I8, I8]:
-    """Per visit: what leaves the page, and what each of its links gets."""
+def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I8, I8]:
+    """What leaves each visited page, and what each link carries."""
+    policy, damping = visits["policy"], strategy.damping
     passed = np.where(policy == Policy.KEEP, 0, before["cash"] + v)
-    parts = np.bincount(source, minlength=len(before))
-    shared = ((policy == Policy.SPEND) | (policy == Policy.PASS)) & (parts > 0)
-    if virtual:
-        parts = parts + (policy == Policy.SPEND)  # the virtual page is one more link
-    return passed, np.where(shared, passed // np.maximum(parts, 1), 0)
+    spends = policy == Policy.SPEND
+    budget = np.where(spends, passed // damping.denominator * damping.numerator, 0)
+    budget[policy == Policy.PASS] = passed[policy == Policy.PASS]
+    if strategy.link_weight is None:
+        parts = np.bincount(links.source, minlength=len(before))
+        if strategy.virtual:
+            parts = parts + spends  # the virtual page is one more link
+        return passed, (budget // np.maximum(parts, 1))[links.source]
+    rows = np.zeros(len(links.target), LINK.numpy)
+    rows["foreign"] = host_of_key(visits["key"])[links.source] != host_of_key(links.target)
+    rows["relevance"] = 0.0 if links.relevance is None else links.relevance
+    weights = strategy.link_weight(rows)
+    parts = np.zeros(len(before), np.int64)
+    np.add.at(parts, links.source, weights)
+    return passed, (budget // np.maximum(parts, 1))[links.source] * weights
 
 
 def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> _Targets:
@@ -261,7 +277,7 @@ def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before
     first = groups.reduce(np.minimum, np.arange(len(inbox.key) + len(source)))
     return _Targets(
         groups.key,
-        groups.reduce(np.add, np.concatenate((inbox.cash, share[source]))),
+        groups.reduce(np.add, np.concatenate((inbox.cash, share[followed]))),
         groups.reduce(np.add, np.concatenate((inbox.hits, np.ones(len(source), np.int64)))),
         groups.reduce(np.minimum, np.concatenate((inbox.depth, depth[source]))),
         groups.reduce(np.minimum, np.concatenate((inbox.hops, hops[source]))),
@@ -332,7 +348,9 @@ class _Entering:
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
-        enter = admitted(index.hosts, self.homes, order, rules.limits)
+        urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host else ()
+        most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host)
+        enter = admitted(index.hosts, self.homes, order, rules.limits, most)
         ranked = self.usable[order]
         verdicts[ranked] = np.where(enter, Verdict.FOLLOWED, Verdict.CAP)
         best = rules.best

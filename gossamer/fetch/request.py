@@ -42,7 +42,7 @@ class Response:
     request_head: bytes = b""
     head: bytes = b""
     body: bytes = b""  # content-coded and chunked as sent
-    truncated: str = ""  # length, time, disconnect
+    truncated: str = ""  # length, time, disconnect; unspecified, in the words of WARC, if it was not wanted
     location: str = ""  # where a redirect leads, absolute and in normal form
     kept: bool = False  # the connection is still open for the next request
 

@@ -17,6 +17,7 @@ from gossamer.config import Resolve
 from gossamer.errors import ConfigError
 from gossamer.web.guard import port_refusal, refusal
 
+_MOST_ADDRESSES = 8  # tried for one request: a name must not make us knock at thousands of doors
 _LEAST_TTL_S = 60.0  # a shorter life would ask the same question for every page of a host
 _MISSING = frozenset(
     getattr(pycares.errno, name)
@@ -62,7 +63,7 @@ class Resolver:
         self._config = config
         self._clock = clock
         self._timeout_s = timeout_s
-        self._map = {name: _target(name, target) for name, target in config.map.items()}
+        self._map = checked_map(config)
         self._fixed: dict[tuple[str, int], Answer] = {}  # what the map said
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._waiting: dict[str, list[tuple[int, Done]]] = {}
@@ -221,7 +222,7 @@ class Resolver:
         if not addresses:
             return self._failed(Outcome.NO_NAME, "the name has no address")
         refused = {} if self._config.private else {a: why for a in addresses if (why := refusal(a))}
-        usable = tuple(address for address in addresses if address not in refused)
+        usable = tuple(address for address in addresses if address not in refused)[:_MOST_ADDRESSES]
         if not usable:
             reason = ", ".join(f"{address} is {why}" for address, why in list(refused.items())[:3])
             return self._failed(Outcome.REFUSED_ADDRESS, reason)
@@ -247,6 +248,11 @@ def _next_s(channel: Any) -> float:
 
 def _text(address: str | bytes) -> str:
     return address.decode("ascii") if isinstance(address, bytes) else address
+
+
+def checked_map(config: Resolve) -> dict[str, tuple[str, int]]:
+    """`resolve.map` as addresses and ports; a mistake in it is an error that says so."""
+    return {name: _target(name, target) for name, target in config.map.items()}
 
 
 def _target(name: str, target: str) -> tuple[str, int]:

@@ -128,6 +128,7 @@ class RobotsBook:
         return self._size_bytes
 
     def _store(self, origin: str, entry: _Entry) -> None:
+        entry.size_bytes += 2 * len(origin)
         before = self._entries.pop(origin, None)
         if before is not None:
             self._size_bytes -= before.size_bytes

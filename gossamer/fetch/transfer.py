@@ -8,6 +8,7 @@ import pycurl
 from gossamer.config import Config
 from gossamer.fetch.request import Request
 from gossamer.fetch.resolver import Answer
+from gossamer.fetch.verdict import UNWANTED, final_head, is_wanted
 
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
@@ -44,7 +45,7 @@ class Transfer:
     """Kept and used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "address", "answer", "attempt", "chunks",
+        "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
         "handle", "lines", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
     )  # fmt: skip
 
@@ -62,6 +63,7 @@ class Transfer:
         self._is_literal = False
         self._pinned = ""
         self._timeouts = (0, 0)
+        self._types = [kind.lower() for kind in config.fetch.accept_types]
         handle.setopt(pycurl.HEADERFUNCTION, self.lines.append)
         handle.setopt(pycurl.WRITEFUNCTION, self._write)
 
@@ -122,7 +124,15 @@ class Transfer:
     def is_secured(self) -> bool:
         return bool(self.handle.getinfo(pycurl.APPCONNECT_TIME) > 0)
 
+    def _is_unwanted(self) -> bool:
+        """Asked when the first bytes of a body arrive: its headers are complete then."""
+        request = self.request
+        return not (request.is_robots or "sitemap" in request.url or is_wanted(final_head(self.lines), self._types))
+
     def _write(self, data: bytes) -> int | None:
+        if self._types and not self.chunks and self._is_unwanted():
+            self.truncated = UNWANTED
+            return 0
         self.room -= len(data)
         if self.room < 0:
             self.chunks.append(data[: self.room])

@@ -16,6 +16,8 @@ from gossamer.fetch.request import Request
 
 Entry = tuple[float, int, int, Request]  # minus rank, key, a number that breaks all ties
 
+_SPARE = 64  # invalid entries that the ready heap may hold at least
+
 
 class Queue:
     __slots__ = (
@@ -187,5 +189,9 @@ class Turns:
         if queue.is_ready:
             rank, key, _, _ = queue.pages[0]
             heappush(self._ready, (rank, key, stamp, queue))
+            # Where better pages keep coming, the invalid entries of worse ones never rise to the top.
+            if len(self._ready) > 2 * len(self._queues) + _SPARE:
+                self._ready = [entry for entry in self._ready if entry[3].stamp == entry[2]]
+                heapify(self._ready)
         else:
             heappush(self._waiting, (queue.not_before_s, stamp, queue))

@@ -1,13 +1,14 @@
 """What a status, a header block or a libcurl error means for a visit: its outcome, and where it leads."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pycurl
 
 from gossamer.columns import Outcome
 from gossamer.fetch.request import Response
-from gossamer.web.http import Headers, location
+from gossamer.web.http import Headers, content_type, location
 from gossamer.web.url import resolve
 
 _TLS_ERRORS = frozenset(
@@ -19,7 +20,11 @@ _TLS_ERRORS = frozenset(
 )  # fmt: skip
 _PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
 _MOST_BYTES = (1 << 63) - 1
+UNWANTED = "unspecified"  # why a body is missing that was not read: WARC has no better word
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
+_MOST_CHUNKS = 1 << 18  # as many as `web.http.dechunk` reads; a body in chunks of one byte would cost seconds
+_BLANK = re.compile(rb"\r?\n")
+_AFTER_LINE = re.compile(rb"\n\r?\n")
 
 
 def final_head(lines: list[bytes]) -> bytes:
@@ -49,7 +54,10 @@ def without_excess(body: bytes) -> bytes:
     if body.endswith(b"\r\n0\r\n\r\n") or body == b"0\r\n\r\n":
         return body
     at = 0
-    while chunk := _CHUNK.match(body, at):
+    for _ in range(_MOST_CHUNKS):
+        chunk = _CHUNK.match(body, at)
+        if chunk is None:
+            break
         size = int(chunk[1], 16)
         at = min(chunk.end() + size, len(body))  # a size may be any number
         if size == 0:
@@ -59,13 +67,8 @@ def without_excess(body: bytes) -> bytes:
 
 
 def _trailer_end(body: bytes, at: int) -> int:
-    while True:
-        end = body.find(b"\n", at) + 1
-        if not end:
-            return len(body)
-        if body[at:end] in (b"\r\n", b"\n"):
-            return end
-        at = end
+    blank = _BLANK.match(body, at) or _AFTER_LINE.search(body, at)
+    return blank.end() if blank else len(body)
 
 
 class Framing(NamedTuple):
@@ -91,10 +94,21 @@ def _value(lowered: bytes, name: bytes) -> bytes:
     return lowered[start + len(name) : lowered.find(b"\n", start + 1)].strip() if start >= 0 else b""
 
 
+def is_wanted(head: bytes, types: Sequence[str]) -> bool:
+    """Whether a body is to be read: what declares none of the types is left alone, unless it is no success anyway."""
+    if head[9:10] != b"2":
+        return True
+    mime = content_type(Headers(head))[0]
+    return not mime or mime in types or f"{mime.partition('/')[0]}/*" in types or "*/*" in types
+
+
 def judge(response: Response) -> None:
     """Sets the outcome of an answer by its status, and where it leads."""
     request, status = response.request, response.http_status
-    if 200 <= status < 300:
+    if response.truncated == UNWANTED:
+        response.outcome = Outcome.REFUSED_TYPE
+        response.reason = f"{content_type(Headers(response.head))[0]} is not among fetch.accept_types"
+    elif 200 <= status < 300:
         response.outcome = Outcome.OTHER if status == 206 else Outcome.OK
         if status == 206:
             response.reason = "a part that nobody asked for"

@@ -1,6 +1,7 @@
 """Decides which request may start now: politely, robots.txt first. No I/O; time is an argument."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop
 from math import inf
@@ -22,6 +23,7 @@ from gossamer.fetch.steps import (
     delay_s,
 )
 from gossamer.fetch.turns import Entry, Queue, Turns
+from gossamer.own_rules import of_host
 from gossamer.web.http import Headers, decode_body
 from gossamer.web.robots import LIMIT_BYTES
 from gossamer.web.url import host_of, origin_of, page_key, path_of
@@ -29,6 +31,7 @@ from gossamer.web.url import host_of, origin_of, page_key, path_of
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
 _FAILURES = 5  # and so does one that failed so often in a row
 _ROBOTS_HOPS = 5  # RFC 9309 section 2.3.1.2
+_LONGEST_URL = 8000  # RFC 9110 section 4.1: servers are asked to take so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,9 @@ class Workbench:
     Each page that is added comes out once: as a fetch that is `done`, or as Denied, Deferred or Failed.
     """
 
-    def __init__(self, config: Polite, book: RobotsBook) -> None:
+    def __init__(self, config: Polite, book: RobotsBook, by_host: Mapping[str, Polite] | None = None) -> None:
         self._polite = config
+        self._by_host = by_host or {}  # delays and bursts of hosts with rules of their own
         self._book = book
         self._turns = Turns(config.backoff_max_s, in_rank_order=config.connections == 1)
         self._contact_s = -inf  # before the restart anybody may have been contacted until then
@@ -131,7 +135,8 @@ class Workbench:
             queue.not_before_s = now
         elif response.kept and not rest_s:
             queue.served += 1
-            between_s = max(self._polite.burst_delay_s, queue.crawl_delay_s) if queue.delay_s else 0.0
+            burst_delay_s = self._polite_to(request.host).burst_delay_s
+            between_s = max(burst_delay_s, queue.crawl_delay_s) if queue.delay_s else 0.0
             queue.not_before_s = now + between_s
         else:
             queue.served = 0
@@ -155,13 +160,20 @@ class Workbench:
         self._turns.wake(now)
         self._contact_s = contact_s
         self._turns.floor_s = contact_s + max(self._polite.delay_s, self._polite.small_delay_s)
+        polite = self._polite
+        longest_s = max(polite.backoff_max_s, polite.crawl_delay_max_s, polite.delay_s, polite.small_delay_s)
         for name, (not_before_s, failures) in hosts.items():
-            self._turns.remember(name, max(not_before_s, self._turns.floor_s), failures)
+            until_s = min(not_before_s, now + longest_s)  # nobody rests longer, but the clock may have been set back
+            self._turns.remember(name, max(until_s, self._turns.floor_s), failures)
 
     def _turn(self, queue: Queue, now: float) -> Step | None:
         """The best page of a ready queue; None if it had to make way for the next one."""
         pages = queue.pages
         request = pages[0][3]
+        polite = self._polite_to(request.host)
+        if self._contact_s + polite.delay_s > now:  # contacted before a restart, perhaps, and it has a delay of its own
+            queue.not_before_s = max(queue.not_before_s, self._contact_s + polite.delay_s)
+            return None
         if request.is_robots:
             heappop(pages)
             if self._is_known(request, now):
@@ -200,10 +212,14 @@ class Workbench:
         self._busy += 1
         queue.flying = request
         queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s)
-        queue.delay_s = delay = max(delay_s(self._polite, request.known), queue.crawl_delay_s)
+        polite = self._polite_to(request.host)
+        queue.delay_s = delay = max(delay_s(polite, request.known), queue.crawl_delay_s)
         # Without a delay one connection for all pages is the least trouble for everybody. A delay separates
         # connections: each ends after a burst, or when nothing is left to ask for.
-        return Fetch(request, not delay or (queue.served + 1 < self._polite.burst and bool(queue.pages)))
+        return Fetch(request, not delay or (queue.served + 1 < polite.burst and bool(queue.pages)))
+
+    def _polite_to(self, host: str) -> Polite:
+        return (of_host(self._by_host, host) if self._by_host else None) or self._polite
 
     def _away_until(self, host: str) -> float:
         """Until when a host is backed off for so long that nothing waits for it here; 0 if it is not."""
@@ -226,6 +242,9 @@ class Workbench:
     def _robots_done(self, queue: Queue, response: Response, now: float) -> None:
         request, origin = response.request, response.request.origin
         moved = response.outcome is Outcome.MOVED
+        if moved and len(response.location) > _LONGEST_URL:
+            self._lose_errand(request, Outcome.BAD_REDIRECT, "its redirect leads to an endless address")
+            return
         if moved and request.hops < _ROBOTS_HOPS:
             self._follow(_robots_request(origin, response.location, request))
             return

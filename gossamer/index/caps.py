@@ -1,6 +1,6 @@
 """Which new pages may enter: caps per host and per registrable domain contain traps and wildcard names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from gossamer.index.candidates import turn
 from gossamer.index.hosts import Hosts
 from gossamer.index.merging import Keys, Positions
 from gossamer.index.pages import host_of_key
+from gossamer.own_rules import of_host
 from gossamer.web.url import domain_of, host_of
 
 Mask = npt.NDArray[np.bool_]
@@ -52,13 +53,25 @@ def domain_text(host: str, key: int) -> str:
     return domain_of(host)  # another name with the same 24 bits was here first
 
 
-def admitted(index: Hosts, homes: Homes, order: Positions, limits: Limits) -> Mask:
+def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """For each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any number."""
+    most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
+    if own:
+        _, first = np.unique(homes.of_page, return_index=True)
+        for place, page in enumerate(first.tolist()):
+            found = of_host(own, host_of(urls[page]))
+            if found is not None:
+                most[place] = found
+    most[most == 0] = np.iinfo(np.int64).max
+    return most
+
+
+def admitted(index: Hosts, homes: Homes, order: Positions, limits: Limits, most: npt.NDArray[np.int64]) -> Mask:
     """Of the pages in this order, which enter if each takes what room is left? One answer per place in it."""
     allowed = np.ones(len(order), np.bool_)
     host = homes.of_page[order]
     domain_pages, domain_hosts = index.domain_counts(homes.domains)
-    if limits.pages_per_host:
-        allowed &= homes.known[host] + turn(host.astype(np.uint64)) < limits.pages_per_host
+    allowed &= homes.known[host] + turn(host.astype(np.uint64)) < most[host]
     if limits.hosts_per_domain:
         arrived, first = np.unique(host, return_index=True)
         new = arrived[np.argsort(first)]

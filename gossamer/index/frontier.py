@@ -1,10 +1,15 @@
 """What is due: the best pages that may be visited now, at a cost that does not grow with what is known."""
 
+from pathlib import Path
+
 import numpy as np
 
 from gossamer import config
+from gossamer.archive.chain import Changes
 from gossamer.columns import NEVER
-from gossamer.index.candidates import Candidates, Mark, Ranks, better, top, turn
+from gossamer.index.candidates import NOTHING_YET, Candidates, Cuts, Mark, Ranks, better, top, turn
+from gossamer.index.files import FileStore, Named, add, file_name, remove
+from gossamer.index.kept import KIND, Facts, read_kept, write_kept
 from gossamer.index.later import BUCKET_S, NO_HORIZON_S, Later
 from gossamer.index.merging import Keys, Positions, Rows, raw, search, spans, union
 from gossamer.index.pages import HOST_SHIFT, PageIndex, host_of_key
@@ -12,18 +17,22 @@ from gossamer.order.strategies import Strategy
 
 CANDIDATE_BYTES = 64  # 16, and copies of them while candidates come and go
 REFILL_ROWS = 1 << 20
+KEEP_SHARE = 8  # a frontier is kept if the index has so many times its pages; else a scan is cheap
+CHECKED = 1024  # kept ranks that are compared with the strategy's
 
 
 class Frontier:
     """Pages are *taken*, then *settled* (visited, their rows written) or *given back*.
 
-    Nothing of it is stored: after a restart the first `take` reads the index once.
+    A commit keeps it (`flush`) when a scan or a fold of the index has made what was kept before useless. Rows that
+    changed since are those that the index has not folded yet: a restart (`restore`) offers them again.
     """
 
     def __init__(self, index: PageIndex, strategy: Strategy, settings: config.Index, seed: int = 0) -> None:
         self._index = index
         self._strategy = strategy
         self._seed = seed
+        self._memory_mb = settings.memory_mb
         share = (settings.memory_mb << 20) // 6
         self._capacity = share * 3 // 4 // CANDIDATE_BYTES
         self._candidates = Candidates()
@@ -32,6 +41,9 @@ class Frontier:
         self._now_s = 0
         self._per_host = 1
         self._width = 1
+        self._files: list[str] = []
+        self._kept_at: str | None = None  # the fold that our file belongs to; None: there is no good file
+        self._restored = False  # and not used yet
         self.scans = 0
 
     @property
@@ -52,7 +64,7 @@ class Frontier:
 
     def offer(self, rows: Rows, now_s: float, settled: Keys | None = None) -> None:
         """PAGE rows (sorted by key) as they were just written to the index; those of `settled` among them."""
-        self._now_s = max(self._now_s, int(now_s))
+        self._turn_to(now_s)
         if settled is not None:
             self._taken = self._taken[~search(np.sort(settled), self._taken)[0]]
         self._admit(rows)
@@ -61,8 +73,8 @@ class Frontier:
 
     def take(self, count: int, now_s: float, per_host: int) -> Rows:
         """At most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
-        self._now_s = max(self._now_s, int(now_s))
-        self._per_host, self._width = max(per_host, 1), max(count, self._width)
+        self._turn_to(now_s)
+        self._per_host, self._width = max(per_host, 1), max(count, len(self._taken), self._width)
         scanned = self._now_s >= self._later.horizon_s
         if scanned:
             self._scan()
@@ -121,6 +133,89 @@ class Frontier:
         """They were not visited after all: as due as their rows say, and that is what `settle` looks at."""
         self.settle(keys)
 
+    def rank_anew(self) -> None:
+        """The strategy now ranks pages differently: what we have is of no use, the next `take` scans."""
+        self._candidates = Candidates()
+        self._later.clear()
+        self._later.horizon_s = 0
+        self._kept_at = None
+
+    def flush(self, store: FileStore, round_number: int) -> Changes:
+        """After the index was flushed: keep the frontier, unless what is kept still leads to it."""
+        changes, folded = Changes(), self._index.pages.folded
+        if self._kept_at == folded:
+            return changes
+        remove(changes, KIND, self._files)
+        self._files, self._kept_at = [], None
+        entries = len(self._candidates) + len(self._later) + len(self._candidates.cuts.hosts)
+        is_scanned = self._candidates.floor != NOTHING_YET
+        if folded and is_scanned and KEEP_SHARE * entries <= self._index.count:
+            name = file_name(KIND, round_number)
+            path = store.scratch(name)
+            self._write(path)
+            store.put(name, path)
+            add(changes, KIND, name)
+            self._files, self._kept_at = [name], folded
+        return changes
+
+    def restore(self, store: FileStore, files: Named) -> None:
+        """Go on with what was kept, if it is ours; else the first `take` scans."""
+        self._files = list(files.get(KIND, []))
+        kept = read_kept(store.local(self._files[-1]), self._whose()) if self._files else None
+        if kept is None:
+            return
+        facts, (keys, ranks, hosts, cut_ranks, cut_keys, later, due_s, taken) = kept
+        if not self._are_ranks(keys, ranks):
+            return
+        self._now_s, self._per_host, self._width = facts["now_s"], facts["per_host"], facts["width"]
+        self._candidates.keys, self._candidates.ranks = keys, ranks
+        self._candidates.floor = Mark(*facts["floor"]) if facts["floor"] else None
+        self._candidates.cuts = Cuts(hosts, cut_ranks, cut_keys)
+        self._later.horizon_s = facts["horizon_s"]
+        self._later.add(later, due_s)
+        self._admit(self._index.pages.look_up(taken)[1])  # nobody visited them, or else their rows come now
+        for rows in self._index.pages.since_fold():
+            self._admit(rows)
+            if len(self._candidates) > self._capacity:
+                self._trim()
+        self._kept_at, self._restored = self._index.pages.folded, True
+
+    def _write(self, path: Path) -> None:
+        candidates = self._candidates
+        facts = {
+            "now_s": self._now_s,
+            "per_host": self._per_host,
+            "width": self._width,
+            "floor": candidates.floor,
+            "horizon_s": self._later.horizon_s,
+        }
+        arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
+        write_kept(path, self._whose(), facts, arrays)
+
+    def _whose(self) -> Facts:
+        """Who may use what we keep: the same order, on an index that was not folded since."""
+        return {
+            "order": self._strategy.name,
+            "seed": self._seed,
+            "by_host": self._strategy.host_rank is not None,
+            "memory_mb": self._memory_mb,
+            "folded": self._index.pages.folded,
+        }
+
+    def _are_ranks(self, keys: Keys, ranks: Ranks) -> bool:
+        """Whether the strategy still ranks so: the code or data behind its name may have changed."""
+        step = max(1, len(keys) // CHECKED)
+        keys, ranks = keys[::step], ranks[::step]
+        rows = self._index.pages.look_up(keys)[1]
+        return bool(((self._ranks(rows) == ranks) | self._index.pages.is_since_fold(keys)).all())
+
+    def _turn_to(self, now_s: float) -> None:
+        if self._restored and now_s < self._now_s:  # the clock was set back: less is due than we have
+            self.rank_anew()
+            self._now_s = 0
+        self._restored = False
+        self._now_s = max(self._now_s, int(now_s))
+
     def _admit(self, rows: Rows) -> None:
         keys = np.ascontiguousarray(rows["key"])
         due = rows["due_s"] <= self._now_s
@@ -137,6 +232,7 @@ class Frontier:
     def _scan(self) -> None:
         """Read the whole index once: the best of what is due, and what becomes due before the horizon."""
         self.scans += 1
+        self._kept_at = None
         self._candidates.clear()
         self._later.clear()
         for rows in self._index.pages.scan():
@@ -148,7 +244,8 @@ class Frontier:
 
     def _trim(self) -> None:
         """Too many: fewer per host, which is cheap to undo, then only the best."""
-        # Half of the capacity must feed two widths, however few hosts it is spread over.
+        # Half of the capacity must feed two widths, one of them for hosts whose pages are taken already, however few
+        # hosts it is spread over.
         capacity = max(self._capacity, 4 * self._width)
         self._candidates.cap(max(self._per_host, capacity * self._per_host // (4 * self._width)))
         if len(self._candidates) <= capacity * 3 // 4:

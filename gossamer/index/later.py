@@ -47,6 +47,14 @@ class Later:
         self._count += len(keys)
         self._shorten()
 
+    def all(self) -> tuple[Keys, Times]:
+        """Everything, in the order of buckets."""
+        batches = [batch for number in sorted(self._buckets) for batch in self._buckets[number]]
+        if not batches:
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+        keys, times = zip(*batches, strict=True)
+        return np.concatenate(keys), np.concatenate(times)
+
     def take(self, now_s: int) -> Keys:
         """Keys whose time has come, sorted, without repetition."""
         due: list[Keys] = []

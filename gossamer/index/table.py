@@ -28,6 +28,7 @@ from gossamer.index.merging import (
     merge_two,
     merged,
     raw,
+    search,
     search_many,
     spans,
 )
@@ -113,6 +114,23 @@ class Table:
     def scan(self, chunk_rows: int = CHUNK_ROWS) -> Iterator[Rows]:
         """Every row, by key. The table may change meanwhile: the scan sees it as it was at the start."""
         return merged(list(reversed(list(self._newest_first()))), chunk_rows)
+
+    @property
+    def folded(self) -> str:
+        """The file of the last fold: another name, another fold. Empty before the first."""
+        newest = self._runs[-1] if self._runs else self._base
+        return newest.name if newest else ""
+
+    def since_fold(self) -> Iterator[Rows]:
+        """The rows written since then, by key: all that the overlay has."""
+        return merged(list(self._overlay))
+
+    def is_since_fold(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of the keys have such rows."""
+        found = np.zeros(len(keys), np.bool_)
+        for piece in self._overlay:
+            found |= search(piece.keys, keys)[0]
+        return found
 
     def flush(self, store: FileStore, round_number: int) -> Changes:
         changes = Changes()

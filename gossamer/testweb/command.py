@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gossamer.clocks import RealClock
 from gossamer.errors import ConfigError, GossamerError
+from gossamer.lab.graphs import load
 from gossamer.testweb.answer import Joined, Web
 from gossamer.testweb.faults import Fault
 from gossamer.testweb.graph import GraphWeb
@@ -32,8 +33,8 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--root", action="append", default=[], metavar="NAME=DIR", help="a directory of HTML as host NAME"
     )
-    serve.add_argument("--graph", type=Path, metavar="FILE", help="a link graph (npz with indptr and indices)")
-    serve.add_argument("--graph-hosts", type=int, default=100, metavar="N", help="hosts of a graph that names none")
+    serve.add_argument("--graph", type=Path, metavar="FILE", help="a link graph: npz, list of links, or a crawl")
+    serve.add_argument("--graph-hosts", default="", metavar="RULE", help="other hosts: even:N, power:N or cuts:N")
     serve.add_argument(
         "--synthetic", action="store_true", help="the synthetic web too, where --root or --graph is given"
     )
@@ -95,7 +96,7 @@ def _web(given: argparse.Namespace) -> Web:
         paths = {name: Path(root) for name, root in roots.items()}
         webs.append(Replay(paths, given.latency_ms))
     if given.graph:
-        webs.append(GraphWeb(given.graph, given.graph_hosts, given.suffix, given.latency_ms))
+        webs.append(GraphWeb(load(given.graph, given.graph_hosts, given.suffix), given.latency_ms))
     if given.synthetic or not webs:
         values = {trait.name: getattr(given, trait.name) for trait in dataclasses.fields(WebSpec)}
         synthetic = SyntheticWeb(WebSpec(**values), given.cache_mb << 20)

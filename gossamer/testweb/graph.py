@@ -1,23 +1,18 @@
-"""A test web made from a link graph: page i has exactly the links of node i.
+"""A test web made from a link graph: page i has exactly the links of node i, in their order.
 
-    web = GraphWeb(Path("graphs/cs-stanford.npz"))
+    web = GraphWeb(load(Path("graphs/cs-stanford.npz")))
 
-The file holds `indptr` (n+1) and `indices`, the rows of a sparse matrix. A page's URL is line i of NAME.urls.gz beside
-NAME.npz; else http://HOST.SUFFIX/i.html with the file's own `host` and `host_names`; else neighbours in the file's
-order share one of `hosts` hosts g0.SUFFIX, g1.SUFFIX, ... Pages are small: a title and their links.
+Pages are small: a title and their links. `lab.graphs` says what a graph can be made of and which hosts it has.
 """
 
-import gzip
 from collections.abc import Iterable, Mapping
 from html import escape
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.errors import ConfigError
+from gossamer.lab.graphs import Graph
 from gossamer.testweb.answer import NO_HOST, NOT_FOUND, Answer, is_current
 from gossamer.testweb.mix import I64
 
@@ -26,28 +21,14 @@ _STARTS = 100  # ... if so many can
 
 
 class GraphWeb:
-    def __init__(self, path: Path, hosts: int = 100, suffix: str = "test", latency_ms: float = 0.0) -> None:
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                self._indptr: I64 = file["indptr"].astype(np.int64)
-                self._indices: npt.NDArray[np.int32] = file["indices"]
-                names = (file["host"], file["host_names"]) if "host_names" in file else None
-        except (OSError, KeyError, ValueError, BadZipFile) as error:
-            raise ConfigError(f"{path} is no link graph (npz with indptr and indices): {error}") from None
+    def __init__(self, graph: Graph, latency_ms: float = 0.0) -> None:
+        self._graph = graph
+        self._urls = graph.urls
         self._latency_s = latency_ms / 1000
-        listed = path.with_name(path.name.removesuffix(".npz") + ".urls.gz")
-        if listed.exists():
-            with gzip.open(listed, "rt", encoding="utf-8") as lines:
-                self._urls = [line.rstrip("\n") for line in lines]
-        else:
-            self._urls = _numbered(len(self._indptr) - 1, names, hosts, suffix)
-        if len(self._urls) != len(self._indptr) - 1:
-            raise ConfigError(f"{listed} has {len(self._urls)} lines for {len(self._indptr) - 1} nodes")
         self._pages: dict[str, int] = {}
-        self._hosts: set[str] = set()
+        self._hosts = set(graph.host_names)
         for page, url in enumerate(self._urls):
             host, place = _place(url)
-            self._hosts.add(host)
             self._pages.setdefault(host + place, page)
             # Clients may quote differently than the list does.
             self._pages.setdefault(host + unquote(place), page)
@@ -80,12 +61,12 @@ class GraphWeb:
         """Pages with many links, until nine in ten pages can be reached or there are a hundred of them."""
         found = np.zeros(len(self._urls), dtype=np.bool_)
         starts: list[int] = []
-        for page in np.argsort(-np.diff(self._indptr), kind="stable"):
+        for page in np.argsort(-self._graph.degree, kind="stable"):
             if len(starts) == _STARTS or found.mean() >= _ENOUGH:
                 break
             if not found[page]:
                 starts.append(int(page))
-                self._spread(np.array([page]), found)
+                found |= self._graph.reachable([int(page)])
         return [self._urls[page] for page in starts]
 
     # --- the truth
@@ -105,33 +86,12 @@ class GraphWeb:
     def reachable(self, seeds: Iterable[int | str]) -> I64:
         """The pages that links lead to from these pages or URLs, sorted."""
         start = [self.page(seed) if isinstance(seed, str) else seed for seed in seeds]
-        found = np.zeros(len(self._urls), dtype=np.bool_)
-        self._spread(np.array([page for page in start if page >= 0], dtype=np.int64), found)
-        return np.flatnonzero(found)
+        return np.flatnonzero(self._graph.reachable(page for page in start if page >= 0))
 
     def _row(self, page: int) -> npt.NDArray[np.int32]:
-        return self._indices[self._indptr[page] : self._indptr[page + 1]]
-
-    def _spread(self, front: I64, found: npt.NDArray[np.bool_]) -> None:
-        """Mark what can be reached from `front`, breadth first."""
-        while len(front):
-            found[front] = True
-            first, counts = self._indptr[front], self._indptr[front + 1] - self._indptr[front]
-            skipped = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-            targets = np.unique(self._indices[skipped + np.arange(counts.sum())])
-            front = targets[~found[targets]].astype(np.int64)
+        return self._graph.indices[self._graph.indptr[page] : self._graph.indptr[page + 1]]
 
 
 def _place(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return (parts.hostname or "").lower(), (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-
-def _numbered(
-    count: int, names: tuple[npt.NDArray[np.int16], npt.NDArray[np.bytes_]] | None, hosts: int, suffix: str
-) -> list[str]:
-    if names is not None:
-        labels = [name.decode().lower() for name in names[1].tolist()]
-        return [f"http://{labels[host]}.{suffix}/{page}.html" for page, host in enumerate(names[0].tolist())]
-    hosts = max(1, min(hosts, count))
-    return [f"http://g{page * hosts // count}.{suffix}/{page}.html" for page in range(count)]

@@ -14,6 +14,7 @@ is a hint and one link among others: it hides nothing.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gossamer.web import tree
 from gossamer.web.charset import codec, declared_charset, decode, is_ascii_based
@@ -40,13 +41,15 @@ def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
 # What the markup says, unresolved: (body, charset, our product token in lower case, most links) -> Tokens.
 tokenise: Callable[[bytes, str, str, int], Tokens] = tree.tokenise if scan is None else _scanned
 
+_MEMO_CHARACTERS = 65_536  # of one encoding
 REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
 
-# https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept.
+# https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept. Nothing is tried
+# twice: a page may say a million digits.
 _LONGEST_BASE = 4096  # one that every link would repeat
 _REFRESH = re.compile(
-    r"""[\t\n\f\r ]*([0-9]+(?:\.[0-9]*)?|\.[0-9]*)[0-9.]*(?:[\t\n\f\r ]*[;,]|[\t\n\f\r ])[\t\n\f\r ]*"""
-    r"""(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?(?:"([^"]*)|'([^']*)|(.*))""",
+    r"""[\t\n\f\r ]*+([0-9]++(?:\.[0-9]*+)?|\.[0-9]*+)[0-9.]*+(?:[\t\n\f\r ]*+[;,]|[\t\n\f\r ])[\t\n\f\r ]*+"""
+    r"""(?:url[\t\n\f\r ]*+=[\t\n\f\r ]*+)?(?:"([^"]*)|'([^']*)|(.*))""",
     re.IGNORECASE | re.DOTALL,
 )
 _SENT_AS_UTF8 = frozenset(["utf-8", "utf-16be", "utf-16le", "replacement", "x-user-defined"])
@@ -69,6 +72,7 @@ class Document:
     nofollow_links: list[str]  # the same, of those that are only there with rel=nofollow or the like
     refresh: tuple[float, str] | None  # seconds, target
     base: str  # what references are relative to
+    anchors: dict[str, str]  # by link, what a reader clicks on; only if asked for
 
 
 def parse_html(
@@ -79,11 +83,18 @@ def parse_html(
     agent: str = "gossamer",
     max_links: int = 10_000,
     refresh: str = "",
+    anchors: bool = False,
 ) -> Document:
-    """Read the page at `url`. `robots_tags` are X-Robots-Tag headers, `refresh` is the Refresh header."""
+    """Read the page at `url`. `robots_tags` are X-Robots-Tag headers, `refresh` is the Refresh header.
+
+    `anchors`: with the texts of the links, which takes a tree and several times as long.
+    """
     charset = declared_charset(body, content_type)
     agent = agent.lower()
-    tokens = tokenise(body, charset, agent, max_links)
+    if anchors:
+        tokens = tree.tokenise(body, charset, agent, max_links, anchors=True)
+    else:
+        tokens = tokenise(body, charset, agent, max_links)
     base = (whatwg(_in_charset(tokens.base, charset), url) if tokens.base else None) or url
     if base.startswith(("data:", "javascript:")) or len(base) > _LONGEST_BASE:
         base = url
@@ -106,6 +117,7 @@ def parse_html(
         nofollow_links=[*follow, *avoid] if nofollow else avoid,
         refresh=moves,
         base=base,
+        anchors=_anchors(tokens.anchors, base, charset),
     )
 
 
@@ -121,15 +133,43 @@ def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[li
     return resolve_all(followed, base), resolve_all(marked, base) if marked else []
 
 
+def _anchors(texts: dict[str, str], base: str, charset: str) -> dict[str, str]:
+    """Texts by link; where several references mean the same page, the longest says most."""
+    found: dict[str, str] = {}
+    for href, text in texts.items():
+        link = resolve(_in_charset(href, charset), base)
+        if link and len(text) > len(found.get(link, "")):
+            found[link] = text
+    return found
+
+
 def _in_charset(href: str, charset: str) -> str:
     """Queries are sent in the page's encoding, everything else in UTF-8 (the URL standard's query state)."""
     path, mark, query = href.partition("?")
     if query.isascii() or charset in _SENT_AS_UTF8:
         return href
-    return path + mark + "".join(c if c.isascii() else _percent(c, codec(charset)) for c in query)
+    return path + mark + query.translate(_escapes(codec(charset)))
+
+
+class _Escapes(dict[int, str]):
+    """How each character is sent, found out once: pages of megabytes may consist of nothing else."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MEMO_CHARACTERS:
+            self.clear()
+        self[code] = found = _percent(chr(code), self._encoding)
+        return found
+
+
+_escapes = lru_cache(maxsize=8)(_Escapes)
 
 
 def _percent(character: str, encoding: str) -> str:
+    if character.isascii():
+        return character
     try:
         return "".join(f"%{byte:02X}" for byte in character.encode(encoding))
     except UnicodeEncodeError:

@@ -28,6 +28,7 @@ _ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*$%]")
 # The unreserved characters, and those that a rule can only write percent-encoded when it means them verbatim.
 _LITERAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~*$")
 _FEW = 64  # so many prefixes are tried faster all at once than by length
+_SHOWN = 500  # characters of a line that decides: whoever is denied keeps a copy
 _RULE_BYTES = 250  # of Python objects around one rule's text
 
 _Line = tuple[bool, str, str]  # allow?, pattern, the line as in the file
@@ -122,7 +123,7 @@ class Rules:
     def decide(self, path: str) -> tuple[bool, str]:
         """The same, with the line of the file that decides ("" if none does)."""
         rank, line = self._deciding(path)
-        return rank & 1 == 1, _text(line)
+        return rank & 1 == 1, _text(line[:_SHOWN])
 
     def _deciding(self, path: str) -> tuple[int, str]:
         if not _NORMAL(path):

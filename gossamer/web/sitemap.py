@@ -16,7 +16,7 @@ LIMIT_URLS = 50_000
 _HEAD = 64 << 10  # a file shows within so many bytes what it is
 _SNIFF = 8 << 10
 _LONGEST_TEXT = 8 << 10  # of a URL with space around it
-_MOST_TEXTS = 10  # per URL allowed, and
+_MOST_TEXTS = 3  # per URL allowed, and
 _MOST_SECTIONS = 500_000  # comments and CDATA: a file of nothing else would cost many seconds
 
 _KINDS = {b"urlset": "urlset", b"sitemapindex": "index", b"rss": "rss", b"rdf": "rss", b"feed": "atom"}

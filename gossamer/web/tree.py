@@ -1,4 +1,4 @@
-"""The only module that builds a tree of a page: it reads the links where the scanner is not built."""
+"""The only module that builds a tree of a page: it reads links where the scanner is not built, and anchor texts."""
 
 import re
 
@@ -13,6 +13,7 @@ _LINK_RELATIONS = frozenset(["alternate", "canonical", "next", "prev"])
 _NOFOLLOW = frozenset(["nofollow", "sponsored", "ugc"])
 
 _TITLES = 20  # of which all but the last may belong to images
+ANCHOR_CHARS = 500  # of all links of a page to the same place
 
 # The library takes time that grows with the square of the depth of a tree, and of the attributes of a tag.
 _TAG = re.compile(r"<(/?)([a-z][^\s/>]*)", re.IGNORECASE)
@@ -29,11 +30,12 @@ _DEEP = 64
 _LONG_TAG = REFERENCE_CHARS + 4_000
 
 
-def tokenise(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
+def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: bool = False) -> Tokens:
     """Read a page through a tree. `agent` is our product token in lower case."""
     markup = _bounded(decode(body, charset))
     parser = LexborHTMLParser(markup)
     tokens = Tokens()
+    room = len(markup) if anchors else 0  # hostile links nest, and each has the text of all inside it
     for node in parser.css(_WANTED):
         tag, attributes = node.tag, node.attributes
         if tag == "meta":
@@ -42,7 +44,9 @@ def tokenise(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
             if tokens.base is None and "href" in attributes:
                 tokens.base = attributes["href"] or ""
         elif len(tokens.hrefs) < max_links:
-            _link(tokens, str(tag), attributes)
+            href = _link(tokens, str(tag), attributes)
+            if href is not None and room > 0:
+                room -= _anchor(tokens, href, node)
     if (tokens.base is not None or tokens.refresh is not None) and b"<noscript" in body.lower():
         _outside_noscript(tokens, markup, agent)
     tokens.title = _title(parser)
@@ -71,27 +75,40 @@ def _needed(tag: re.Match[str]) -> str:
     return tag[0] if name in _NEEDED and tag.end() - tag.start() < _LONG_TAG else ""
 
 
-def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> None:
+def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> str | None:
+    """The reference, if it is a link."""
     if tag in ("frame", "iframe"):
         if "src" not in attributes:
-            return
+            return None
         value = attributes["src"]
     elif "href" in attributes:
         value = attributes["href"]
     elif "xlink:href" in attributes and tag == "a":
         value = attributes["xlink:href"]
     else:
-        return
+        return None
     relations = (attributes.get("rel") or "").lower().split()
     if tag == "link" and ("stylesheet" in relations or _LINK_RELATIONS.isdisjoint(relations)):
-        return
+        return None
     href = reference(value or "")
     if href is None:
-        return
+        return None
     if tag == "link" and tokens.canonical is None and "canonical" in relations:
         tokens.canonical = href
     flag = FOLLOW if _NOFOLLOW.isdisjoint(relations) else NOFOLLOW
     tokens.hrefs[href] = tokens.hrefs.get(href, 0) | flag
+    return href
+
+
+def _anchor(tokens: Tokens, href: str, node: LexborNode) -> int:
+    """Keep what a reader sees of a link: text, or what stands for an image. Returns how much markup was read."""
+    own, images = node.attributes, node.css("img")
+    shown = [own.get("title"), own.get("alt"), *(image.attributes.get("alt") for image in images)]
+    parts = (tokens.anchors.get(href), node.text(deep=True, separator=" "), *shown)
+    found = " ".join(" ".join(filter(None, parts)).split())
+    if found:
+        tokens.anchors[href] = found[:ANCHOR_CHARS]
+    return len(node.html or "") + 1
 
 
 def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str) -> None:

@@ -6,8 +6,9 @@ is ASCII, has a path, and normalising it again changes nothing: the string is th
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.config import Limits
 from gossamer.web.guard import BAD_PORTS
+
+T = TypeVar("T")
 
 _KEY_BITS = 40
 _LOW = (1 << _KEY_BITS) - 1
@@ -37,7 +40,8 @@ _AUTHORITY = re.compile(r"^(https?:[/\\]+(?:[^/\\?#]*@)?)([^/\\?#]*)", re.IGNORE
 _PUNYCODE = re.compile(r"(?<![^.])xn--", re.IGNORECASE)
 
 _MEMO_ENTRIES = 50_000
-_MEMO_HREF = 300  # longer references are rarely seen twice, and bound the memory
+_MEMO_HREF = 300  # longer references are rarely seen twice, and bound the memory; so do longer directories
+_MEMO_NAME = 300  # no host name that can be looked up is longer
 
 
 def whatwg(href: str, base: str | None = None) -> str | None:
@@ -121,7 +125,8 @@ def _directory(base: str) -> str:
     if not serialised.startswith(("http://", "https://")):
         return ""
     path = serialised.partition("#")[0].partition("?")[0]
-    return path[: path.rindex("/") + 1]
+    end = path.rindex("/") + 1
+    return path[:end] if end <= _MEMO_HREF else ""
 
 
 def _whatwg_odd(href: str, base: str | None) -> str | None:
@@ -222,7 +227,13 @@ def page_keys(urls: list[str]) -> NDArray[np.uint64]:
     return keys
 
 
-@lru_cache(maxsize=65_536)
+def _of_names(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Answers are remembered, but not those to names that fill the memory and lead nowhere."""
+    remembered = lru_cache(maxsize=65_536)(function)
+    return wraps(function)(lambda name: remembered(name) if len(name) <= _MEMO_NAME else function(name))
+
+
+@_of_names
 def _high(origin: str) -> int:
     return host_key(host_of(origin + "/")) << _KEY_BITS
 
@@ -232,7 +243,7 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-@lru_cache(maxsize=65_536)
+@_of_names
 def domain_of(host: str) -> str:
     """The registrable domain; the host itself for addresses and for names that are a public suffix."""
     if host[-1:] == "]" or host[-1:].isdigit():  # a name that ends in a number is an IPv4 address

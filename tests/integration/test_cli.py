@@ -1,6 +1,7 @@
 """Every command in a process of its own: what it prints, what it leaves behind, what it says to mistakes."""
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -97,6 +98,19 @@ def test_the_same_command_again_goes_on(web: RunningWeb, tmp_path: Path) -> None
     assert answer(*command, at=tmp_path)["run_visits"] == 0
 
 
+def test_a_crawl_goes_on_with_the_options_of_its_last_run(web: RunningWeb, tmp_path: Path) -> None:
+    succeed("crawl", web.start_url, "--testweb", web.address, *QUICK, "--quiet", "--pages", "10", at=tmp_path)
+    again = run("crawl", "--json", "--width", "7", at=tmp_path)
+    found = json.loads(again.stdout)
+    assert (again.returncode, found["visits"], found["run_visits"]) == (0, 60, 50)  # the limit was the first run's
+    said = again.stderr.decode()
+    assert re.match(r"gossamer: as in the last run \(crawl/last-run\.toml\): .*polite\.delay_s = 0\.0", said)
+    assert "crawl.width" not in said
+    assert tomllib.loads((tmp_path / "crawl" / "last-run.toml").read_text())["crawl"]["width"] == 7
+    (tmp_path / "mine.toml").write_text("[crawl]\nscope = 'host'\n")
+    assert "say who is crawling" in complaint("crawl", "--config", "mine.toml", at=tmp_path)  # nothing else counts then
+
+
 def test_warnings_are_shown_even_when_quiet(web: RunningWeb, tmp_path: Path) -> None:
     rude = ("--set", "polite.robots=false", "--pages", "1", "--quiet")
     said = succeed("crawl", web.start_url, "--testweb", web.address, *QUICK, *rude, at=tmp_path)
@@ -116,7 +130,7 @@ def test_one_signal_ends_cleanly_and_the_crawl_goes_on_later(web: RunningWeb, tm
     state = Chain.read(Directory(tmp_path / "crawl"), "a0").state
     assert state["clean"]
     assert state["counters"]["visits"] == stopped["visits"] == urls_of(tmp_path / "crawl").total()
-    found = answer(*command, "--scope", "host", "--delay", "0", "--json", at=tmp_path)
+    found = answer(*command, *SLOW, "--delay", "0", "--json", at=tmp_path)
     assert found["visits"] == stopped["visits"] + found["run_visits"]
     assert urls_of(tmp_path / "crawl") == Counter(of_host(web, "h0.test"))
 
@@ -274,7 +288,10 @@ def test_export_warc(done: Path) -> None:
         if record.rec_type in ("response", "revisit")
     ]
     assert len([url for url in answers if not url.endswith("/robots.txt")]) == 60
-    assert succeed("export", "crawl", "--warc", "folder", at=done) == ""
+    several = run("export", "crawl", "--warc", "folder", at=done)
+    assert re.fullmatch(r"gossamer: wrote .*B(,| of WARC) to folder\n", several.stderr.decode())
+    assert run("export", "crawl", "--warc", "all.warc", at=done).returncode == 0
+    assert (done / "all.warc").read_bytes() == gzip.decompress(piped.stdout)
     assert sorted(path.name for path in (done / "folder").iterdir()) == sorted(
         path.name for path in (done / "crawl" / "warc").iterdir()
     )
@@ -288,7 +305,7 @@ def test_export_cdxj_and_urls(web: RunningWeb, done: Path) -> None:
     assert {entry["url"] for entry in entries} >= every_url(web)
     assert succeed("export", "crawl", "--cdxj", "-", at=done).splitlines() == lines
     assert succeed("export", "crawl", "--urls", "-", at=done).splitlines() == sorted(every_url(web))
-    assert succeed("export", "crawl", "--urls", "urls.txt", at=done) == ""
+    assert run("export", "crawl", "--urls", "urls.txt", at=done).stderr == b"gossamer: wrote 60 URLs to urls.txt\n"
     assert (done / "urls.txt").read_text().splitlines() == sorted(every_url(web))
 
 
@@ -298,7 +315,8 @@ def test_export_text(web: RunningWeb, done: Path) -> None:
     assert all(page["text"] and page["title"] and page["time"].endswith("Z") for page in pages)
     piped = run("export", "crawl", "--text", "-", "--json", at=done)
     assert json.loads(piped.stderr) == {"kind": "text", "out": "-", "rows": 60}
-    assert succeed("export", "crawl", "--text", "text.parquet", at=done) == ""
+    written = run("export", "crawl", "--text", "text.parquet", at=done)
+    assert (written.stdout, written.stderr) == (b"", b"gossamer: wrote 60 pages' text to text.parquet\n")
     assert pq.read_metadata(done / "text.parquet").num_rows == 60
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import complaint, succeed
+from commands import complaint, run, succeed
 
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -158,7 +158,8 @@ def test_exports_replace_nothing_unasked(done: Path, tmp_path: Path) -> None:
     assert "does not exist; make it first" in complaint("export", "crawl", "--urls", tmp_path / "no" / "x", at=done)
     assert mine.read_text() == "precious"
     assert "required" in complaint("export", "crawl", mine, at=done)
-    assert succeed("export", "crawl", "--urls", mine, "--force", at=done) == ""
+    forced = run("export", "crawl", "--urls", mine, "--force", at=done)
+    assert (forced.returncode, forced.stdout) == (0, b"")
     assert mine.read_text().startswith("http://h0.test/\n")
 
 

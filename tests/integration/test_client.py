@@ -254,3 +254,37 @@ def test_closing_drops_what_is_under_way(loopback: Loopback) -> None:
         visitor.client.poll(0.1)
     visitor.close()
     visitor.close()
+
+
+PNG = b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 40\r\n\r\n" + b"\x89PNG" * 10
+
+
+@pytest.mark.parametrize("types", [["text/html"], ["text/*", "application/pdf"]])
+def test_types_that_nobody_asked_for_are_left_after_their_headers(loopback: Loopback, types: list[str]) -> None:
+    response = loopback.fetch_bytes(PNG, fetch__accept_types=types)
+    assert (response.outcome, response.http_status, response.body) == (Outcome.REFUSED_TYPE, 200, b"")
+    assert (response.reason, response.kept) == ("image/png is not among fetch.accept_types", False)
+    assert b"image/png" in response.head
+
+
+@pytest.mark.parametrize(
+    ("data", "types", "outcome"),
+    [
+        (PNG, ["text/html", "IMAGE/*"], Outcome.OK),
+        (PNG, ["*/*"], Outcome.OK),
+        (PNG, [], Outcome.OK),
+        (PNG.replace(b"200 OK", b"404 No"), ["text/html"], Outcome.GONE),
+        (PNG.replace(b"Content-Type: image/png\r\n", b""), ["text/html"], Outcome.OK),
+        (PNG.replace(b"image/png", b"Text/HTML ; charset=x"), ["text/html"], Outcome.OK),
+    ],
+)
+def test_all_others_are_read(loopback: Loopback, data: bytes, types: list[str], outcome: Outcome) -> None:
+    response = loopback.fetch_bytes(data, fetch__accept_types=types)
+    assert (response.outcome, len(response.body), response.truncated) == (outcome, 40, "")
+
+
+def test_robots_and_sitemaps_are_read_whatever_their_type(loopback: Loopback) -> None:
+    visitor = loopback.visitor(loopback.serve_bytes(PNG), fetch__accept_types=["text/html"])
+    assert len(visitor.fetch("http://a.test/robots.txt", is_robots=True).body) == 40
+    assert len(visitor.fetch("http://a.test/sitemap.xml").body) == 40
+    assert visitor.fetch("http://a.test/").outcome is Outcome.REFUSED_TYPE

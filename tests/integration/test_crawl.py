@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crawls import crawl, statuses, visited
+from crawls import QUICK, crawl, statuses, visited
+from raw_server import Exchange, Loopback
 
+from gossamer.api import Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.config import Config
@@ -103,7 +105,17 @@ def test_limits_and_scope(web: RunningWeb, tmp_path: Path) -> None:
     assert depths == [{"depth": 1}]
     capped = crawl(web, tmp_path / "capped", {"limits.pages_per_host": 3})
     assert max(row["n"] for row in capped.query("SELECT count(*) AS n FROM pages GROUP BY host")) == 3
-    for directory in ("host", "domain", "shallow", "capped"):
+    values = {"crawl.exclude": [f"http://{host_of(start)}/*", "*5*"], "crawl.sitemaps": False}
+    chosen = crawl(web, tmp_path / "chosen", values)
+    assert [url for url in visited(chosen) if host_of(url) == host_of(start) or "5" in url] == [start]
+    assert len(visited(chosen)) > 50
+    refused = chosen.query("SELECT count(*) AS n FROM links WHERE verdict = 'pattern'")
+    assert refused[0]["n"] > 0
+    other = next(host_of(url) for url in visited(capped) if host_of(url) != host_of(start))
+    own = crawl(web, tmp_path / "own", {"limits.pages_per_host": 3, f"host.{host_of(start)}": {"pages": 7}})
+    known = {row["host"]: row["n"] for row in own.query("SELECT host, count(*) AS n FROM pages GROUP BY host")}
+    assert (known[host_of(start)], known[other]) == (7, 3)
+    for directory in ("host", "domain", "shallow", "capped", "chosen", "own"):
         assert missing_cash(tmp_path / directory) == 0
 
 
@@ -115,6 +127,33 @@ def test_only_the_best_links_of_a_page(web: RunningWeb, tmp_path: Path, metric: 
         "SELECT max(n) AS n FROM (SELECT count(*) AS n FROM links WHERE verdict = 'followed' GROUP BY source)"
     )
     assert most == [{"n": 2}]
+    assert missing_cash(tmp_path) == 0
+
+
+def test_only_some_types(loopback: Loopback, tmp_path: Path) -> None:
+    def answer(exchange: Exchange) -> bool:
+        if exchange.path == "/":
+            return exchange.send_page(
+                b"<a href=/x.html>x</a><a href=/y.png>y</a>", fields=b"Content-Type: text/html\r\n"
+            )
+        kind = b"image/png" if exchange.path == "/y.png" else b"text/html"
+        return exchange.send_page(b"hello" * 1_000, fields=b"Content-Type: " + kind + b"\r\n")
+
+    server = loopback.serve(answer)
+    values = {"fetch.accept_types": ["text/html"], "resolve.map": {"*": f"127.0.0.1:{server.port}"}}
+    found = Crawl(tmp_path, ["http://a.test/"], Config().replace({**QUICK, **values}))
+    found.run()
+    assert statuses(found) == {
+        "http://a.test/": "fetched", "http://a.test/x.html": "fetched", "http://a.test/y.png": "refused",
+    }  # fmt: skip
+    (image,) = found.query(
+        "SELECT outcome, reason, wire_bytes, truncated, content_type FROM pages WHERE url LIKE '%png'"
+    )
+    assert image == {
+        "outcome": "refused_type", "reason": "image/png is not among fetch.accept_types", "wire_bytes": 0,
+        "truncated": "unspecified", "content_type": "image/png",
+    }  # fmt: skip
+    assert found.query("SELECT errors FROM hosts") == [{"errors": 0}]
     assert missing_cash(tmp_path) == 0
 
 
@@ -148,6 +187,12 @@ def test_unchanged_pages_become_revisit_records(tmp_path: Path) -> None:
     assert kinds["ok", False, 200] > len(statuses(found)) / 2  # the first visits, and changes
     assert missing_cash(tmp_path) == 0
     assert all(page.html for page in found.pages())
+    # What a revisit record refers to is found, and is the same; and the page still says what it said when it was new.
+    unread = "SELECT url, time FROM visits WHERE is_revisit AND coalesce(content(warc, warc_offset), '') = ''"
+    assert found.query(unread) == []
+    untold = """SELECT url FROM pages WHERE status = 'fetched'
+        AND (title = '' OR charset = '' OR links = 0 OR digest = '' OR version_time > last_visit)"""
+    assert found.query(untold) == []
 
 
 def test_politeness_with_hundreds_of_hosts(tmp_path: Path) -> None:

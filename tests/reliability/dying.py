@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from support import crawl_here
 
 from gossamer.archive import chain
-from gossamer.index import heap, hosts, table
+from gossamer.index import frontier, heap, hosts, table
 
 _open, _fsync, _pwrite, _unlink = io.open, os.fsync, os.pwrite, os.unlink
 _PIECE_BYTES = 8 << 10
@@ -37,11 +37,12 @@ class Death:
     directory: Path
     report: Path  # gets a line per operation
     power_cut: bool = False
-    eager: bool = False  # every commit folds the index, writes a full manifest and removes old files
+    eager: bool = False  # every commit folds the index, keeps the frontier, writes a full manifest, removes old files
 
     def __call__(self, arguments: list[str], output: Path) -> None:
         if self.eager:
             chain.FULL_EVERY = 1
+            frontier.KEEP_SHARE = 0
             table.MAX_DELTAS = hosts.MAX_DELTAS = heap.MAX_DELTAS = 1
         _install(Operations(self))
         crawl_here(arguments, output)

@@ -127,6 +127,7 @@ def test_die_at_every_operation_of_a_commit(plain: Command, tmp_path: Path, powe
     assert left == whole[: done + WIDTH]
     assert {line.split()[0] for line in lines[:-1]} == EVERY_KIND
     assert any(line.startswith("rename warc/") and line.count("-0") == 3 for line in lines), "no files were merged"
+    assert any(line.startswith("rename index/frontier-") for line in lines), "no frontier was kept"
     number, survived = 0, False
     while not survived:
         number += 1

@@ -31,6 +31,22 @@ def test_a_chunk_larger_than_memory() -> None:
     assert without_excess(body) == body
 
 
+def test_chunks_without_end_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads more of them: looking for what follows the last would stop all other hosts for seconds."""
+    monkeypatch.setattr("gossamer.fetch.verdict._MOST_CHUNKS", 3)
+    few, many = (b"1\r\nx\r\n" * count + b"0\r\n\r\nexcess" for count in (2, 3))
+    assert without_excess(few) == few.removesuffix(b"excess")
+    assert without_excess(many) == many
+
+
+@pytest.mark.parametrize("content", ["0" * 300_000, "1" * 300_000 + "x", "." * 300_000, "1;" + " " * 300_000 + "x"])
+def test_a_refresh_of_endless_digits(content: str) -> None:
+    """It once took time by the square of their number: a page of a megabyte held the crawl for ever."""
+    body = f"<meta http-equiv=refresh content='{content}'><a href=/y>".encode()
+    assert "http://a.test/y" in parse_html(body, "http://a.test/").links
+    assert "http://a.test/y" in parse_html(b"<a href=/y>", "http://a.test/", refresh=content).links
+
+
 def test_a_base_that_would_be_repeated_by_every_link() -> None:
     body = b"<base href='/" + b"a" * 10_000 + b"/'>" + b"<a href=x>"
     assert parse_html(body, "http://a.test/").links == ["http://a.test/x"]

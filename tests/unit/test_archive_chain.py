@@ -320,3 +320,28 @@ def test_damaged_chains_are_told() -> None:
         store.delete(f"manifest/a0/{number:08d}.json")
     with pytest.raises(ArchiveError, match="no full manifest"):
         Chain.read(store, "a0")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b'{"number": 4, "add', b"[]", b"null", b'{"a": 1}', b'{"number": 3, "added": {}}']
+)
+def test_a_damaged_manifest_is_named(tmp_path: Path, data: bytes) -> None:
+    store, exchange = Directory.prepare(tmp_path, 1.0), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for _ in range(4):
+        commit(chain, exchange)
+    (tmp_path / "manifest/a0/00000004.json").write_bytes(data)
+    with pytest.raises(ArchiveError, match=r"manifest/a0/00000004.json is damaged; restore"):
+        Chain.read(store, "a0")
+
+
+def test_what_lies_beside_the_manifests_does_not_count(tmp_path: Path) -> None:
+    store, exchange = Directory.prepare(tmp_path, 1.0), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    commit(chain, exchange)
+    for name in ("notes.txt", "00000001.json~", "zz.json"):
+        (tmp_path / "manifest/a0" / name).write_text("not ours")
+    for _ in range(2 * FULL_EVERY):
+        commit(chain, exchange)
+    assert Chain.read(store, "a0").number == 1 + 2 * FULL_EVERY
+    assert (tmp_path / "manifest/a0/notes.txt").exists()

@@ -226,3 +226,17 @@ def test_choose_waits_for_the_rest_to_catch_up() -> None:
     assert choose([(31, "a"), *[(1, str(i)) for i in range(30)]], 31, 1000) == []
     assert len(choose([(31, "a"), *[(1, str(i)) for i in range(31)]], 31, 1000)) == 32
     assert choose([(31, "a"), *[(1, str(i)) for i in range(30)]], 30, 1000) == [str(i) for i in range(30)]
+
+
+def test_rows_that_take_much_memory_are_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A robots.txt of one repeated line is half a megabyte in memory and nothing on disk."""
+    monkeypatch.setattr(merging, "_GROUP_BYTES", 1 << 20)
+    store, names = Memory(), []
+    for number in range(1, 9):
+        values = {"origin": [f"o{number}"], "time": 1.0, "expires": 2.0, "http_status": 200, "verdict": "rules"}
+        row = values | {"body": [b"%d" % number * 400_000]}
+        names += write_table(store, columns.ROBOTS, "a0", number, row).added["robots"]
+    changes = merge(store, {"robots": names}, CONFIG, 9)
+    file = pq.ParquetFile(store.local(changes.added["robots"][0]))
+    assert file.num_row_groups == 3
+    assert [row["origin"] for row in file.read().to_pylist()] == [f"o{n}" for n in range(1, 9)]

@@ -13,9 +13,19 @@ def test_document_is_a_valid_file_with_every_default() -> None:
     values = tomllib.loads(config.document())
     assert Config().replace({f"{s}.{k}": v for s, keys in values.items() for k, v in keys.items()}) == Config()
     known = {
-        f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))} for f in dataclasses.fields(Config)
+        f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))}
+        for f in dataclasses.fields(Config)
+        if f.name != "host"
     }
     assert {section: set(keys) for section, keys in values.items()} == known
+    given = tomllib.loads("\n".join(line.removeprefix("# ") for line in _own_rules(config.document())))
+    assert given == {"host": {"example.org": dataclasses.asdict(config.Host())}}
+
+
+def _own_rules(document: str) -> list[str]:
+    """The example of a host with rules of its own, which is a comment."""
+    lines = document.splitlines()
+    return lines[lines.index('# [host."example.org"]') :]
 
 
 @pytest.mark.parametrize(
@@ -26,12 +36,24 @@ def test_document_is_a_valid_file_with_every_default() -> None:
         ("[crawl]\ndelay_s = 3", "did you mean polite.delay_s?"),
         ("[crawl]\nwidth = 'many'", "crawl.width must be a whole number, not 'many'"),
         ("[crawl]\nwidth = 0", "crawl.width must be at least 1"),
+        ("[crawl]\nwidth = 100000000000000000000", "crawl.width must be at most 10000000"),
+        ("[crawl]\nseed = 9223372036854775808", "crawl.seed must be at most"),
+        ('[crawl]\nagent = "a/b"', "crawl.agent must be one line of text, like a0"),
+        ('[fetch]\ncontact = "a\\r\\nHost: b"', "fetch.contact must be one line of text"),
+        ('[fetch]\nagent_name = "a b"', "fetch.agent_name must be one line of text, like Gossamer"),
+        ("[fetch]\ntimeout_s = 1e300", "fetch.timeout_s must be at most 1e+09"),
         ("[crawl]\nwidth = true", "crawl.width must be a whole number"),
         ("[crawl]\nscope = 'world'", "crawl.scope must be one of host, domain, any"),
         ("[polite]\ndelay_s = nan", "polite.delay_s must be at least 0"),
         ("[crawl]\nseeds = [1]", "crawl.seeds must be a list of strings"),
+        ("[crawl]\nexclude = ['/blog/']", "crawl.exclude: '/blog/' can match nothing; write it like '*/blog/*'"),
+        ("[fetch]\naccept_types = ['html']", "fetch.accept_types: 'html' can match nothing; write it like 'text/html'"),
         ("[resolve]\nmap = {a = 1}", "resolve.map must map strings to strings"),
         ("crawl = 3", "crawl is a section"),
+        ('[host."a.test"]\ndelay = 3', 'unknown key host."a.test".delay; did you mean delay_s?'),
+        ('[host."a.test"]\ndelay_s = -1', 'host."a.test".delay_s must be at least 0'),
+        ("[host]\ndelay_s = 3", 'write [host."example.org"] above its keys'),
+        ('[host."http://a.test/"]\ndelay_s = 3', 'is no host name; write it like "example.org"'),
         ("[crawl", "not valid TOML"),
     ],
 )

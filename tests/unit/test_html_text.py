@@ -29,6 +29,16 @@ def test_blocks_are_lines() -> None:
         (b"a<script>b", "text/html", "a"),
         (b"a<p title='b", "text/html", "a"),
         (b"1 < 2 > 1", "text/html", "1 < 2 > 1"),
+        (b"a&#10;b&nbsp; c&#12;d", "text/html", "a b c d"),  # spaces, not lines
+        (b"&am<b>p;</b> &lt;br&gt;", "text/html", "&amp; <br>"),  # a reference ends at a tag
+        (b"a<P>b<DiV>c</dIv\n>d<TD>e", "text/html", "a\nb\nc\nd e"),
+        (b"a<i title='<script>'>b</i>c", "text/html", "abc"),
+        (b"a<script>'<!--' < '</scripts>' <p></SCRIPT\n>b", "text/html", "a\nb"),
+        (
+            "a<script>b</\u017fcript>c</script>d".encode(),
+            "text/html; charset=utf-8",
+            "a\nd",
+        ),  # only ASCII has two cases
         (b"", "", ""),
     ],
 )

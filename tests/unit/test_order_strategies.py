@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gossamer.columns import HOST, PAGE
+from gossamer.columns import HOST, LINK, PAGE
 from gossamer.errors import ConfigError
 from gossamer.order.strategies import ORDERS, Strategy, by_chance, by_depth, strategy
 
@@ -45,6 +45,23 @@ def test_random_depends_on_seed_and_key_only():
     assert not np.array_equal(by_chance(made, 5), by_chance(made, 6))
     assert len(np.unique(by_chance(made, 5))) == 1000
     assert abs(by_chance(made, 5).mean() / 2**53 - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_ranks_and_weights_have_the_type_that_the_lab_compiles_them_to(name):
+    """On rows as the index has them, which are packed; also on none."""
+    order = ORDERS[name]
+    for count in (0, 3):
+        scored = np.zeros(count, [*PAGE.numpy.descr, ("score", "f8")])
+        ranks = order.page_rank(scored, 2**63 - 1)
+        assert (ranks.dtype, ranks.shape) == (np.float64, (count,))
+        if order.host_rank is not None:
+            assert order.host_rank(np.zeros(count, HOST.numpy)).dtype == np.float64
+        if order.link_weight is not None:
+            links = np.zeros(count, LINK.numpy)
+            links["foreign"], links["relevance"] = 1, 1.0
+            assert order.link_weight(links).dtype == np.int64
+            assert (order.link_weight(links) > 0).all()
 
 
 def test_names():

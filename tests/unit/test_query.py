@@ -1,4 +1,6 @@
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,6 +50,52 @@ def test_pages_have_their_latest_visit(ask: Ask) -> None:
     ]
     assert ask(f"SELECT epoch(last_visit) FROM pages WHERE url = '{A}'") == [(NOW_S + 60,)]
     assert ask(f"SELECT host, domain, round FROM pages WHERE url = '{C}'") == [("www.b.test", "b.test", 1)]
+
+
+def test_pages_keep_what_their_latest_version_says(tmp_path: Path) -> None:
+    """Through visits that found it unchanged, by digest or by the server's word, or found it gone."""
+    archive = Sample(tmp_path / "crawl")
+    facts = {
+        "title": "new",
+        "charset": "utf-8",
+        "content_type": "text/html",
+        "links": 3,
+        "canonical": A,
+        "noindex": True,
+    }
+    known = [A, B, C, D]
+    archive.commit(known, [page(url, f"<p>old {url}", title="old", links=9) for url in (A, B, C)])
+    archive.commit([], [page(url, f"<p>new {url}", after_s=10.0, **facts) for url in (A, B, C)])
+    not_modified = Response(A, b"", "", NOW_S + 20, 304)
+    same = Response(B, f"<p>new {B}".encode(), started_s=NOW_S + 20)
+    missing = Response(C, b"<p>missing", started_s=NOW_S + 20, status=404)
+    seen = [
+        Visit(A, "unchanged", 20.0, not_modified, (A, NOW_S + 10)),
+        Visit(B, "unchanged", 20.0, same, (B, NOW_S + 10), {"title": "new", "links": 0}),
+        Visit(C, "gone", 20.0, missing, row={"content_type": "text/html"}),
+        Visit(D, "gone", 20.0, Response(D, b"<p>never there", started_s=NOW_S + 20, status=404)),
+    ]
+    archive.commit([], seen)
+    of_visit = "url, status, visits, epoch(last_visit), outcome, http_status"
+    assert rows(tmp_path / "crawl", f"SELECT {of_visit} FROM pages ORDER BY url") == [
+        (A, "fetched", 3, NOW_S + 20, "unchanged", 304),
+        (B, "fetched", 3, NOW_S + 20, "unchanged", 200),
+        (D, "gone", 1, NOW_S + 20, "gone", 404),
+        (C, "gone", 3, NOW_S + 20, "gone", 404),
+    ]
+    of_version = f"epoch(version_time), {', '.join(facts)}, text(warc, warc_offset)"
+    found = rows(tmp_path / "crawl", f"SELECT {of_version} FROM pages WHERE url <> '{D}' ORDER BY url")
+    assert found == [(NOW_S + 10, *facts.values(), f"new {url}") for url in (A, B, C)]
+    # Where there never was content, there is at least the answer.
+    assert rows(tmp_path / "crawl", f"SELECT text(warc, warc_offset) FROM pages WHERE url = '{D}'") == [
+        ("never there",)
+    ]
+
+
+def test_a_query_reads_only_the_columns_it_asks_for(ask: Ask) -> None:
+    (_, plan), *_ = ask("EXPLAIN SELECT sum(links) FROM pages")
+    assert "links" in plan
+    assert not [name for name in ("title", "url", "digest", "canonical", "reason") if name in plan]
 
 
 def test_hosts(ask: Ask) -> None:
@@ -291,7 +339,8 @@ from gossamer.archive.query import open_database, run
 from gossamer.errors import QueryError
 crawl = Path(sys.argv[1])
 call = "SELECT text(warc, warc_offset) AS text FROM pages, range(3000)"
-run(crawl, call)  # shows the first rows only
+run(crawl, call + " ;")  # shows the first rows only
+run(crawl, f"CREATE TEMP TABLE mine AS {call}; SELECT * FROM mine")
 try:
     run(crawl, call + " WHERE CASE WHEN range = 2500 THEN error('late') ELSE true END", "json")
 except QueryError as error:
@@ -303,8 +352,32 @@ database = open_database(crawl)  # never closed
 """
 
 
+def on_a_terminal(*command: str) -> tuple[int, str, str]:
+    """Exit code, what a terminal shows, and complaints."""
+    ours, its = os.openpty()
+    environment = {**os.environ, "COLUMNS": "200", "TERM": "dumb"}
+    with subprocess.Popen(command, stdout=its, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(its)
+        shown = bytearray()
+        with contextlib.suppress(OSError):  # the other end was closed
+            while data := os.read(ours, 65536):
+                shown += data
+        os.close(ours)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    return process.returncode, shown.decode(), said.decode()
+
+
 def test_results_that_are_not_read_to_the_end_do_no_harm(crawl: Path) -> None:
     """A process of its own, because the harm would be a crash, or complaints when the interpreter ends."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(crawl)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "more follow" in done.stdout
+    code, shown, said = on_a_terminal(sys.executable, "-c", SCRIPT, str(crawl))
+    assert (code, said) == (0, "")
+    assert "200 rows; 11,800 more are left out" in shown
+    assert "200 rows; there are more" in shown
+
+
+def test_a_pipe_gets_everything(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(crawl, "SELECT range AS n, repeat('x', 300) AS x FROM range(1000)") == 1000
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1001].split() == ["999", "x" * 300]
+    assert lines[1002:] == ["1,000 rows"]

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gossamer.archive.rows import printable, write_csv, write_json, write_table
+from gossamer.archive.rows import printable, write_csv, write_json, write_lines, write_table
 
 
 def reader(table: pa.Table) -> pa.RecordBatchReader:
     return table.to_reader(max_chunksize=2)
 
 
-def shown(table: pa.Table, width: int = 80) -> str:
+def shown(table: pa.Table, width: int = 80, total: int | None = None) -> str:
+    """On a terminal."""
     console = Console(file=io.StringIO(), width=width)
-    write_table(reader(table), console)
+    write_table(reader(table), console, lambda: total)
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
@@ -42,9 +43,36 @@ def test_wide_results_are_shown_row_by_row() -> None:
 
 
 def test_long_results_are_cut_and_say_so() -> None:
-    text = shown(pa.table({"n": list(range(500))}))
-    assert "200 rows; more follow" in text
+    table = pa.table({"n": list(range(500))})
+    assert "200 rows; 300 more are left out: add | less -S or --format csv to see all" in shown(table, total=500)
+    assert "200 rows; there are more: add | less -S" in shown(table)
     assert "1 row\n" in shown(pa.table({"n": [1]}))
+
+
+def piped(table: pa.Table) -> list[str]:
+    out = io.StringIO()
+    assert write_lines(reader(table), out) == table.num_rows
+    return out.getvalue().splitlines()
+
+
+def test_in_a_pipe_all_rows_come_whole_one_line_each() -> None:
+    lines = piped(pa.table({"n": list(range(5_000)), "text": ["x" * 3_000] * 5_000}))
+    assert len(lines) == 5_003  # names, a line, and the count
+    assert lines[-2].split() == ["4999", "x" * 3_000]
+    assert lines[-1] == "5,000 rows"
+
+
+def test_in_a_pipe_columns_are_aligned() -> None:
+    table = pa.table({"url": ["a", "ü" * 10, None], "n": [1, 200, None], "note": ["one\ntwo", "\x1b[2J", ""]})
+    assert piped(table) == [
+        "url           n  note",
+        "──────────  ───  ────────",
+        "a             1  one\\ntwo",
+        "üüüüüüüüüü  200  \\x1b[2J",
+        "",
+        "3 rows",
+    ]
+    assert piped(pa.table({"n": pa.array([], pa.int64())})) == ["n", "─", "0 rows"]
 
 
 def test_cells() -> None:

@@ -43,6 +43,33 @@ def test_every_verdict_that_a_link_can_have() -> None:
     assert unmarked["http://a.test/marked"] == "followed"
 
 
+def test_patterns() -> None:
+    links = ["/blog/1", "/blog/1?sort=name", "/about", "/blog/2.pdf", "http://b.test/blog/"]
+    body = page(*links)
+    seen = Scope("host", ["a.test"])
+    values = {"crawl__include": ["*/blog/*"], "crawl__exclude": ["*.pdf", "http://a.test/*?sort=*"]}
+    found = verdicts(reader(seen, **values).read(answer(body, HTML)))
+    assert list(found.values()) == ["followed", "pattern", "pattern", "pattern", "scope"]
+    excluded = verdicts(reader(seen, crawl__exclude=["*/blog/*"]).read(answer(body, HTML)))
+    assert list(excluded.values()) == ["pattern", "pattern", "followed", "pattern", "scope"]
+
+
+def test_patterns_are_about_links_not_about_seeds_and_sitemaps() -> None:
+    read = reader(Scope("host", ["a.test"]), crawl__include=["*/blog/*"])
+    moved = {"status": 301, "outcome": Outcome.MOVED, "location": "http://a.test/new"}
+    assert verdicts(read.read(answer(depth=0, **moved))) == {"http://a.test/new": "followed"}
+    assert verdicts(read.read(answer(depth=1, **moved))) == {"http://a.test/new": "pattern"}
+    robots = b"Sitemap: http://a.test/map.xml\nSitemap: http://b.test/map.xml\n"
+    assert read.read(answer(robots, is_robots=True)).sitemaps == ["http://a.test/map.xml"]
+    head = "<sitemapindex xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><sitemap><loc>"
+    index = f"{head}http://a.test/map2.xml</loc></sitemap></sitemapindex>"
+    assert verdicts(read.read(answer(index.encode(), "Content-Type: text/xml"))) == {
+        "http://a.test/map2.xml": "followed"
+    }
+    urls = index.replace("sitemapindex", "urlset").replace("<sitemap>", "<url>").replace("</sitemap>", "</url>")
+    assert verdicts(read.read(answer(urls.encode(), "Content-Type: text/xml"))) == {"http://a.test/map2.xml": "pattern"}
+
+
 def test_a_widened_scope_is_judged_anew() -> None:
     scope = Scope("host", ["a.test"])
     read = reader(scope)

@@ -56,3 +56,15 @@ def test_scope() -> None:
     assert not domain.admits("http://other.co.uk/")
     assert Scope("any").widen(["http://a.test/"]) == []
     assert Scope("any").admits("http://z.test/")
+
+
+def test_a_line_without_end_does_not_stop_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gossamer.crawl.seeds._CHUNK", 100)
+    path = tmp_path / "seeds.txt"
+    path.write_text("http://a.test/" + "a" * 250 + "\nhttp://b.test/\n")
+    files, found = SeedFiles([path], {}), list[str]()
+    for _ in range(5):
+        found += files.read(float("inf"))
+    assert found == ["http://b.test/"]
+    assert files.refused == 3
+    assert not files.unread()

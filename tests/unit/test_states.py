@@ -29,6 +29,7 @@ def test_success_resets_failures_and_is_due_by_the_refresh_policy() -> None:
 
 
 def test_gone_pages_do_not_come_back() -> None:
-    for outcome in (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.DENIED, Outcome.REFUSED_ADDRESS):
+    for outcome in (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.DENIED, Outcome.REFUSED_ADDRESS,
+                    Outcome.REFUSED_TYPE):  # fmt: skip
         found = after(outcome, 0, NOW_S, Config().replace({"refresh.after_s": 60.0}))
         assert (found.due_s, found.policy) == (NEVER, Policy.DROP)

@@ -9,6 +9,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from gossamer.errors import ConfigError
+from gossamer.lab.graphs import load
 from gossamer.testweb.answer import Answer, Joined
 from gossamer.testweb.graph import GraphWeb
 from gossamer.testweb.replay import Replay
@@ -131,7 +132,7 @@ def links(web: GraphWeb, page: int) -> list[str]:
 
 
 def test_a_graph_is_served_as_it_is(tmp_path: Path) -> None:
-    web = GraphWeb(graph(tmp_path), hosts=3)
+    web = GraphWeb(load(graph(tmp_path), "even:3"))
     assert [web.url(page) for page in (0, 5)] == ["http://g0.test/0.html", "http://g2.test/5.html"]
     for page, row in enumerate(ROWS):
         assert links(web, page) == [web.url(target) for target in row]
@@ -147,7 +148,7 @@ def test_a_graph_is_served_as_it_is(tmp_path: Path) -> None:
 
 def test_a_graph_may_name_its_hosts(tmp_path: Path) -> None:
     path = graph(tmp_path, host=np.array([0, 0, 1, 1, 1, 1], dtype=np.int16), host_names=np.array([b"Aa", b"b"]))
-    web = GraphWeb(path, suffix="example")
+    web = GraphWeb(load(path, suffix="example"))
     assert [web.url(page) for page in (1, 2)] == ["http://aa.example/1.html", "http://b.example/2.html"]
 
 
@@ -156,18 +157,18 @@ def test_a_graph_may_list_its_urls(tmp_path: Path) -> None:
     urls = ["http://A.example", "http://a.example/?q='x'&y=1", *(f"http://b.example/{n}" for n in range(4))]
     with gzip.open(tmp_path / "g.urls.gz", "wt") as file:
         file.write("\n".join(urls) + "\n")
-    web = GraphWeb(path)
-    assert links(web, 0) == urls[1:3]
+    web = GraphWeb(load(path))
+    assert links(web, 0) == ["http://a.example/?q=%27x%27&y=1", urls[2]]
     assert web.response("a.example", "/?q=%27x%27&y=1", 0.0, {}).status == 200
     assert web.response("a.example", "/", 0.0, {}).status == 200
     with gzip.open(tmp_path / "g.urls.gz", "wt") as file:
         file.write("http://a.example/\n")
-    with pytest.raises(ConfigError, match="1 lines for 6 nodes"):
-        GraphWeb(path)
+    with pytest.raises(ConfigError, match="1 lines for 6 pages"):
+        load(path)
 
 
 def test_what_is_no_graph(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"nothing")
     for name in ("x.npz", "none.npz"):
         with pytest.raises(ConfigError, match="no link graph"):
-            GraphWeb(tmp_path / name)
+            load(tmp_path / name)

@@ -1,0 +1,65 @@
+"""The link graph of a crawl, from its tables: pages that answered, and the links of their latest versions."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.archive import query
+from gossamer.errors import ArchiveError
+
+Keys = npt.NDArray[np.uint64]
+I8 = npt.NDArray[np.int64]
+
+
+class LinkGraph(NamedTuple):
+    keys: Keys  # of pages, in order of discovery
+    urls: list[str]
+    is_seed: npt.NDArray[np.bool_]
+    body_bytes: npt.NDArray[np.float64]
+    elapsed_s: npt.NDArray[np.float64]  # of the last visit
+    source: I8  # of links, places in `keys`; by source, and of a page in document order
+    target: I8
+
+
+# A redirect is a page with one link. Where a page changed, its last version counts.
+_PAGES = """SELECT p.key, p.url, p.referrer = 0 AS is_seed, p.wire_bytes, p.elapsed_s
+    FROM pages p WHERE p.status IN ('fetched', 'moved') ORDER BY p.round, p.referrer <> 0, p.key"""
+# A plain scan keeps the order of rows, which a window would not.
+_LINKS = "SELECT source, target, round, verdict = 'followed' AS followed FROM links"
+
+
+def read_links(directory: Path) -> LinkGraph:
+    with closing(query.open_database(directory)) as database:
+        pages = database.execute(_PAGES).fetchnumpy()
+        links = database.execute(_LINKS).fetchnumpy()
+    keys = np.asarray(pages["key"], np.uint64)
+    if not len(keys):
+        raise ArchiveError(f"{directory} has no pages yet")
+    order = np.argsort(keys)
+    ends = [np.asarray(links[name], np.uint64) for name in ("source", "target")]
+    places = [np.minimum(np.searchsorted(keys[order], end), len(keys) - 1) for end in ends]
+    source, target = (order[place].astype(np.int64) for place in places)
+    here = [keys[place] == end for place, end in zip((source, target), ends, strict=True)]
+    is_latest = _latest(np.where(here[0], source, len(keys)), np.asarray(links["round"], np.int64))
+    kept = np.flatnonzero(here[0] & here[1] & is_latest & np.asarray(links["followed"], np.bool_))
+    kept = kept[np.argsort(source[kept], kind="stable")]
+    return LinkGraph(
+        keys,
+        [str(url) for url in pages["url"]],
+        np.asarray(pages["is_seed"], np.bool_),
+        np.asarray(pages["wire_bytes"], np.float64),
+        np.asarray(pages["elapsed_s"], np.float64),
+        source[kept],
+        target[kept],
+    )
+
+
+def _latest(source: I8, rounds: I8) -> npt.NDArray[np.bool_]:
+    """Which links are of their page's last version."""
+    last = np.zeros(int(source.max(initial=0)) + 1, np.int64)
+    np.maximum.at(last, source, rounds)
+    latest: npt.NDArray[np.bool_] = rounds == last[source]
+    return latest
