@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all lint bench bench-index clean
+.PHONY: help setup demo test test-all lint bench bench-index bench-lab lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,12 @@ bench: setup  ## the same real pages with Gossamer and with Scrapy
 
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 	$(BIN)/python -m benchmarks.bench_index
+
+bench-lab: setup  ## simulate a crawl of a million pages
+	$(BIN)/python -m benchmarks.bench_lab
+
+lab: setup  ## every experiment of docs/lab.md, its figures and tables
+	$(BIN)/python scripts/lab_page.py
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl gossamer/web/_scan.c gossamer/web/*.so

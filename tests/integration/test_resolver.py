@@ -207,3 +207,12 @@ def test_a_wrong_map_says_what_to_write(target: str) -> None:
 def test_a_wrong_name_server_says_what_to_write() -> None:
     with pytest.raises(ConfigError, match=r"resolve\.nameservers"):
         Asker(None, nameservers=["not an address"])
+
+
+def test_of_very_many_addresses_a_few_are_tried(serve: Any) -> None:
+    """A hostile zone must not make us knock at thousands of doors."""
+    many = [(A_, f"93.184.216.{i}") for i in range(1, 100)]
+    _, asker = serve(lambda name, kind: (0, many if kind == A_ else []))
+    answer = asker.ask("example.test")
+    assert answer.outcome is None
+    assert len(answer.others) == 7

@@ -1,0 +1,231 @@
+"""Whether the simulator crawls as the crawler does: the same strategy, graph and start pages through both.
+
+With one connection the order of pages must be identical. With many it depends on who answers when; cumulative PageRank
+must then be the same within 1 % of all PageRank, at every 5 % of the crawl.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gossamer.config import Config
+from gossamer.crawl.scoring import check_scores
+from gossamer.errors import ConfigError
+from gossamer.lab import actual, measures
+from gossamer.lab.figures import Curve, Figure
+from gossamer.lab.graphs import F8, I4, load
+from gossamer.lab.made import make
+from gossamer.lab.output import Results, Row, publish
+from gossamer.lab.simulator import Conditions, Knowledge, simulate
+from gossamer.order.pagerank import pagerank
+from gossamer.order.strategies import ORDERS, Strategy, strategy
+
+BAR = 0.01  # of all PageRank
+MARKS = 20
+MADE_PAGES, MADE_HOSTS = 2_000, 40
+EARLIER = 0.55  # part of the pages that the earlier crawl of historical strategies visits
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--graph", type=Path, help="npz, list of links, or the directory of a crawl (default: a made one)"
+    )
+    parser.add_argument("--hosts", default="", metavar="RULE", help="other hosts: even:N, power:N or cuts:N")
+    parser.add_argument(
+        "--order", action="append", metavar="NAME", help="only these (default: all that a crawl can run)"
+    )
+    parser.add_argument("--pages", type=int, default=0, metavar="N", help="crawl only so many (default: all)")
+    parser.add_argument("--starts", type=int, default=50, metavar="N", help="random pages to begin with (default: 50)")
+    parser.add_argument(
+        "--width", type=int, default=0, metavar="N", help="pages of a round (default: a twentieth of all)"
+    )
+    parser.add_argument("--only", choices=("one", "many"), help="only with one connection, or only with many")
+    parser.add_argument("--connections", type=int, default=64, metavar="N", help="how many are many (default: 64)")
+    parser.add_argument(
+        "--delay", type=float, default=0.02, metavar="S", help="between two connections to a host, with many"
+    )
+    parser.add_argument("--latency-ms", type=float, default=5.0, metavar="MS", help="of every host, with many")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything but the strategy."""
+
+    source: actual.Source
+    starts: I4
+    rank: F8
+    pages: int  # 0: all
+    one: Conditions | None
+    many: Conditions | None
+    latency_ms: float
+    every: int
+    earlier: Path  # directory of a crawl that came before
+    history: F8 | None  # what it says
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same crawl twice."""
+
+    crawled: I4
+    simulated: I4
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        setting = prepare(arguments, Path(scratch))
+        names = arguments.order or [name for name, order in ORDERS.items() if _runs(order)]
+        if any(_has_history(strategy(name)) for name in names):
+            setting = with_history(setting)
+        rows: list[Row] = []
+        curves: list[Row] = []
+        for name in names:
+            row, more = compare(name, setting)
+            rows.append(row)
+            curves += more
+    publish(_results(setting, rows, curves), arguments.out, arguments.json)
+    return 0 if all(row["passed"] for row in rows) else 1
+
+
+def prepare(arguments: argparse.Namespace, scratch: Path) -> Setting:
+    if arguments.connections < 2:
+        raise ConfigError("--connections: many are at least 2")
+    path = arguments.graph
+    if path is None:
+        path = scratch / "made.npz"
+        make(path, MADE_PAGES, MADE_HOSTS, arguments.seed)
+    graph = load(path, arguments.hosts)
+    count = min(arguments.starts, graph.pages)
+    starts = np.random.default_rng(arguments.seed).choice(graph.pages, count, replace=False).astype(np.int32)
+    pages = min(arguments.pages or graph.pages, graph.pages)
+    width = arguments.width or max(1, pages // MARKS)
+    many = Conditions(arguments.connections, arguments.delay, width=width, seed=arguments.seed)
+    return Setting(
+        actual.Source(graph, path, arguments.hosts),
+        starts,
+        pagerank(graph.sources(), graph.indices, graph.pages),
+        pages if arguments.pages else 0,
+        Conditions(width=width, seed=arguments.seed) if arguments.only != "many" else None,
+        many if arguments.only != "one" else None,
+        arguments.latency_ms,
+        max(width, pages // MARKS),
+        scratch / "earlier",
+        None,
+    )
+
+
+def with_history(setting: Setting) -> Setting:
+    """Crawl half of it first."""
+    graph = setting.source.graph
+    first: dict[str, object] = {"crawl.pages": max(1, int(EARLIER * (setting.pages or graph.pages)))}
+    conditions = Conditions(connections=64, width=1_000)
+    actual.crawl(setting.source, "breadth-first", setting.starts, conditions, changes=first, directory=setting.earlier)
+    return replace(setting, history=actual.history(graph, setting.earlier))
+
+
+def compare(name: str, setting: Setting) -> tuple[Row, Sequence[Row]]:
+    row: dict[str, object] = {"graph": setting.source.graph.name, "strategy": name, "pages": 0}
+    row |= dict.fromkeys(("first_difference", "largest_difference", "at_percent"))
+    passed, curves = True, []
+    if setting.one is not None:
+        pair = _both(name, setting, setting.one)
+        row["first_difference"] = first_difference(pair)
+        row["pages"] = len(pair.crawled)
+        passed = row["first_difference"] is None
+    if setting.many is not None:
+        pair = _both(name, setting, setting.many)
+        crawled, simulated = at_marks(pair.crawled, setting.rank), at_marks(pair.simulated, setting.rank)
+        apart = np.abs(crawled - simulated)
+        row |= {"largest_difference": float(apart.max()), "at_percent": 100 * (int(apart.argmax()) + 1) // MARKS}
+        row["pages"] = len(pair.crawled)
+        passed &= float(apart.max()) <= BAR and len(pair.crawled) == len(pair.simulated)
+        curves = [
+            {"strategy": name, "percent": 100 * (mark + 1) // MARKS, "crawled": a, "simulated": b}
+            for mark, (a, b) in enumerate(zip(crawled.tolist(), simulated.tolist(), strict=True))
+        ]
+    return row | {"passed": passed}, curves
+
+
+def _both(name: str, setting: Setting, conditions: Conditions) -> Pair:
+    order = strategy(name)
+    changes: dict[str, object] = {"crawl.rescore": setting.every, "crawl.pages": setting.pages}
+    if _has_history(order):
+        changes["crawl.history"] = str(setting.earlier)
+    latency_ms = setting.latency_ms if conditions.connections > 1 else 0.0
+    done = actual.crawl(setting.source, name, setting.starts, conditions, changes=changes, latency_ms=latency_ms)
+    graph, conditions = actual.as_measured(setting.source.graph, conditions, done, changes)
+    knowledge = Knowledge(history=setting.history, every=setting.every)
+    trace = simulate(graph, order, setting.starts, conditions, knowledge, setting.pages)
+    return Pair(done.order, trace.order)
+
+
+def first_difference(pair: Pair) -> int | None:
+    """The number, from 1, of the first page that is another one."""
+    shorter = min(len(pair.crawled), len(pair.simulated))
+    different = np.flatnonzero(pair.crawled[:shorter] != pair.simulated[:shorter])
+    if len(different):
+        return int(different[0]) + 1
+    return None if len(pair.crawled) == len(pair.simulated) else shorter + 1
+
+
+def at_marks(order: I4, rank: F8) -> F8:
+    """Cumulative PageRank at every 5 % of the crawl."""
+    curve = measures.cumulative(order, rank)
+    return np.array([measures.at(curve, len(order) * mark // MARKS or 1) for mark in range(1, MARKS + 1)])
+
+
+def _has_history(order: Strategy) -> bool:
+    return order.score is not None and order.score.source == "history"
+
+
+def _runs(order: Strategy) -> bool:
+    """Can a crawl know what this strategy asks for, if it is given an earlier crawl?"""
+    if _has_history(order):
+        return order.score is not None and not order.score.needs_oracle
+    try:
+        check_scores(order, Config())
+    except ConfigError:
+        return False
+    return True
+
+
+def _results(setting: Setting, rows: Sequence[Row], curves: Sequence[Row]) -> Results:
+    graph, many = setting.source.graph, setting.many
+    shown = {"strategy": "strategy", "pages": "pages"}
+    notes = [f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; {len(setting.starts)} starts"]
+    if setting.one is not None:
+        shown["first_difference"] = "first other page"
+        notes.append(f"one connection, rounds of {setting.one.width:,}: the order of all pages must be identical")
+    if many is not None:
+        shown |= {"largest_difference": "largest difference", "at_percent": "at %"}
+        notes.append(
+            f"{many.connections} connections, {1000 * many.delay_s:g} ms between two to a host, which answers after "
+            f"{setting.latency_ms:g} ms: cumulative PageRank within {BAR:.0%} at every {100 // MARKS} % of the crawl"
+        )
+        notes.append(
+            "the simulator gets what the crawl measured: mean time of each host's pages, mean time of a commit; "
+            "it makes rounds as crawl/agent.py does"
+        )
+    if setting.history is not None:
+        notes.append(f"historical orders know a crawl of {np.isfinite(setting.history).sum():,} pages, breadth first")
+    figures = [_figure(graph.name, rows, curves)] if curves else []
+    title = "Simulator against crawler"
+    return Results("parity", title, rows, shown | {"passed": "passed"}, notes, figures, series=curves)
+
+
+def _figure(graph: str, rows: Sequence[Row], curves: Sequence[Row]) -> Figure:
+    drawn = []
+    for row in rows:
+        mine = [curve for curve in curves if curve["strategy"] == row["strategy"]]
+        x = np.array([curve["percent"] for curve in mine])
+        y = np.array([100 * (curve["crawled"] - curve["simulated"]) for curve in mine])
+        drawn.append(Curve(str(row["strategy"]), x, y))
+    for label, value in (("at most 1 % more", BAR), ("at most 1 % less", -BAR)):
+        drawn.append(Curve(label, np.array([0, 100]), np.full(2, 100 * value), dashed=True, color="0.4"))
+    return Figure(
+        "parity", f"Crawled minus simulated, {graph}", "pages crawled, %", "cumulative PageRank, % of all", drawn
+    )

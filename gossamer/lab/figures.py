@@ -1,0 +1,81 @@
+"""Draws curves and bars, as PNG and SVG, all in one style."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+POINTS = 400  # of a curve: more cannot be seen
+STYLE: dict[str, Any] = {
+    "figure.figsize": (8.0, 5.0),
+    "figure.dpi": 110,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 10,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.hashsalt": "gossamer",  # the same figure is the same file
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+    dashed: bool = False
+    steps: bool = False
+    color: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str  # of its files
+    title: str
+    x: str
+    y: str
+    curves: Sequence[Curve]
+    log_x: bool = False
+    log_y: bool = False
+    markers: bool = False
+
+
+def draw(figure: Figure, out: Path) -> list[Path]:
+    mpl: Any = import_module("matplotlib")  # takes its time, and not every experiment is drawn
+    mpl.use("Agg")
+    plt: Any = import_module("matplotlib.pyplot")
+    with mpl.rc_context(STYLE):
+        canvas, axes = plt.subplots()
+        colors = plt.get_cmap("tab20").colors
+        for number, curve in enumerate(figure.curves):
+            x, y = thin(curve)
+            style = {"color": curve.color or colors[(2 * number + (number >= 10)) % 20], "label": curve.label}
+            style |= {"linestyle": "--" if curve.dashed else "-", "linewidth": 1.4}
+            style |= {"marker": "o", "markersize": 4} if figure.markers else {}
+            axes.plot(x, y, drawstyle="steps-post" if curve.steps else "default", **style)
+        axes.set(title=figure.title, xlabel=figure.x, ylabel=figure.y)
+        if figure.log_x:
+            axes.set_xscale("log")
+        if figure.log_y:
+            axes.set_yscale("log")
+        if len(figure.curves) > 1:
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        written = [out / f"{figure.name}.{kind}" for kind in ("png", "svg")]
+        for path in written:
+            canvas.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+        plt.close(canvas)
+    return written
+
+
+def thin(curve: Curve) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """At most so many points, the first and the last among them."""
+    if len(curve.x) <= POINTS:
+        return curve.x, curve.y
+    keep = np.unique(np.linspace(0, len(curve.x) - 1, POINTS).astype(np.int64))
+    return curve.x[keep], curve.y[keep]

@@ -1,0 +1,60 @@
+"""Runs the lab's experiments for docs/lab.md: figures and JSON into docs/lab/, tables into the page's marked places.
+
+python scripts/lab_page.py [GRAPHS]     (default: ../shared/data/graphs; --tables: only what docs/lab/ has already)
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from gossamer.lab.output import Block, markdown
+
+DOCS = Path(__file__).parent.parent / "docs"
+OUT = DOCS / "lab"
+GRAPHS = ("cnr-2000-nat", "debian-docs", "cs-stanford")
+
+
+def experiments(graphs: Path) -> list[list[str]]:
+    def graph(name: str) -> list[str]:
+        return ["--graph", str(graphs / f"{name}.npz")]
+
+    return [
+        *(["order", *graph(name)] for name in GRAPHS),
+        ["robots", *graph("cnr-2000-nat")],
+        ["batch", *graph("cnr-2000-nat")],
+        ["realcrawl", *graph("debian-docs")],
+        ["parity", *graph("cs-stanford")],
+    ]
+
+
+def run(graphs: Path) -> None:
+    for arguments in experiments(graphs):
+        print("gossamer lab", *arguments, flush=True)
+        subprocess.run([sys.executable, "-m", "gossamer", "lab", *arguments, "--out", str(OUT)], check=True)
+
+
+def tables() -> None:
+    """A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the experiment."""
+    page = DOCS / "lab.md"
+
+    def fill(found: re.Match[str]) -> str:
+        name, title = found[1], found[2].strip()
+        facts = json.loads((OUT / f"{name}.json").read_text())
+        block = facts["tables"][title or facts["title"]]
+        return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
+
+    text = re.sub(r"<!-- table ([\w-]+)([^>]*?) -->\n.*?<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
+    page.write_text(text)
+
+
+def main() -> None:
+    given = [argument for argument in sys.argv[1:] if argument != "--tables"]
+    if "--tables" not in sys.argv:
+        run(Path(given[0]) if given else Path("../shared/data/graphs"))
+    tables()
+
+
+if __name__ == "__main__":
+    main()
