@@ -293,8 +293,10 @@ def _orders(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([{"name": s.name, "meaning": s.meaning} for s in ORDERS.values()]))
     else:
+        width = max(map(len, ORDERS))
         for strategy in ORDERS.values():
-            print(f"{strategy.name:22} {strategy.meaning}")
+            only = " (only in the lab)" if strategy.score and strategy.score.needs_oracle else ""
+            print(f"{strategy.name:{width}} {strategy.meaning}{only}")
     return 0
 
 

@@ -63,9 +63,9 @@ class Crawl:
         "never follow links whose whole URL matches one of these: '*.pdf', '*?sort=*', 'https://example.org/old/*'",
         like="*/blog/*",
     )
-    pages: int = key(0, "stop after so many visits; 0: no limit", least=0)
-    rounds: int = key(0, "stop after so many rounds; 0: no limit", least=0)
-    minutes: float = key(0.0, "stop after so many minutes; 0: no limit", least=0)
+    pages: int = key(0, "stop after so many visits, those of earlier runs included; 0: no limit", least=0)
+    rounds: int = key(0, "stop after so many rounds of this run; 0: no limit", least=0)
+    minutes: float = key(0.0, "stop after so many minutes of this run; 0: no limit", least=0)
     width: int = key(10_000, "how many pages a round fetches at most", least=1, most=10_000_000)
     round_s: float = key(30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0)
     patience_s: float = key(300.0, "end when the next page is due later than that", least=0)

@@ -24,7 +24,7 @@ def experiments(graphs: Path) -> list[list[str]]:
         *(["order", *graph(name)] for name in GRAPHS),
         ["robots", *graph("cnr-2000-nat")],
         ["batch", *graph("cnr-2000-nat")],
-        ["realcrawl", *graph("debian-docs")],
+        ["realcrawl"],
         ["parity", *graph("cs-stanford")],
     ]
 

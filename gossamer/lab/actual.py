@@ -14,13 +14,14 @@ from gossamer.archive.linkgraph import read_links
 from gossamer.config import Config
 from gossamer.crawl import generate
 from gossamer.lab.graphs import F8, I4, Graph
-from gossamer.lab.simulator import Conditions, Rounds
+from gossamer.lab.simulator import Conditions, Measured, Rounds
 from gossamer.order.pagerank import pagerank
 from gossamer.testweb.running import RunningWeb
 
 # In the order of requests; two may begin in the same millisecond, then their places in the WARC decide.
 _VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
     WHERE NOT is_robots ORDER BY time, warc, warc_offset"""
+_PAUSE_S = 0.03
 _AT_ONCE = 1e12  # bytes per second: what a page took was latency
 
 
@@ -33,7 +34,7 @@ class Actual:
     elapsed_s: F8  # how long it took
     round: I4
     depth: I4
-    commit_s: tuple[float, float]  # what a commit took: always, and for each page of its round
+    commits_s: F8  # what each commit took, first that of the seeds
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def read(graph: Graph, directory: Path) -> Actual:
         elapsed_s,
         np.asarray(visits["round"], np.int32),
         np.asarray(visits["depth"], np.int32),
-        _commit_s(directory),
+        _commits_s(directory),
     )
 
 
@@ -119,17 +120,10 @@ def pages_of(graph: Graph, keys: "np.typing.NDArray[np.uint64]") -> I4:
     return by_key[places].astype(np.int32)
 
 
-def _commit_s(directory: Path) -> tuple[float, float]:
-    """The line that fits best, if it does not fall."""
+def _commits_s(directory: Path) -> F8:
     events = map(json.loads, (directory / "log" / "crawl.jsonl").read_text().splitlines())
-    commits = [(event["visits"], event["seconds"]) for event in events if event.get("visits") and "seconds" in event]
-    if not commits:
-        return 0.0, 0.0
-    pages, cost_s = np.array(commits, np.float64).T
-    spread = float(pages.var())
-    page_s = max(float(np.mean((pages - pages.mean()) * (cost_s - cost_s.mean()))) / spread, 0.0) if spread else 0.0
-    page_s = min(page_s, float(cost_s.mean() / pages.mean()))
-    return float(cost_s.mean() - page_s * pages.mean()), page_s
+    commits = [(event["seconds"], event["visits"]) for event in events if event["event"] == "commit"]
+    return np.array([cost_s for place, (cost_s, visits) in enumerate(commits) if visits or not place])
 
 
 def history(graph: Graph, directory: Path) -> F8:
@@ -143,12 +137,25 @@ def history(graph: Graph, directory: Path) -> F8:
 def as_measured(
     graph: Graph, conditions: Conditions, actual: Actual, changes: dict[str, object] | None = None
 ) -> tuple[Graph, Conditions]:
-    """The same for the simulator: hosts as fast as they were, rounds as the crawler makes them."""
-    hosts = len(graph.host_names)
-    host = graph.host[actual.order]
-    count = np.bincount(host, minlength=hosts)
-    mean_s = np.bincount(host, actual.elapsed_s, hosts) / np.maximum(count, 1)
-    latency_s = np.where(count, mean_s, actual.elapsed_s.mean() if len(actual.elapsed_s) else 0.0)
+    """The same for the simulator: hosts and commits as fast as they were, rounds as the crawler makes them."""
+    hosts, host = len(graph.host_names), graph.host[actual.order]
+    order = np.lexsort((actual.time_s, host))
+    pace_s = _pace_s(host[order], actual.time_s[order], actual.elapsed_s[order], conditions.delay_s)
+    first = np.searchsorted(host[order], np.arange(hosts + 1))
+    mean_s = float(pace_s.mean()) if len(pace_s) else 0.0
+    commit_s = float(actual.commits_s.mean()) if len(actual.commits_s) else 0.0
     soon, later = generate.per_host(settings("opic", conditions, "").replace(changes or {}))
-    rounds = Rounds(soon, later, *actual.commit_s)
-    return replace(graph, latency_s=latency_s, speed=np.full(hosts, _AT_ONCE)), replace(conditions, rounds=rounds)
+    same = replace(
+        conditions,
+        rounds=Rounds(soon, later, commit_s),
+        measured=Measured(pace_s, first, actual.commits_s),
+    )
+    return replace(graph, latency_s=np.full(hosts, mean_s), speed=np.full(hosts, _AT_ONCE)), same
+
+
+def _pace_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
+    """What a page took, and how much later than allowed it was asked for; not if that was long: then its host had
+    nothing that could be asked for."""
+    lag_s = time_s - elapsed_s - np.roll(time_s, 1) - delay_s
+    goes_on = np.concatenate((np.zeros(1, np.bool_), np.diff(host) == 0))[: len(host)]
+    return elapsed_s + np.where(goes_on & (lag_s < _PAUSE_S), np.maximum(lag_s, 0.0), 0.0)

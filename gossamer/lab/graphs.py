@@ -120,10 +120,13 @@ def _matrix(path: Path, suffix: str) -> Graph:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             indptr, indices = file["indptr"].astype(np.int64), file["indices"].astype(np.int32)
             more = {name: file[name] for name in ("host", "host_names", "page_bytes") if name in file}
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; give an .npz file, a list of links or a crawl's directory") from None
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise ConfigError(f"{path} is no link graph (npz with indptr and indices): {error}") from None
     pages = len(indptr) - 1
-    if pages < 1 or indptr[-1] != len(indices) or (len(indices) and not 0 <= indices.min() <= indices.max() < pages):
+    is_sound = pages >= 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all() and indptr[-1] == len(indices)
+    if not is_sound or (len(indices) and not 0 <= indices.min() <= indices.max() < pages):
         raise ConfigError(f"{path} is no link graph: indptr and indices do not fit together")
     name = path.name.removesuffix(".npz")
     sizes = more["page_bytes"].astype(np.float64) if "page_bytes" in more else np.full(pages, PAGE_BYTES)
@@ -198,4 +201,7 @@ def _columns(path: Path) -> list[npt.NDArray[np.generic]]:
         raise ConfigError(f"{path} does not exist; give an .npz file, a list of links or a crawl's directory") from None
     except (OSError, UnicodeDecodeError, pa.ArrowInvalid) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"{path} is no list of links, two columns a line: {reason}") from None
+        raise ConfigError(
+            f"{path} is no list of links: two columns, with one tab, comma or space between; "
+            f"lines that begin with # are remarks ({reason})"
+        ) from None

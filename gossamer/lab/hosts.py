@@ -25,9 +25,9 @@ def host_rule(rule: str, indptr: I8, indices: I4) -> tuple[I4, str]:
     pages = len(indptr) - 1
     try:
         hosts = min(int(count or HOSTS), pages)
-        sizes = {"even": _even, "power": _power, "cuts": _cuts}[name](hosts, indptr, indices)
         if hosts < 1:
             raise ValueError
+        sizes = {"even": _even, "power": _power, "cuts": _cuts}[name](hosts, indptr, indices)
     except (KeyError, ValueError):
         raise ConfigError(f'there is no host rule "{rule}"; known are even:N, power:N and cuts:N') from None
     host = np.repeat(np.arange(hosts, dtype=np.int32), sizes)
@@ -58,6 +58,8 @@ def _power(hosts: int, indptr: I8, _indices: I4) -> I8:
 def _cuts(hosts: int, indptr: I8, indices: I4) -> I8:
     """Of all places between two pages, those that the fewest links cross, as seen from their surroundings."""
     pages = len(indptr) - 1
+    if hosts >= pages:
+        return np.ones(pages, np.int64)
     source = np.repeat(np.arange(pages), np.diff(indptr))
     near = (np.abs(source - indices) < NEIGHBOURS) & (source != indices)
     low, high = np.minimum(source, indices)[near], np.maximum(source, indices)[near]

@@ -53,6 +53,10 @@ class World(NamedTuple):
     scored: Mask  # pages with a score that links do not change
     page_bytes: F8
     latency_s: F8  # of hosts
+    pace_s: F8  # or of the first, second, ... request to each host, as they were measured
+    pace_first: I8  # where a host's begin
+    asked: I4  # of hosts: requests so far
+    commits_s: F8  # what the commit of the seeds took, of the first round, the second, ...
     speed: F8  # of hosts, bytes per second
     number: I8
     real: F8
@@ -97,8 +101,7 @@ class Rules(NamedTuple):
     soon: int  # pages of a host that are taken out while there are others; 0: as many as there are
     later: int  # and where there are not
     rounds: bool  # as production makes them (see `_make_rounds`), instead of batches
-    commit_s: float  # what a commit takes
-    commit_page_s: float  # and for each page of its round
+    commit_s: float  # what a commit takes that was not measured
 
 
 # --- a heap of hosts by time
@@ -233,10 +236,12 @@ def learn(
         number[POOL] -= each * number[KNOWN]
     number[HELD] = 0
     _rank(world, frontier, rules, page_rank, touched[:count])
-    for i in range(held):
-        place(world, frontier, rules, host_rank, frontier.host[world.held[i]])
-    for i in range(count):
-        place(world, frontier, rules, host_rank, frontier.host[touched[i]])
+    last = -1
+    for i in range(held + count):
+        host = frontier.host[world.held[i] if i < held else touched[i - held]]
+        if host != last:  # most links of a page lead to one host
+            place(world, frontier, rules, host_rank, host)
+        last = host
 
 
 @njit(cache=True)
@@ -352,6 +357,13 @@ def _next_page(world: World, bench: Queues, rules: Rules, host_rank: Any, host: 
 
 
 @njit(cache=True)
+def _latency_s(world: World, host: int) -> float:
+    at = world.pace_first[host] + world.asked[host]
+    world.asked[host] += 1
+    return world.pace_s[at] if at < world.pace_first[host + 1] else world.latency_s[host]
+
+
+@njit(cache=True)
 def _connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: Any) -> None:
     """Start as many connections as there may be, to the best hosts."""
     while world.number[ACTIVE] < rules.connections and bench.count[0]:
@@ -361,7 +373,7 @@ def _connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank:
         place_host(bench, host, 0.0)
         hosts.served[host] = 1
         _count_active(world, 1)
-        _request(world, hosts, host, page, world.latency_s[host])
+        _request(world, hosts, host, page, _latency_s(world, host))
 
 
 @njit(cache=True)
@@ -549,7 +561,8 @@ def _make_rounds(
     if not number[COMMITTING] and _is_round_over(number, real, rules, left):
         number[COMMITTING] = min(number[HELD], rules.width)
         number[BATCHES] += 1
-        real[COST] = rules.commit_s + rules.commit_page_s * number[COMMITTING]
+        is_measured = number[BATCHES] < len(world.commits_s)
+        real[COST] = world.commits_s[number[BATCHES]] if is_measured else rules.commit_s
         real[COMMITTED] = real[TIME] + real[COST]
     if number[COMMITTING]:
         if left == 0:
@@ -603,4 +616,4 @@ def _learn_first(
     world.held[: len(later)] = later
     number[HELD] = len(later)
     number[COMMITTING] = number[STARVING] = 0  # there may be new pages
-    world.real[LEARNT] = world.real[TIME]
+    world.real[LEARNT] = world.real[COMMITTED]

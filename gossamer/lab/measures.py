@@ -33,6 +33,8 @@ def tau(order: Order, rank: F8, seed: int = 0, sample: int = SAMPLE) -> float:
     """Kendall's tau of a sample of the crawled pages: order of the crawl against order of PageRank."""
     from scipy.stats import kendalltau
 
+    if len(order) < 2:
+        return float("nan")
     place = np.arange(len(order))
     if len(order) > sample:
         place = np.sort(np.random.default_rng(seed).choice(len(order), sample, replace=False))

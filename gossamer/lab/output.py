@@ -45,7 +45,7 @@ def publish(results: Results, out: Path | None, as_json: bool, stream: TextIO | 
     """Print, and with `out` write NAME.json, NAME.parquet and the figures as PNG and SVG."""
     if as_json:
         for row in results.rows:
-            print(json.dumps(row), file=stream)
+            print(json.dumps(row, allow_nan=False), file=stream)
     else:
         _print(results, stream)
     if out is None:
@@ -64,10 +64,12 @@ def publish(results: Results, out: Path | None, as_json: bool, stream: TextIO | 
 
 def _print(results: Results, stream: TextIO | None) -> None:
     console = Console(file=stream)
-    if not console.is_terminal:
-        console.width = 200  # a pipe has no margin
-    for block in results.blocks:
-        console.print(_table(block))
+    tables = [_table(block) for block in results.blocks]
+    # Figures are never cut: a narrow terminal breaks lines itself, and a pipe has no margin.
+    widest = max(console.measure(table, options=console.options.update(width=1_000)).maximum for table in tables)
+    console.width = max(console.width, widest) if console.is_terminal else max(200, widest)
+    for table in tables:
+        console.print(table)
         console.print()
     for note in results.notes:
         console.print(f"- {note}", style="dim", highlight=False)

@@ -13,13 +13,14 @@ from numba.core.errors import NumbaError
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ConfigError
 from gossamer.lab import kernel
-from gossamer.lab.graphs import F8, I4, Graph
+from gossamer.lab.graphs import F8, I4, I8, Graph
 from gossamer.lab.queues import put, queues
 from gossamer.order.scores import known_score, random_old
 from gossamer.order.strategies import Strategy
 
 MEDIAN_S, SPREAD = 0.13, 1.908  # lognormal: 90 % of pages in under 1.5 s, 95 % in under 3 s (Castillo, section 4.2.1)
 LATENCY_PART = 2 / 3  # "latency is usually larger than the actual transfer time"
+SLICE = 50_000  # pages simulated before Ctrl-C is looked at
 RECOMPUTATIONS = 35  # of batch strategies in a crawl, as in the seed
 
 
@@ -39,6 +40,7 @@ class Conditions:
     advance: float = 0.0  # choose more when no more than this part of a batch is left
     seed: int = 0
     rounds: "Rounds | None" = None  # as production makes them; None: batches, as the seed has them
+    measured: "Measured | None" = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,15 @@ class Rounds:
     soon: int = 0  # 0: as many as there are
     later: int = 0
     commit_s: float = 0.0  # what a commit takes: what a round teaches is known after it
-    commit_page_s: float = 0.0  # and for each page of the round
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How long things took in a crawl, one after the other: for the simulator they then take as long."""
+
+    pace_s: F8  # from the moment when a host may be asked to its answer; of its first request, its second, ...
+    pace_first: I8  # where those of each host begin, and the end
+    commits_s: F8  # of the seeds, of the first round, the second, ...
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,8 @@ class _Simulation:
             compiled(strategy.link_weight or _no_weight, "link_weight", strategy.name),
         )
         hosts = len(graph.host_names)
-        self._world = _world(graph, conditions.seed, knowledge)
+        self._world = _world(graph, conditions, knowledge)
+        self._world.real[kernel.COST] = self._world.commits_s[0] if len(self._world.commits_s) else 0.0
         self._frontier = queues(graph.keys, graph.host, hosts)
         self._bench = queues(graph.keys, graph.host, hosts) if conditions.width else self._frontier
         self._hosts = kernel.Hosts(
@@ -124,13 +135,16 @@ class _Simulation:
         score = self._strategy.score
         is_batch = score is not None and score.is_batch
         every = (self._knowledge.every or max(1, self._graph.pages // RECOMPUTATIONS)) if is_batch else limit
+        due = every
         while (learnt := int(number[kernel.VISITS] - number[kernel.HELD])) < limit:
-            until = min(limit, learnt + every)
+            until = min(limit, due, limit if self._rules.rounds else learnt + SLICE)
             if not run(world, self._hosts, self._frontier, self._bench, self._rules, *self._calls, until):
                 break
-            if is_batch:
+            learnt = int(number[kernel.VISITS] - number[kernel.HELD])
+            if is_batch and learnt >= due:
                 self._compute_scores()
                 rank_anew(world, self._frontier, self._rules, *self._calls[:2])
+                due = learnt + every
         visits, changes = min(int(number[kernel.VISITS]), limit), int(number[kernel.CHANGES])
         return Trace(
             world.order[:visits].copy(),
@@ -220,15 +234,15 @@ def _rules(strategy: Strategy, conditions: Conditions) -> kernel.Rules:
         rounds.later,
         is_production,
         float(rounds.commit_s),
-        float(rounds.commit_page_s),
     )
 
 
-def _world(graph: Graph, seed: int, knowledge: Knowledge) -> kernel.World:
+def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> kernel.World:
     pages, hosts = graph.pages, len(graph.host_names)
     rows = np.zeros(pages, kernel.PAGE_ROW)
     rows["key"] = graph.keys
-    latency_s, speed = speeds(graph, seed)
+    latency_s, speed = speeds(graph, conditions.seed)
+    measured = conditions.measured or Measured(np.zeros(0), np.zeros(hosts + 1, np.int64), np.zeros(0))
     return kernel.World(
         graph.indptr,
         graph.indices,
@@ -240,6 +254,10 @@ def _world(graph: Graph, seed: int, knowledge: Knowledge) -> kernel.World:
         np.zeros(pages, np.bool_),
         graph.page_bytes,
         latency_s,
+        measured.pace_s,
+        measured.pace_first,
+        np.zeros(hosts, np.int32),
+        measured.commits_s,
         speed,
         np.zeros(kernel.NUMBERS, np.int64),
         np.zeros(kernel.REALS),

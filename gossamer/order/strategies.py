@@ -148,12 +148,19 @@ ORDERS: dict[str, Strategy] = {
             score=Score("pagerank", "sum"),
         ),
         Strategy("hits-authority", "authority on the known links, every K pages", by_score, score=Score("authority")),
-        Strategy("historical-zero", f"{_HISTORY} last", by_score, score=Score("history")),
-        Strategy("historical-random", f"{_HISTORY} as a random old one", by_score, score=Score("history", "random")),
+        Strategy("historical-pagerank-zero", f"{_HISTORY} last", by_score, score=Score("history")),
         Strategy(
-            "historical-parent", f"{_HISTORY} by their first referrer", by_score, score=Score("history", "parent")
+            "historical-pagerank-random", f"{_HISTORY} as a random old one", by_score, score=Score("history", "random")
         ),
-        Strategy("historical-oracle", f"{_HISTORY} by their own", by_score, score=Score("history", "oracle")),
+        Strategy(
+            "historical-pagerank-parent",
+            f"{_HISTORY} by their first referrer",
+            by_score,
+            score=Score("history", "parent"),
+        ),
+        Strategy(
+            "historical-pagerank-omniscient", f"{_HISTORY} by their own", by_score, score=Score("history", "oracle")
+        ),
         Strategy("omniscient", "true PageRank first", by_score, score=Score("oracle")),
     )
 }

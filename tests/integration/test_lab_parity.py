@@ -55,8 +55,8 @@ KINDS = (
     "random",
     "partial-pagerank",
     "hits-authority",
-    "historical-random",
-    "historical-parent",
+    "historical-pagerank-random",
+    "historical-pagerank-parent",
 )
 
 
@@ -87,7 +87,7 @@ def test_many_connections_visit_the_same_pages_in_rounds(graph: Path) -> None:
     assert sorted(done.order.tolist()) == sorted(trace.order.tolist()) == list(range(PAGES))
     assert (done.elapsed_s >= 0.001).all()
     assert (np.bincount(done.round) <= WIDTH).all()
-    assert min(done.commit_s) >= 0
+    assert (done.commits_s >= 0).all()
     assert realcrawl.rank_of_reached(source.graph, starts).sum() == pytest.approx(1.0)
 
 
@@ -145,7 +145,7 @@ def web(graph: Path) -> Iterator[RunningWeb]:
         yield running
 
 
-@pytest.mark.parametrize("name", ["batch-pagerank", "partial-pagerank", "historical-parent"])
+@pytest.mark.parametrize("name", ["batch-pagerank", "partial-pagerank", "historical-pagerank-parent"])
 def test_a_restart_changes_nothing(setting: parity.Setting, web: RunningWeb, tmp_path: Path, name: str) -> None:
     """Before the first computation, between two, and long after: the order stays the simulator's, which never stops."""
     graph, conditions, every = setting.source.graph, Conditions(width=WIDTH), 25
@@ -177,12 +177,15 @@ def test_links_of_a_crawl_always_come_in_the_same_order(setting: parity.Setting)
     ("options", "answer"),
     [
         (["--order", "omniscient"], 'order "omniscient" asks an oracle; only the lab has one'),
-        (["--order", "historical-oracle"], "asks an oracle"),
-        (["--order", "historical-zero"], "needs the directory of an earlier crawl (crawl.history); none is given"),
-        (["--order", "historical-zero", "--set", "crawl.history=there"], "there is none"),
+        (["--order", "historical-pagerank-omniscient"], "asks an oracle"),
+        (
+            ["--order", "historical-pagerank-zero"],
+            "needs the directory of an earlier crawl (crawl.history); none is given",
+        ),
+        (["--order", "historical-pagerank-zero", "--set", "crawl.history=there"], "there is none"),
         (["--order", "batch-pagerank", "--set", "archive.links=false"], "set archive.links = true"),
         (["--order", "hits-authority", "--set", "archive.links=false"], "set archive.links = true"),
-        (["--order", "historical-parent", "--set", "archive.links=false"], "set archive.links = true"),
+        (["--order", "historical-pagerank-parent", "--set", "archive.links=false"], "set archive.links = true"),
     ],
 )
 def test_orders_that_cannot_be_had(tmp_path: Path, options: list[str], answer: str) -> None:
@@ -197,7 +200,7 @@ def test_an_earlier_crawl_without_links(graph: Path, tmp_path: Path, web: Runnin
     config = actual.settings("opic", Conditions(8, width=WIDTH), web.address)
     Crawl(tmp_path / "old", [seed], config.replace({"archive.links": False, "crawl.pages": 5})).run()
     said = complaint(
-        "crawl", seed, "--testweb", web.address, "--order", "historical-zero", "--set", "crawl.history=old",
+        "crawl", seed, "--testweb", web.address, "--order", "historical-pagerank-zero", "--set", "crawl.history=old",
         "--dir", "x", at=tmp_path,
     )  # fmt: skip
     assert "old" in said

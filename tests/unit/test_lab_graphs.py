@@ -82,8 +82,9 @@ def test_what_is_no_graph(tmp_path: Path, name: str, content: bytes | None, mess
         load(tmp_path / name)
 
 
-def test_a_matrix_must_fit_together(tmp_path: Path) -> None:
-    np.savez(tmp_path / "g.npz", indptr=np.array([0, 1]), indices=np.array([7]))
+@pytest.mark.parametrize("indptr", [[0, 1], [0, 3, 1, 3], [1, 3, 3]])
+def test_a_matrix_must_fit_together(tmp_path: Path, indptr: list[int]) -> None:
+    np.savez(tmp_path / "g.npz", indptr=np.array(indptr), indices=np.array([7, 0, 0][: indptr[-1]]))
     with pytest.raises(ConfigError, match="do not fit together"):
         load(tmp_path / "g.npz")
 

@@ -50,7 +50,12 @@ def test_every_strategy_has_a_row(links: Path, capsys: pytest.CaptureFixture[str
 def test_what_it_writes(links: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     arguments = ["lab", "order", "--graph", str(links), "--repeat", "1", "--out", str(out), "--hosts", "even:5"]
-    assert cli.main([*arguments, "--order", "opic", "--order", "historical-zero", "--order", "larger-sites-first"]) == 0
+    assert (
+        cli.main(
+            [*arguments, "--order", "opic", "--order", "historical-pagerank-zero", "--order", "larger-sites-first"]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "larger-sites-first is better than opic" in shown
     assert "5 hosts by rule even" in shown
@@ -61,7 +66,7 @@ def test_what_it_writes(links: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     facts = json.loads((out / "order-small.json").read_text())
     assert len(facts["tables"]["Orders on small"]["rows"]) == 3
     points = pq.read_table(out / "order-small.parquet").to_pylist()
-    assert {point["strategy"] for point in points} == {"opic", "historical-zero", "larger-sites-first"}
+    assert {point["strategy"] for point in points} == {"opic", "historical-pagerank-zero", "larger-sites-first"}
 
 
 def test_mistakes(links: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +76,40 @@ def test_mistakes(links: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.npz" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "numbers", [["--starts", "-5"], ["--repeat", "0"], ["--rescore", "-3"], ["--seed", "-1"], ["--starts", "x"]]
+)
+def test_numbers_that_make_no_sense(links: Path, numbers: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["lab", "order", "--graph", str(links), *numbers])
+    assert f"argument {numbers[0]}" in capsys.readouterr().err
+
+
+def test_an_output_that_is_a_file_is_refused_at_once(links: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["lab", "order", "--graph", str(links), "--out", str(links)]) == 2
+    assert "is a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["0 0\n", "1 2\n", "a b\nb c\n"])
+def test_tiny_graphs(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tiny.txt"
+    path.write_text(text)
+    assert cli.main(["lab", "order", "--graph", str(path), "--repeat", "1", "--json"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        assert json.loads(line)["average"] <= 1.0000001
+    assert cli.main(["lab", "batch", "--graph", str(path)]) in (0, 2)
+
+
+def test_a_narrow_terminal_cuts_no_figures(links: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert cli.main(["lab", "order", "--graph", str(links), "--repeat", "1", "--order", "opic"]) == 0
+    assert "…" not in capsys.readouterr().out
+
+
 def test_claims() -> None:
+    same = np.array([0.1, 0.2])
+    assert check([Claim("a", "b")], {"a": same, "b": same}, {})[0]["here"] == "no difference"
     averages = {"a": np.array([0.5, 0.6]), "b": np.array([0.4, 0.5]), "c": np.array([0.45, 0.65])}
     rows = check([Claim("a", "b"), Claim("b", "a"), Claim("a", "c"), Claim("a", "x")], averages, {"a": 0.7, "b": 0.6})
     assert [row["here"] for row in rows] == ["holds", "does not hold", "is open"]

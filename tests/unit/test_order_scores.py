@@ -143,7 +143,7 @@ def test_numbers_are_those_of_discovery():
 
 
 def test_a_strategy_finds_scores_for_rows_without_them():
-    order = scored(ORDERS["historical-zero"], History(Score("history"), ALL[[1]], np.array([0.5]), 0))
+    order = scored(ORDERS["historical-pagerank-zero"], History(Score("history"), ALL[[1]], np.array([0.5]), 0))
     rows = np.zeros(2, PAGE.numpy)
     rows["key"] = ALL[[0, 1]]
     assert order.page_rank(rows, 0).tolist() == [0.0, 0.5]

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from gossamer.errors import ConfigError
 from gossamer.lab.activity import mean_active, over_time
 from gossamer.lab.experiments.robots import CLAIM_SHOWN, DELAY_S, PAGES_PER_HOST, enough_hosts
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, I8, Graph, of_links
 from gossamer.lab.kernel import KEPT_LATENCY
+from gossamer.lab.numbers import natural, positive
 from gossamer.lab.output import Block, Results, publish
 from gossamer.lab.simulator import Conditions, Trace, simulate, speeds
 from gossamer.order.strategies import strategy
@@ -69,9 +71,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         help=f"even:N, power:N, cuts:N, or own: the graph's own (default: power, {PAGES_PER_HOST} pages to a host)",
     )
-    parser.add_argument("--starts", type=int, default=50, metavar="N", help="random pages to begin with (default: 50)")
-    parser.add_argument("--width", type=int, default=0, metavar="K", help="pages of a batch (default: a 35th of all)")
-    parser.add_argument("--connections", type=int, default=256, metavar="R", help="robots (default: 256)")
+    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    parser.add_argument("--width", type=natural, default=0, metavar="K", help="of a batch (default: a 35th of all)")
+    parser.add_argument("--connections", type=positive, default=256, metavar="R", help="robots (default: 256)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -79,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     random = np.random.default_rng(arguments.seed)
     starts = random.choice(graph.pages, min(arguments.starts, graph.pages), replace=False).astype(np.int32)
     rest, waiting = middle(graph, starts, arguments.seed)
+    if not len(waiting):
+        raise ConfigError(f"{graph.name} has too few pages: after half of the crawl nothing waits for a batch")
     width = min(arguments.width or max(1, graph.pages // 35), len(waiting))
     experiment = Experiment(graph, rest, waiting, width, arguments.connections)
     with ThreadPoolExecutor(os.cpu_count()) as pool:

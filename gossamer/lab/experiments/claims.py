@@ -33,8 +33,14 @@ def _row(claim: Claim, differences: npt.NDArray[np.float64], seed: Mapping[str, 
     theirs = seed[claim.better] - seed[claim.worse] if claim.better in seed and claim.worse in seed else None
     return {
         "statement": f"{claim.better} is better than {claim.worse}",
-        "here": "holds" if wins == count else "does not hold" if wins == 0 else "is open",
+        "here": _verdict(differences),
         "sets": f"{wins} of {count}",
         "difference": float(differences.mean()),
         "seed": theirs,
     }
+
+
+def _verdict(differences: npt.NDArray[np.float64]) -> str:
+    if not differences.any():
+        return "no difference"
+    return "holds" if (differences > 0).all() else "does not hold" if (differences <= 0).all() else "is open"

@@ -19,8 +19,9 @@ from gossamer.lab.experiments.claims import Claim, check
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, Graph, load
 from gossamer.lab.hosts import RULES
+from gossamer.lab.numbers import natural, positive
 from gossamer.lab.output import Block, Results, publish
-from gossamer.lab.simulator import Conditions, Knowledge, simulate
+from gossamer.lab.simulator import RECOMPUTATIONS, Conditions, Knowledge, simulate
 from gossamer.lab.snapshots import earlier, remembered
 from gossamer.order.pagerank import pagerank
 from gossamer.order.strategies import ORDERS, Strategy, strategy
@@ -33,10 +34,10 @@ SEED = {
     "batch-pagerank": (0.6341, 0.1961),
     "opic": (0.6709, 0.2229),
     "larger-sites-first": (0.6749, 0.2498),
-    "historical-zero": (0.6758, 0.3573),
-    "historical-random": (0.6977, 0.3689),
-    "historical-parent": (0.7074, 0.3520),
-    "historical-oracle": (0.7731, 0.6385),
+    "historical-pagerank-zero": (0.6758, 0.3573),
+    "historical-pagerank-random": (0.6977, 0.3689),
+    "historical-pagerank-parent": (0.7074, 0.3520),
+    "historical-pagerank-omniscient": (0.7731, 0.6385),
     "omniscient": (0.7427, 0.6504),
 }
 
@@ -49,11 +50,11 @@ CLAIMS = (
     Claim("partial-pagerank", "backlink-count"),
     Claim("random", "backlink-count"),
     Claim("random", "partial-pagerank"),
-    Claim("historical-zero", "opic"),
-    Claim("historical-random", "historical-zero"),
-    Claim("historical-parent", "historical-random"),
-    Claim("historical-oracle", "omniscient"),
-    Claim("omniscient", "historical-parent"),
+    Claim("historical-pagerank-zero", "opic"),
+    Claim("historical-pagerank-random", "historical-pagerank-zero"),
+    Claim("historical-pagerank-parent", "historical-pagerank-random"),
+    Claim("historical-pagerank-omniscient", "omniscient"),
+    Claim("omniscient", "historical-pagerank-parent"),
 )
 
 SHOWN = {
@@ -63,7 +64,7 @@ SHOWN = {
     "spread": "±",
     "at_10_percent": "at 10 %",
     "tau": "tau",
-    "seed_average": "seed: average",
+    "seed_average": "Castillo: average",
     "seed_tau": "tau",
 }
 
@@ -72,9 +73,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--graph", type=Path, required=True, help="npz, list of links, or the directory of a crawl")
     parser.add_argument("--hosts", metavar="RULE", help="other hosts for all strategies: even:N, power:N or cuts:N")
     parser.add_argument("--order", action="append", metavar="NAME", help="only these strategies (default: all)")
-    parser.add_argument("--starts", type=int, default=50, metavar="N", help="random pages to begin with (default: 50)")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="average over so many sets (default: 5)")
-    parser.add_argument("--rescore", type=int, default=0, metavar="K", help="default: a 35th of the pages")
+    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    parser.add_argument("--repeat", type=positive, default=5, metavar="N", help="sets of them (default: 5)")
+    parser.add_argument("--rescore", type=natural, default=0, metavar="K", help="default: a 35th of the pages")
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="an earlier crawl of the same web")
     parser.add_argument(
         "--start-old", action="store_true", help="historical strategies begin with the best old pages instead"
@@ -151,8 +152,13 @@ class Experiment:
         averages = {each.case.order.name: each.averages for each in found if each.case.hosts in shown}
         claims = check(CLAIMS, averages, {name: average for name, (average, _) in SEED.items()})
         graph = self.graph
+        every = self._arguments.rescore or max(1, graph.pages // RECOMPUTATIONS)
         notes = [
             f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}.",
+            "One connection, no delay. Average: of the cumulative PageRank over the crawl; at 10 %: after a tenth of "
+            "the pages; tau: Kendall's, of the order of the crawl against that by PageRank.",
+            f"Strategies that compute PageRank or authority do so every {every:,} pages; a crawl does with "
+            f"--set crawl.rescore={every}.",
             f"Average over {len(self._starts)} sets of {len(self._starts[0])} random start pages; ± is half the range.",
             "An average is taken over the pages that links lead to from the starts, of the PageRank of all pages.",
             self._snapshot_note(),
@@ -191,7 +197,7 @@ class Experiment:
             "average": float(each.averages.mean()),
             "spread": float(np.ptp(each.averages) / 2),
             "at_10_percent": float(each.at_10.mean()),
-            "tau": float(each.taus.mean()),
+            "tau": None if np.isnan(each.taus).any() else float(each.taus.mean()),
             "seed_average": seed_average,
             "seed_tau": seed_tau,
         }

@@ -19,6 +19,7 @@ from gossamer.lab import actual, measures
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, load
 from gossamer.lab.made import make
+from gossamer.lab.numbers import natural, positive, span
 from gossamer.lab.output import Results, Row, publish
 from gossamer.lab.simulator import Conditions, Knowledge, simulate
 from gossamer.order.pagerank import pagerank
@@ -38,17 +39,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--order", action="append", metavar="NAME", help="only these (default: all that a crawl can run)"
     )
-    parser.add_argument("--pages", type=int, default=0, metavar="N", help="crawl only so many (default: all)")
-    parser.add_argument("--starts", type=int, default=50, metavar="N", help="random pages to begin with (default: 50)")
+    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="crawl only so many (default: all)")
+    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
     parser.add_argument(
-        "--width", type=int, default=0, metavar="N", help="pages of a round (default: a twentieth of all)"
+        "--width", type=natural, default=0, metavar="N", help="pages of a round (default: a twentieth of all)"
     )
     parser.add_argument("--only", choices=("one", "many"), help="only with one connection, or only with many")
-    parser.add_argument("--connections", type=int, default=64, metavar="N", help="how many are many (default: 64)")
+    parser.add_argument("--connections", type=positive, default=64, metavar="N", help="how many are many (default: 64)")
     parser.add_argument(
-        "--delay", type=float, default=0.02, metavar="S", help="between two connections to a host, with many"
+        "--delay", type=span, default=0.02, metavar="S", help="between two connections to a host, with many"
     )
-    parser.add_argument("--latency-ms", type=float, default=5.0, metavar="MS", help="of every host, with many")
+    parser.add_argument("--latency-ms", type=span, default=5.0, metavar="MS", help="of every host, with many")
 
 
 @dataclass(frozen=True)
@@ -152,13 +153,15 @@ def compare(name: str, setting: Setting) -> tuple[Row, Sequence[Row]]:
 
 def _both(name: str, setting: Setting, conditions: Conditions) -> Pair:
     order = strategy(name)
-    changes: dict[str, object] = {"crawl.rescore": setting.every, "crawl.pages": setting.pages}
+    # With many connections rounds end by the clock: "every K pages" would be decided by a page more or less.
+    every = setting.every if conditions.connections == 1 else 1
+    changes: dict[str, object] = {"crawl.rescore": every, "crawl.pages": setting.pages}
     if _has_history(order):
         changes["crawl.history"] = str(setting.earlier)
     latency_ms = setting.latency_ms if conditions.connections > 1 else 0.0
     done = actual.crawl(setting.source, name, setting.starts, conditions, changes=changes, latency_ms=latency_ms)
     graph, conditions = actual.as_measured(setting.source.graph, conditions, done, changes)
-    knowledge = Knowledge(history=setting.history, every=setting.every)
+    knowledge = Knowledge(history=setting.history, every=every)
     trace = simulate(graph, order, setting.starts, conditions, knowledge, setting.pages)
     return Pair(done.order, trace.order)
 
@@ -207,8 +210,8 @@ def _results(setting: Setting, rows: Sequence[Row], curves: Sequence[Row]) -> Re
             f"{setting.latency_ms:g} ms: cumulative PageRank within {BAR:.0%} at every {100 // MARKS} % of the crawl"
         )
         notes.append(
-            "the simulator gets what the crawl measured: mean time of each host's pages, mean time of a commit; "
-            "it makes rounds as crawl/agent.py does"
+            "the simulator gets what the crawl measured: how long each host's first, second, ... page took, and each "
+            "commit; it decides itself which pages those are, and makes rounds as crawl/agent.py does"
         )
     if setting.history is not None:
         notes.append(f"historical orders know a crawl of {np.isfinite(setting.history).sum():,} pages, breadth first")

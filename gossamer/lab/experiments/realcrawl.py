@@ -20,6 +20,7 @@ from gossamer.lab import actual, measures
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, Graph, load
 from gossamer.lab.made import make
+from gossamer.lab.numbers import natural, positive, span
 from gossamer.lab.output import Results, Row, publish
 from gossamer.lab.simulator import Conditions, Knowledge, simulate
 from gossamer.order.pagerank import pagerank
@@ -53,13 +54,13 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="strategies (default: breadth-first, larger-sites-first and opic)",
     )
-    parser.add_argument("--pages", type=int, default=0, metavar="N", help="crawl only so many (default: all)")
-    parser.add_argument("--scale", type=float, default=200.0, help="how many seconds become one (default: 200)")
-    parser.add_argument("--delay", type=float, default=15.0, metavar="S", help="between connections to a host (15)")
+    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="crawl only so many (default: all)")
+    parser.add_argument("--scale", type=span, default=200.0, help="how many seconds become one (default: 200)")
+    parser.add_argument("--delay", type=span, default=15.0, metavar="S", help="between connections to a host (15)")
     parser.add_argument(
-        "--small-delay", type=float, default=0.0, metavar="S", help="for hosts with fewer than 100 pages; 0: the same"
+        "--small-delay", type=span, default=0.0, metavar="S", help="for hosts with fewer than 100 pages; 0: the same"
     )
-    parser.add_argument("--connections", type=int, default=256, metavar="N", help="at a time (default: 256)")
+    parser.add_argument("--connections", type=positive, default=256, metavar="N", help="at a time (default: 256)")
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ def _results(graph: Graph, crawls: Sequence[Crawled], conditions: Conditions, ar
         "the crawler itself needs for a page or a commit is not scaled: it weighs more than in a crawl of days",
         f"a day is an eighth of the longest crawl (the seed's took {DAYS} days); rounds of {conditions.width:,} pages, "
         f"at most {_per_host(arguments)} of a host at a time, as at full scale; {conditions.connections:,} connections",
-        "PageRank is that of the whole collection, in the end",
+        "PageRank is that of the whole collection, in the end; the simulation gets the times that the crawl measured: "
+        "of each host's first, second, ... page, and of each commit",
         *_statements(crawls),
     ]
     figures = [_over_time(crawls, scale), _by_day(crawls, longest_s), _by_round(crawls), _by_depth(crawls)]
@@ -261,7 +263,7 @@ def _by_day(crawls: Sequence[Crawled], longest_s: float) -> Figure:
     for one in crawls:
         day = 1 + np.minimum((one.done.time_s * DAYS / longest_s).astype(np.int64), DAYS - 1)
         found.append((one.name, _means(one, day)))
-    return _bars("realcrawl-day", "Good pages come first", "day of eight", found)
+    return _bars("realcrawl-day", "Average PageRank of each day's pages", "day of eight", found)
 
 
 def _by_round(crawls: Sequence[Crawled]) -> Figure:

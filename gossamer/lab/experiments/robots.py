@@ -18,6 +18,7 @@ from gossamer.lab import measures
 from gossamer.lab.activity import mean_active
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, Graph, load
+from gossamer.lab.numbers import natural, positive
 from gossamer.lab.output import Block, Results, publish
 from gossamer.lab.simulator import Conditions, simulate, speeds
 from gossamer.order.pagerank import pagerank
@@ -73,9 +74,9 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         help=f"even:N, power:N, cuts:N, or own: the graph's own (default: power, {PAGES_PER_HOST} pages to a host)",
     )
-    parser.add_argument("--starts", type=int, default=50, metavar="N", help="random pages to begin with (default: 50)")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="sets of them for the order (default: 3)")
-    parser.add_argument("--pages", type=int, default=0, metavar="N", help="of the speed-ups (default: half of all)")
+    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    parser.add_argument("--repeat", type=positive, default=3, metavar="N", help="sets, for the order (default: 3)")
+    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="for speed-ups (default: half of all)")
 
 
 def run(arguments: argparse.Namespace) -> int:
