@@ -167,8 +167,8 @@ def test_a_graph_may_list_its_urls(tmp_path: Path) -> None:
         load(path)
 
 
-def test_what_is_no_graph(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "message"), [("x.npz", "no link graph"), ("none.npz", "does not exist")])
+def test_what_is_no_graph(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "x.npz").write_bytes(b"nothing")
-    for name in ("x.npz", "none.npz"):
-        with pytest.raises(ConfigError, match="no link graph"):
-            load(tmp_path / name)
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path / name)
