@@ -27,7 +27,7 @@ class Queues(NamedTuple):
     host_place: I4
     host_rank: F8  # as in the upper heap ...
     host_key: U8  # ... and the key of the best page: pages change before their hosts are placed
-    count: npt.NDArray[np.int64]  # 0: hosts in the upper heap, 1: pages in all
+    counts: npt.NDArray[np.int64]  # 0: hosts in the upper heap, 1: pages in all
     open: npt.NDArray[np.bool_]
 
 
@@ -53,12 +53,12 @@ def queues(key: U8, host: I4, hosts: int) -> Queues:
     )
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _better(q: Queues, a: int, b: int) -> bool:
     return q.rank[a] > q.rank[b] or (q.rank[a] == q.rank[b] and q.key[a] < q.key[b])
 
 
-@njit(cache=True)
+@njit
 def _settle_page(q: Queues, host: int, at: int) -> None:
     """Move the page at this place of its host's heap to where it belongs."""
     first, size = q.first[host], q.size[host]
@@ -87,16 +87,16 @@ def _settle_page(q: Queues, host: int, at: int) -> None:
     q.place[page] = at
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _host_better(q: Queues, a: int, b: int) -> bool:
     if q.host_rank[a] != q.host_rank[b]:
         return q.host_rank[a] > q.host_rank[b]
     return q.host_key[a] < q.host_key[b]
 
 
-@njit(cache=True)
+@njit
 def _settle_host(q: Queues, at: int) -> None:
-    host, size = q.hosts[at], q.count[0]
+    host, size = q.hosts[at], q.counts[0]
     while at > 0:
         up = (at - 1) >> 1
         other = q.hosts[up]
@@ -121,15 +121,15 @@ def _settle_host(q: Queues, at: int) -> None:
     q.host_place[host] = at
 
 
-@njit(cache=True)
+@njit
 def place_host(q: Queues, host: int, rank: float) -> None:
     """The host ranks so, or its best page changed: it moves, enters or leaves the upper heap."""
     at = q.host_place[host]
     if q.size[host] == 0 or not q.open[host]:
         if at >= 0:
-            q.count[0] -= 1
+            q.counts[0] -= 1
             q.host_place[host] = -1
-            last = q.hosts[q.count[0]]
+            last = q.hosts[q.counts[0]]
             if last != host:
                 q.hosts[at] = last
                 q.host_place[last] = at
@@ -138,14 +138,14 @@ def place_host(q: Queues, host: int, rank: float) -> None:
     q.host_rank[host] = rank
     q.host_key[host] = q.key[q.pages[q.first[host]]]
     if at < 0:
-        at = q.count[0]
+        at = q.counts[0]
         q.hosts[at] = host
         q.host_place[host] = at
-        q.count[0] += 1
+        q.counts[0] += 1
     _settle_host(q, at)
 
 
-@njit(cache=True)
+@njit
 def put(q: Queues, page: int, rank: float) -> None:
     """Queue a page, or change its rank. Its host must be placed afterwards."""
     host = q.host[page]
@@ -155,18 +155,18 @@ def put(q: Queues, page: int, rank: float) -> None:
         at = q.size[host]
         q.pages[q.first[host] + at] = page
         q.size[host] += 1
-        q.count[1] += 1
+        q.counts[1] += 1
     _settle_page(q, host, at)
 
 
-@njit(cache=True)
+@njit
 def pop(q: Queues, host: int) -> int:
     """Take the best page of a host. The host must be placed afterwards."""
     first = q.first[host]
     page = q.pages[first]
     q.place[page] = -1
     q.size[host] -= 1
-    q.count[1] -= 1
+    q.counts[1] -= 1
     if q.size[host]:
         last = q.pages[first + q.size[host]]
         q.pages[first] = last
@@ -175,7 +175,7 @@ def pop(q: Queues, host: int) -> int:
     return page
 
 
-@njit(cache=True)
+@njit
 def best_rank(q: Queues, host: int) -> float:
     """Of its pages; for a host that has some."""
     return q.rank[q.pages[q.first[host]]]

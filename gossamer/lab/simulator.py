@@ -1,20 +1,18 @@
 """Simulates one crawl of a graph: the strategy that production would run, under stated conditions, in virtual time."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import from_dtype, njit, typeof, types
-from numba.core.errors import NumbaError
+from numba import typeof
 
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ConfigError
-from gossamer.lab import kernel
+from gossamer.lab import world as w
+from gossamer.lab.compiling import compiled, entry_points
 from gossamer.lab.graphs import F8, I4, I8, Graph
-from gossamer.lab.queues import put, queues
+from gossamer.lab.queues import queues
 from gossamer.order.scores import known_score, random_old
 from gossamer.order.strategies import Strategy
 
@@ -112,10 +110,10 @@ class _Simulation:
         )
         hosts = len(graph.host_names)
         self._world = _world(graph, conditions, knowledge)
-        self._world.real[kernel.COST] = self._world.commits_s[0] if len(self._world.commits_s) else 0.0
+        self._world.real[w.COST] = self._world.commits_s[0] if len(self._world.commits_s) else 0.0
         self._frontier = queues(graph.keys, graph.host, hosts)
         self._bench = queues(graph.keys, graph.host, hosts) if conditions.width else self._frontier
-        self._hosts = kernel.Hosts(
+        self._hosts = w.Hosts(
             np.zeros(hosts, np.uint8),
             np.zeros(hosts, np.int32),
             np.zeros(hosts, np.int32),
@@ -130,22 +128,22 @@ class _Simulation:
         limit = min(pages or self._graph.pages, self._graph.pages)
         self._assign_scores()
         self._sow(starts)
-        run, rank_anew = _entry_points(*(typeof(part) for part in (world, self._hosts, self._frontier, self._rules)))
+        run, rank_anew = entry_points(*(typeof(part) for part in (world, self._hosts, self._frontier, self._rules)))
         rank_anew(world, self._frontier, self._rules, *self._calls[:2])
         score = self._strategy.score
         is_batch = score is not None and score.is_batch
         every = (self._knowledge.every or max(1, self._graph.pages // RECOMPUTATIONS)) if is_batch else limit
         due = every
-        while (learnt := int(number[kernel.VISITS] - number[kernel.HELD])) < limit:
+        while (learnt := int(number[w.VISITS] - number[w.HELD])) < limit:
             until = min(limit, due, limit if self._rules.rounds else learnt + SLICE)
             if not run(world, self._hosts, self._frontier, self._bench, self._rules, *self._calls, until):
                 break
-            learnt = int(number[kernel.VISITS] - number[kernel.HELD])
+            learnt = int(number[w.VISITS] - number[w.HELD])
             if is_batch and learnt >= due:
                 self._compute_scores()
                 rank_anew(world, self._frontier, self._rules, *self._calls[:2])
                 due = learnt + every
-        visits, changes = min(int(number[kernel.VISITS]), limit), int(number[kernel.CHANGES])
+        visits, changes = min(int(number[w.VISITS]), limit), int(number[w.CHANGES])
         return Trace(
             world.order[:visits].copy(),
             world.time_s[:visits].copy(),
@@ -156,16 +154,14 @@ class _Simulation:
 
     def _sow(self, starts: I4) -> None:
         """Seeds enter as `crawl/update.seeds` lets them, in the order given."""
-        world, frontier, ledger = self._world, self._frontier, Ledger()
+        world, ledger = self._world, Ledger()
         if not len(starts) or len(np.unique(starts)) != len(starts):
             raise ConfigError("a simulated crawl begins with one page or more, each given once")
         world.pages["cash"][starts] = ledger.mint(len(starts))
         world.pages["text"][starts] = np.arange(len(starts))
-        world.state[starts] = kernel.QUEUED
-        world.number[kernel.KNOWN] = len(starts)
+        world.state[starts] = w.QUEUED
+        world.number[w.KNOWN] = len(starts)
         np.add.at(world.hosts["known"], self._graph.host[starts], 1)
-        for page in starts.tolist():
-            put(frontier, page, 0.0)
 
     def _assign_scores(self) -> None:
         """Before the crawl: what an oracle or an earlier crawl says."""
@@ -192,8 +188,8 @@ class _Simulation:
     def _compute_scores(self) -> None:
         """From the links known now, pages in order of discovery, links in order of visits: as production has them."""
         world, graph = self._world, self._graph
-        visited = world.order[: world.number[kernel.VISITS] - world.number[kernel.HELD]].astype(np.int64)
-        known = np.flatnonzero(world.state != kernel.UNKNOWN)
+        visited = world.order[: world.number[w.VISITS] - world.number[w.HELD]].astype(np.int64)
+        known = np.flatnonzero(world.state != w.UNKNOWN)
         known = known[np.argsort(world.pages["text"][known])]
         number = np.full(graph.pages, -1, np.int64)
         number[known] = np.arange(len(known))
@@ -206,13 +202,13 @@ class _Simulation:
         world.scored[known] = True
 
 
-def _rules(strategy: Strategy, conditions: Conditions) -> kernel.Rules:
+def _rules(strategy: Strategy, conditions: Conditions) -> w.Rules:
     score = strategy.score
-    gifts = {"sum": kernel.SUM, "parent": kernel.PARENT}
+    gifts = {"sum": w.SUM, "parent": w.PARENT}
     rounds = conditions.rounds or Rounds()
     # With one connection production makes batches, so that time does not matter.
     is_production = conditions.rounds is not None and conditions.connections > 1
-    return kernel.Rules(
+    return w.Rules(
         conditions.connections,
         float(conditions.delay_s),
         float(conditions.small_delay_s),
@@ -227,7 +223,7 @@ def _rules(strategy: Strategy, conditions: Conditions) -> kernel.Rules:
         strategy.virtual,
         strategy.damping.numerator,
         strategy.damping.denominator,
-        gifts.get(score.new, kernel.NOTHING) if score else kernel.NOTHING,
+        gifts.get(score.new, w.NOTHING) if score else w.NOTHING,
         strategy.link_weight is not None,
         conditions.seed,
         rounds.soon,
@@ -237,18 +233,18 @@ def _rules(strategy: Strategy, conditions: Conditions) -> kernel.Rules:
     )
 
 
-def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> kernel.World:
+def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.World:
     pages, hosts = graph.pages, len(graph.host_names)
-    rows = np.zeros(pages, kernel.PAGE_ROW)
+    rows = np.zeros(pages, w.PAGE_ROW)
     rows["key"] = graph.keys
     latency_s, speed = speeds(graph, conditions.seed)
     measured = conditions.measured or Measured(np.zeros(0), np.zeros(hosts + 1, np.int64), np.zeros(0))
-    return kernel.World(
+    return w.World(
         graph.indptr,
         graph.indices,
         np.zeros(0) if knowledge.relevance is None else knowledge.relevance,
         rows,
-        np.zeros(hosts, kernel.HOST_ROW),
+        np.zeros(hosts, w.HOST_ROW),
         np.zeros(pages, np.uint8),
         np.zeros(hosts, np.int32),
         np.zeros(pages, np.bool_),
@@ -259,13 +255,15 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> kernel
         np.zeros(hosts, np.int32),
         measured.commits_s,
         speed,
-        np.zeros(kernel.NUMBERS, np.int64),
-        np.zeros(kernel.REALS),
+        np.zeros(w.NUMBERS, np.int64),
+        np.zeros(w.REALS),
         np.zeros(pages, np.int32),
         np.zeros(pages, np.int32),
         np.zeros(pages),
         np.zeros(2 * pages),
         np.zeros(2 * pages, np.int32),
+        np.zeros(pages, np.int32),
+        np.zeros(pages, np.int32),
         np.zeros(pages, np.int32),
     )
 
@@ -280,45 +278,9 @@ def speeds(graph: Graph, seed: int) -> tuple[F8, F8]:
     return total_s * LATENCY_PART, graph.page_bytes.mean() / (total_s * (1 - LATENCY_PART))
 
 
-# --- compiling
-
-
 def _no_rank(rows: Any) -> Any:
     return np.zeros(len(rows))
 
 
 def _no_weight(rows: Any) -> Any:
     return np.ones(len(rows), np.int64)
-
-
-def _rows(dtype: np.dtype[np.void]) -> types.Array:
-    return types.Array(from_dtype(dtype), 1, "C")
-
-
-_SIGNATURES = {
-    "page_rank": types.float64[::1](_rows(kernel.PAGE_ROW), types.int64),
-    "host_rank": types.float64[::1](_rows(kernel.HOST_ROW)),
-    "link_weight": types.int64[::1](_rows(kernel.LINK_ROW)),
-}
-
-
-@cache
-def compiled(function: Callable[..., Any], role: str, name: str) -> Any:
-    """A strategy's own function, as machine code."""
-    try:
-        return njit(_SIGNATURES[role])(function)
-    except NumbaError as error:
-        reason = str(error).strip().splitlines()
-        raise ConfigError(
-            f"the lab cannot compile {role} of {name}: write it with plain NumPy on whole columns ({reason[-1]})"
-        ) from None
-
-
-@cache
-def _entry_points(world: Any, hosts: Any, frontier: Any, rules: Any) -> tuple[Any, Any]:
-    """The kernel, compiled once for all strategies: they come as pointers to functions."""
-    page_rank, host_rank, link_weight = (types.FunctionType(signature) for signature in _SIGNATURES.values())
-    signature = (world, hosts, frontier, frontier, rules, page_rank, host_rank, link_weight, types.int64)
-    run = njit(signature, cache=True, nogil=True)(kernel.run)  # several at once, in threads
-    rank_anew = njit((world, frontier, rules, page_rank, host_rank), cache=True)(kernel.rank_anew)
-    return run, rank_anew

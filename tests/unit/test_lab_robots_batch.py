@@ -222,7 +222,7 @@ def test_hosts_of_equal_rank_go_by_their_best_page_also_after_many_changed_at_on
         for host in random.permutation(hosts):
             place_host(queue, host, 7.0)
         best = []
-        while queue.count[0]:
+        while queue.counts[0]:
             host = queue.hosts[0]
             best.append(int(key[pop(queue, host)]))
             queue.open[host] = False  # one page of each

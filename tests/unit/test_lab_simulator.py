@@ -16,7 +16,7 @@ from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, seeds, upd
 from gossamer.errors import ConfigError
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import PageIndex
-from gossamer.lab import kernel
+from gossamer.lab import world as w
 from gossamer.lab.graphs import Graph
 from gossamer.lab.simulator import Conditions, Knowledge, Rounds, _Simulation, simulate
 from gossamer.order.scores import History, Known, Lesson, scored
@@ -153,10 +153,10 @@ def test_no_cash_is_lost(made, name, width):
     simulation.run(np.array(starts, np.int32), 0)
     world = simulation._world
     number, cash = world.number, world.pages["cash"]
-    known = world.state != kernel.UNKNOWN
-    assert number[kernel.KNOWN] == known.sum()
-    assert int(cash.sum()) + int(number[kernel.KNOWN] * number[kernel.V] + number[kernel.POOL]) == minted(starts)
-    assert (cash[known] + number[kernel.V] >= 0).all()
+    known = world.state != w.UNKNOWN
+    assert number[w.KNOWN] == known.sum()
+    assert int(cash.sum()) + int(number[w.KNOWN] * number[w.V] + number[w.POOL]) == minted(starts)
+    assert (cash[known] + number[w.V] >= 0).all()
     assert not cash[~known].any()
     assert not world.taken.any()
 
@@ -278,8 +278,8 @@ def test_rounds_keep_what_they_promise(made, name, connections, soon, more, widt
 
 
 def test_habits_are_those_of_the_agent():
-    assert (kernel.STARVING_S, kernel.STARVING_COSTS) == (agent._LOOK_S, agent._STARVING)
-    assert (kernel.IDLE_S, kernel.IDLE_COSTS, kernel.TOP_UP_S) == (agent._IDLE_S, agent._IDLE, agent._TOP_UP_S)
+    assert (w.STARVING_S, w.STARVING_COSTS) == (agent._LOOK_S, agent._STARVING)
+    assert (w.IDLE_S, w.IDLE_COSTS, w.TOP_UP_S) == (agent._IDLE_S, agent._IDLE, agent._TOP_UP_S)
 
 
 def test_a_starving_round_ends_after_its_time():

@@ -18,10 +18,10 @@ from gossamer.lab.activity import mean_active, over_time
 from gossamer.lab.experiments.robots import CLAIM_SHOWN, DELAY_S, PAGES_PER_HOST, enough_hosts
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, I8, Graph, of_links
-from gossamer.lab.kernel import KEPT_LATENCY
 from gossamer.lab.numbers import natural, positive
 from gossamer.lab.output import Block, Results, publish
 from gossamer.lab.simulator import Conditions, Trace, simulate, speeds
+from gossamer.lab.world import KEPT_LATENCY
 from gossamer.order.strategies import strategy
 
 ORDER = "breadth-first"

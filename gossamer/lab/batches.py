@@ -1,0 +1,188 @@
+"""When a simulated crawl learns and chooses, compiled: in batches as the seed does, or in rounds as production does."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from gossamer.lab.learning import learn, place, rank_pages, take_out
+from gossamer.lab.queues import F8, Queues, best_rank, place_host, pop, put
+from gossamer.lab.world import (
+    ACTIVE,
+    BATCH_START,
+    BATCHES,
+    COMMITTED,
+    COMMITTING,
+    COST,
+    DRAINING,
+    HELD,
+    I8,
+    IDLE_COSTS,
+    IDLE_S,
+    LEARNT,
+    QUEUED,
+    STARVING,
+    STARVING_COSTS,
+    STARVING_S,
+    TAKEN,
+    TIME,
+    TOP_UP_S,
+    TOPPED,
+    VISITS,
+    Rules,
+    World,
+)
+
+
+@njit
+def _batch(world: World, frontier: Queues, bench: Queues, rules: Rules, host_rank: Any, room: int, cap: int) -> None:
+    """Move the best pages to the workbench, no more than `cap` of a host (0: no limit). There better ones that come
+    later overtake; where hosts are ranked, whose ranks change all the time, the order of taking stays."""
+    shut = False
+    while room > 0 and frontier.counts[0]:
+        host = frontier.hosts[0]
+        if 0 < cap <= world.taken[host]:
+            frontier.open[host] = False
+            place_host(frontier, host, 0.0)
+            shut = True
+            continue
+        rank = -float(world.number[TAKEN]) if rules.host_first else best_rank(frontier, host)
+        put(bench, take_out(world, frontier, rules, host_rank, host), rank)
+        place_host(bench, host, best_rank(bench, host))
+        room -= 1
+    if shut:
+        for host in range(len(frontier.open)):
+            if not frontier.open[host]:
+                frontier.open[host] = True
+                place(world, frontier, rules, host_rank, host)
+
+
+@njit
+def _give_back(world: World, frontier: Queues, bench: Queues, rules: Rules, page_rank: Any, host_rank: Any) -> None:
+    """What was not visited returns to the frontier."""
+    for host in range(len(bench.size)):
+        back = np.empty(bench.size[host], np.int32)
+        for i in range(len(back)):
+            back[i] = pop(bench, host)
+            world.state[back[i]] = QUEUED
+        if len(back):
+            world.taken[host] -= len(back)
+            place_host(bench, host, 0.0)
+            rank_pages(world, frontier, rules, page_rank, back)
+            place(world, frontier, rules, host_rank, host)
+
+
+@njit
+def prepare(
+    world: World,
+    frontier: Queues,
+    bench: Queues,
+    rules: Rules,
+    page_rank: Any,
+    host_rank: Any,
+    link_weight: Any,
+    limit: int,
+) -> bool:
+    """Batches: learn and choose when it is time. False: the limit is reached, or nothing is left."""
+    number = world.number
+    if rules.rounds:
+        return _make_rounds(world, frontier, bench, rules, page_rank, host_rank, link_weight, limit)
+    left = bench.counts[1] + number[ACTIVE]
+    if rules.advance > 0:
+        due = left <= rules.advance * rules.width
+    else:
+        # A page on its way may still leave its host to others, so a batch is over when all connections are closed.
+        due = left == 0
+        is_idle = number[ACTIVE] < rules.early * rules.connections and bench.counts[0] == 0
+        # Not before a tenth of it has been visited: choosing costs too.
+        if is_idle and bench.counts[1] and 10 * (number[VISITS] - number[BATCH_START]) >= rules.width:
+            number[DRAINING] = 1
+        if number[DRAINING] and number[ACTIVE] == 0:
+            _give_back(world, frontier, bench, rules, page_rank, host_rank)
+            due = True
+    if not due:
+        return True
+    if number[HELD]:
+        learn(world, frontier, rules, page_rank, host_rank, link_weight)
+    number[DRAINING] = 0
+    if number[VISITS] >= limit:
+        return False
+    number[BATCH_START] = number[VISITS]
+    room = rules.width - (bench.counts[1] + number[ACTIVE])
+    number[BATCHES] += room > 0 and frontier.counts[0] > 0
+    _batch(world, frontier, bench, rules, host_rank, room, rules.later)
+    return bench.counts[1] + number[ACTIVE] > 0
+
+
+@njit
+def _make_rounds(
+    world: World,
+    frontier: Queues,
+    bench: Queues,
+    rules: Rules,
+    page_rank: Any,
+    host_rank: Any,
+    link_weight: Any,
+    limit: int,
+) -> bool:
+    """As `crawl/agent.py` does it: what was visited is learnt when a round is over, while the workbench is topped up
+    whenever it is half empty. False: the limit is reached, or nothing is left."""
+    number, real = world.number, world.real
+    left, waiting = bench.counts[1] + number[ACTIVE], 0
+    if not number[COMMITTING] and _is_round_over(number, real, rules, left):
+        number[COMMITTING] = min(number[HELD], rules.width)
+        number[BATCHES] += 1
+        is_measured = number[BATCHES] < len(world.commits_s)
+        real[COST] = world.commits_s[number[BATCHES]] if is_measured else rules.commit_s
+        real[COMMITTED] = real[TIME] + real[COST]
+    if number[COMMITTING]:
+        if left == 0:
+            real[TIME] = max(real[TIME], real[COMMITTED])  # nothing else happens meanwhile
+        if real[TIME] < real[COMMITTED]:
+            return True
+        _learn_first(world, frontier, rules, page_rank, host_rank, link_weight)
+        waiting = number[HELD]  # come meanwhile, and nobody has looked at them
+        if number[VISITS] - number[HELD] >= limit:
+            return False
+    is_idle = number[ACTIVE] < rules.connections // 2
+    is_low = left + waiting <= rules.width // 2 and not number[STARVING]
+    if is_low or ((number[STARVING] or is_idle) and real[TIME] - real[TOPPED] >= TOP_UP_S):
+        real[TOPPED] = real[TIME]
+        _batch(world, frontier, bench, rules, host_rank, rules.width - left - waiting, rules.soon)
+        half = rules.width // 2 + 1 - (bench.counts[1] + number[ACTIVE] + waiting)
+        if rules.later > rules.soon:
+            _batch(world, frontier, bench, rules, host_rank, half, rules.later)
+        number[STARVING] = bench.counts[1] + number[ACTIVE] + waiting <= rules.width // 2
+    return bench.counts[1] + number[ACTIVE] + number[HELD] > 0
+
+
+@njit
+def _is_round_over(number: I8, real: F8, rules: Rules, left: int) -> bool:
+    if number[HELD] == 0:
+        return False
+    if number[HELD] >= rules.width or left == 0:
+        return True
+    since_s = real[TIME] - real[LEARNT]
+    if number[STARVING]:
+        return since_s >= max(STARVING_S, STARVING_COSTS * real[COST])
+    return number[ACTIVE] < rules.connections // 2 and since_s >= max(IDLE_S, IDLE_COSTS * real[COST])
+
+
+@njit
+def _learn_first(
+    world: World,
+    frontier: Queues,
+    rules: Rules,
+    page_rank: Any,
+    host_rank: Any,
+    link_weight: Any,
+) -> None:
+    """Apply the round that was being committed; what has come since belongs to the next."""
+    number = world.number
+    later = world.held[number[COMMITTING] : number[HELD]].copy()
+    number[HELD] = number[COMMITTING]
+    learn(world, frontier, rules, page_rank, host_rank, link_weight)
+    world.held[: len(later)] = later
+    number[HELD] = len(later)
+    number[COMMITTING] = number[STARVING] = 0  # there may be new pages
+    world.real[LEARNT] = world.real[COMMITTED]
