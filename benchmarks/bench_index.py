@@ -292,9 +292,9 @@ class Crawl:
             now_s=NOW_S,
         )  # fmt: skip
         updated = clock()
-        changes = index.flush(self._built.store, number)
+        changes = index.flush(self._built.store, f"a0-{number:08d}")
         flushed = clock()
-        kept = self._frontier.flush(self._built.store, number)
+        kept = self._frontier.flush(self._built.store, f"a0-{number:08d}")
         if kept.added:
             result.keep_s.append(clock() - flushed)
             result.kept_bytes = self._built.store.local(kept.added[KIND][0]).stat().st_size

@@ -21,6 +21,7 @@ from gossamer.federation.exchange import Inbox, encode
 from gossamer.fetch.resolver import checked_map
 from gossamer.order.strategies import strategy
 from gossamer.remembered import remember
+from gossamer.site.supervisor import Supervisor, is_shared
 from gossamer.watch.log import EventLog
 
 
@@ -60,10 +61,14 @@ class Crawl:
         clock = RealClock()
         store = Directory.prepare(self.directory, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
-            agent = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
+            crawler: Agent | Supervisor
+            if is_shared(store, config):
+                crawler = Supervisor(self.directory, config, clock, log, self.urls, self.files)
+            else:
+                crawler = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
             remember(self.directory, config)
-            with _stops(agent) if signals else _nothing():
-                return agent.run(progress or (lambda _: None))
+            with _stops(crawler) if signals else _nothing():
+                return crawler.run(progress or (lambda _: None))
 
     def add(self, seeds: Iterable[str]) -> int:
         """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
@@ -116,11 +121,11 @@ class Crawl:
 
 
 @contextmanager
-def _stops(agent: Agent) -> Iterator[None]:
+def _stops(crawler: Agent | Supervisor) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
 
     def stop(_number: int, _frame: object) -> None:
-        agent.stop()
+        crawler.stop()
         for each in before:
             signal.signal(each, abort)
 

@@ -23,6 +23,7 @@ CRAWL_FLAGS = (
     ("--pages", "crawl.pages", "N"),
     ("--rounds", "crawl.rounds", "N"),
     ("--minutes", "crawl.minutes", "M"),
+    ("--agents", "site.agents", "N"),
     ("--width", "crawl.width", "N"),
     ("--scope", "crawl.scope", "host|domain|any"),
     ("--order", "crawl.order", "NAME"),

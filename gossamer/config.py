@@ -15,6 +15,8 @@ from gossamer.errors import ConfigError
 
 T = TypeVar("T")
 
+FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
+
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
 
 
@@ -82,6 +84,22 @@ class Crawl:
         "first", "which links of a page are best", choices=("first", "hits", "cash", "shallow", "external")
     )
     agent: str = key("a0", "name of this agent's manifest chain", like="a0")
+
+
+@dataclass(frozen=True)
+class Site:
+    """How the agents of one site share a crawl."""
+
+    agents: int = key(1, "processes that share the crawl", least=1, most=200)
+    max_agents: int = key(0, "of them, so many run at a time; the others wait for their turn; 0: all", least=0)
+    mode: str = key(
+        "exchange",
+        "links to pages of other agents are exchanged, dropped, or followed when nothing else is left",
+        choices=("exchange", FIREWALL, CROSS_OVER),
+    )
+    lease_s: float = key(10.0, "an agent that is not heard of for so long is replaced", least=1, most=3600)
+    idle_s: float = key(60.0, "an agent with nothing to do ends after so long, and begins again with work", least=1)
+    backlog_mb: int = key(256, "links that others have not taken yet, before an agent finds no more", least=1)
 
 
 @dataclass(frozen=True)
@@ -200,6 +218,7 @@ class Config:
     """Everything that can be configured. Pass it down; nothing reads it from anywhere else."""
 
     crawl: Crawl = field(default_factory=Crawl)
+    site: Site = field(default_factory=Site)
     polite: Polite = field(default_factory=Polite)
     fetch: Fetch = field(default_factory=Fetch)
     resolve: Resolve = field(default_factory=Resolve)
@@ -401,7 +420,7 @@ _KINDS = {
     dict: "a table",
 }
 _CLASSES: Mapping[str, type[Any]] = MappingProxyType(
-    {"crawl": Crawl, "polite": Polite, "fetch": Fetch, "resolve": Resolve,
+    {"crawl": Crawl, "site": Site, "polite": Polite, "fetch": Fetch, "resolve": Resolve,
      "limits": Limits, "index": Index, "archive": Archive, "refresh": Refresh}
 )  # fmt: skip
 _SECTIONS = {name: [f.name for f in dataclasses.fields(section)] for name, section in _CLASSES.items()}

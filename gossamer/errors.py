@@ -7,6 +7,7 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 │   ├── ArchiveBusy           another process crawls in this directory
 │   ├── ArchiveVersion        written by another version of the layout
 │   └── Deposed               the next number of our manifest chain is taken: we no longer own it
+├── SiteError                 nats-server, which carries what agents say to each other, is missing or does not start
 ├── OutOfSpace                the disk is full; what was committed is safe
 └── QueryError                the SQL is wrong
 """
@@ -37,6 +38,10 @@ class ArchiveVersion(ArchiveError):
 
 
 class Deposed(ArchiveError):
+    pass
+
+
+class SiteError(GossamerError):
     pass
 
 

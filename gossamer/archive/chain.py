@@ -8,15 +8,15 @@ written, or rubbish.
 | 1 | close and sync the round's files (`Store.put`), | unnamed files, swept by `open`; |
 |   | the outbox batches among them | the round is fetched again |
 | 2 | create manifest number + 1, if absent | as 1 |
-| 3 | publish the outbox batches | published again by `open`; |
-|   | | the receiver's high-water mark ignores what it has |
+| 3 | publish the outbox batches; each stays named until | published again by `open`; |
+|   | its receiver has committed it | the receiver's high-water mark ignores what it has |
 | 4 | acknowledge the inbox batches that the round applied | acknowledged again by `open`; |
 |   | | if delivered meanwhile, our own mark ignores them |
 | 5 | delete what the manifest no longer names | swept by `open` |
 
 Taking a chain over is creating its next number with a higher epoch. Of two who try one succeeds; the other
-is `Deposed`. Files are named by `Chain.round`, the number that will commit them. The take-over uses a number
-up, so that a deposed owner that still writes can never touch a file of its successor.
+is `Deposed`. Files are named by `Chain.label`: the agent, and the number that will commit them. The take-over
+uses a number up, so that a deposed owner that still writes can never touch a file of its successor.
 """
 
 import dataclasses
@@ -25,43 +25,59 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gossamer.archive.store import Store
+from gossamer.columns import ZONE_BITS
 from gossamer.errors import ArchiveError, Deposed
 
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
-ANY = -1  # the zone of batches whose rows may belong to any zone: seeds
+ANY = ""  # the receiver of batches that are for whoever reads them: seeds
+LINKS, SEEDS, NEWS, ZONES = "links", "seeds", "news", "zones"  # kinds of batches
+ZONES_IN_ALL = 1 << ZONE_BITS
 FULL_EVERY = 32
-_SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "tmp/")
+_SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/", "tmp/")
 _ATTEMPTS = 10
 _MANIFEST = re.compile(r"/\d{8,}\.json$")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One part of what a sender says to a zone in a round; `Chain.commit` fills in `parts` and `previous`."""
+    """One part of what one agent says to another in a round; `Chain.commit` fills in `parts` and `previous`."""
 
     sender: str
     number: int
     part: int
-    zone: int
+    to: str
     data: bytes
+    kind: str = LINKS
     parts: int = 1
     previous: int = 0  # the number before this one in its stream: who has not applied that one must wait
 
     @property
     def stream(self) -> str:
-        return self.sender if self.zone == ANY else f"{self.sender}>{self.zone}"
+        return self.sender if self.to == ANY else f"{self.sender}>{self.to}"
+
+
+class Letter(NamedTuple):
+    """A batch of the outbox: where its data is, and how long that is."""
+
+    name: str
+    size: int
+    batch: Batch  # without its data
 
 
 class Publisher(Protocol):
     """What the chain needs of the Exchange port."""
 
-    def publish(self, batch: Batch) -> None: ...
+    def publish(self, batch: Batch) -> bool: ...
 
     def acknowledge(self, stream: str, number: int) -> None: ...
+
+    def confirmed(self, stream: str) -> int: ...
+
+    def lost(self) -> bool: ...
 
 
 @dataclass
@@ -91,7 +107,7 @@ class Snapshot:
     marks: dict[str, int] = field(default_factory=dict)  # stream: last number applied
     sent: dict[str, int] = field(default_factory=dict)  # stream: last number published
     state: dict[str, Any] = field(default_factory=dict)
-    outbox: tuple[tuple[str, Batch], ...] = ()  # file name, batch without its data
+    outbox: tuple[Letter, ...] = ()  # what receivers may not have committed yet
     applied: tuple[tuple[str, int], ...] = ()
 
     def after(self, changes: Changes, news: Mapping[str, Any]) -> "Snapshot":
@@ -102,7 +118,7 @@ class Snapshot:
         return dataclasses.replace(self, files=_changed(self.files, changes), **fields)
 
     def names(self) -> set[str]:
-        return {name for names in self.files.values() for name in names} | {name for name, _ in self.outbox}
+        return {name for names in self.files.values() for name in names} | {letter.name for letter in self.outbox}
 
 
 class Chain:
@@ -116,21 +132,26 @@ class Chain:
         self._published: set[str] = set()  # names of our outbox that are known to be published
 
     @classmethod
-    def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(256)) -> "Chain":
-        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
+    def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] | None = None) -> "Chain":
+        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain: where there
+        is no other, it has all of them."""
         snapshot, full = _load(store, agent)
         if not snapshot.number:
-            snapshot = dataclasses.replace(snapshot, zones=tuple(zones))
+            first = range(ZONES_IN_ALL) if zones is None and not chains(store) else ()
+            snapshot = dataclasses.replace(snapshot, zones=tuple(first if zones is None else zones))
         chain = cls(store, snapshot, full)
         chain._recover(exchange)
         return chain
 
     @classmethod
-    def take_over(cls, store: Store, agent: str, exchange: Publisher, now_s: float) -> "Chain":
-        """Continue the chain of another owner, who is Deposed at its next commit."""
+    def take_over(
+        cls, store: Store, agent: str, exchange: Publisher, now_s: float, state: Mapping[str, Any] | None = None
+    ) -> "Chain":
+        """Continue the chain of another owner, who is Deposed at its next commit; `state` is an update."""
         chain = cls(store, *_load(store, agent))
         old = chain._at
-        chain._create(old.after(Changes(), {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s}), {})
+        news = {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s, "state": dict(state or {})}
+        chain._create(old.after(Changes(), news), {})
         chain._recover(exchange)
         return chain
 
@@ -154,6 +175,15 @@ class Chain:
     def round(self) -> int:
         """The number that the next commit will have; names of its files contain it."""
         return self._at.number + 1
+
+    @property
+    def label(self) -> str:
+        """What names of the next commit's files contain: no two agents, or rounds, have the same."""
+        return f"{self.agent}-{self.round:08d}"
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._at
 
     @property
     def epoch(self) -> int:
@@ -185,20 +215,21 @@ class Chain:
         exchange: Publisher,
         applied: Sequence[tuple[str, int]],
         now_s: float,
+        zones: Iterable[int] | None = None,
     ) -> None:
         """Make a round part of the archive.
 
         `state` and `marks` are updates: keys not given keep their values. `applied` has (stream, number) of
-        the inbox; batches of the `outbox` need sender, number, part, zone and data only.
+        the inbox; batches of the `outbox` need sender, number, part, to, data and kind only. `zones` are what
+        the agent owns from now on, if that changes.
         """
         old = self._at
         batches, sent = _numbered(outbox, old.sent)
-        # What could not be published (a link was down) stays named until it is.
-        waiting = tuple(entry for entry in old.outbox if entry[0] not in self._published)
-        named = tuple((_outbox_name(batch), dataclasses.replace(batch, data=b"")) for batch in batches)
-        for (name, _), batch in zip(named, batches, strict=True):
-            self._store.put(name, batch.data)
-        news = {
+        waiting = tuple(letter for letter in old.outbox if not _is_confirmed(letter.batch, exchange))
+        named = tuple(Letter(_outbox_name(b), len(b.data), dataclasses.replace(b, data=b"")) for b in batches)
+        for letter, batch in zip(named, batches, strict=True):
+            self._store.put(letter.name, batch.data)
+        news: dict[str, Any] = {
             "number": old.number + 1,
             "time_s": now_s,
             "state": json.loads(_json(dict(state))),  # as `open` will read it, and the caller's no longer
@@ -207,6 +238,8 @@ class Chain:
             "outbox": waiting + named,
             "applied": tuple(applied),
         }
+        if zones is not None:
+            news["zones"] = tuple(sorted(zones))
         self._create(old.after(changes, news), {"added": changes.added, "removed": changes.removed, **news})
         self._finish(exchange)
         added = {name for names in changes.added.values() for name in names}
@@ -222,12 +255,22 @@ class Chain:
         if full:
             self._full_before, self._full = self._full, new.number
 
+    def publish(self, exchange: Publisher) -> None:
+        """Step 3; whatever a link that is down did not take is tried again the next time."""
+        self._published &= set() if exchange.lost() else {letter.name for letter in self._at.outbox}
+        for letter in self._at.outbox:
+            if letter.name not in self._published and not _is_confirmed(letter.batch, exchange):
+                if not exchange.publish(dataclasses.replace(letter.batch, data=self._store.get(letter.name))):
+                    return
+                self._published.add(letter.name)
+
+    def backlog(self, exchange: Publisher) -> int:
+        """Bytes that others have not committed yet."""
+        return sum(letter.size for letter in self._at.outbox if not _is_confirmed(letter.batch, exchange))
+
     def _finish(self, exchange: Publisher) -> None:
         """Steps 3 and 4; doing them again is harmless."""
-        self._published.clear()
-        for name, batch in self._at.outbox:
-            exchange.publish(dataclasses.replace(batch, data=self._store.get(name)))
-            self._published.add(name)
+        self.publish(exchange)
         for stream, number in self._at.applied:
             exchange.acknowledge(stream, number)
 
@@ -241,13 +284,22 @@ class Chain:
                     self._store.delete(name)
 
     def _recover(self, exchange: Publisher) -> None:
-        chains = {name.split("/")[1] for name in self._store.list("manifest/")} | {self.agent}
-        named = self._at.names().union(*(Chain.read(self._store, a).names() for a in chains - {self.agent}))
+        named = self._at.names()
+        is_alone = chains(self._store) <= {self.agent} and len(self.zones) == ZONES_IN_ALL
         for prefix in _SWEPT:
             for name in self._store.list(prefix):
-                if name not in named and (len(chains) == 1 or _carries(name, self.agent)):
+                if name not in named and (is_alone or _carries(name, self.agent)):
                     self._store.delete(name)
         self._finish(exchange)
+
+
+def chains(store: Store) -> set[str]:
+    """Agents that have ever committed here."""
+    return {name.split("/")[1] for name in store.list("manifest/") if _MANIFEST.search(name)}
+
+
+def _is_confirmed(batch: Batch, exchange: Publisher) -> bool:
+    return batch.number <= exchange.confirmed(batch.stream)
 
 
 def _load(store: Store, agent: str) -> tuple[Snapshot, int]:
@@ -297,13 +349,16 @@ def _whole(snapshot: Snapshot) -> dict[str, Any]:
     return {**fields, "outbox": _flat(snapshot.outbox)}
 
 
-def _flat(outbox: Iterable[tuple[str, Batch]]) -> list[list[Any]]:
-    return [[name, b.sender, b.number, b.part, b.zone, b.parts, b.previous] for name, b in outbox]
+def _flat(outbox: Iterable[Letter]) -> list[list[Any]]:
+    return [[name, size, b.sender, b.number, b.part, b.to, b.kind, b.parts, b.previous] for name, size, b in outbox]
 
 
 def _typed(body: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that a Snapshot has."""
-    outbox = tuple((n, Batch(s, i, p, z, b"", parts, before)) for n, s, i, p, z, parts, before in body["outbox"])
+    outbox = tuple(
+        Letter(name, size, Batch(sender, number, part, to, b"", *more))
+        for name, size, sender, number, part, to, *more in body["outbox"]
+    )
     applied = tuple((stream, number) for stream, number in body["applied"])
     zones = {"zones": tuple(body["zones"])} if "zones" in body else {}
     return {**body, "outbox": outbox, "applied": applied, **zones}
@@ -356,13 +411,12 @@ def _number(name: str) -> int:
 
 
 def _outbox_name(batch: Batch) -> str:
-    zone = "any" if batch.zone == ANY else f"{batch.zone:03d}"
-    return f"outbox/{zone}/{batch.sender}-{batch.number:012d}-{batch.part:04d}.arrow"
+    return f"outbox/{batch.to or 'any'}/{batch.sender}-{batch.number:012d}-{batch.part:04d}.{batch.kind}"
 
 
 def _carries(name: str, agent: str) -> bool:
     """Whether a file is the agent's by its name; where several share an archive, only those are swept."""
-    return re.search(rf"(?:^|[/+-]){re.escape(agent)}[-.]", name) is not None
+    return re.search(rf"(?:^|[/+-]){re.escape(agent)}-\d{{8,}}", name) is not None
 
 
 def _json(value: Any) -> bytes:

@@ -56,7 +56,7 @@ def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
     contents = Contents(at)
     try:
         files = {kind: at.paths(kind) for kind in ("visits", "pages", "links", "robots")}
-        for statement in statements(files):
+        for statement in statements(files, at.overlap):
             database.execute(statement)
         _add_functions(database, contents)
         _confine(database, [str(path) for paths in files.values() for path in paths])

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gossamer.archive.chain import Chain, Snapshot
 from gossamer.archive.store import Directory
+from gossamer.config import CROSS_OVER
 from gossamer.errors import ArchiveError
 
 T = TypeVar("T")
@@ -35,6 +36,11 @@ class Reading:
     @property
     def kinds(self) -> list[str]:
         return sorted({kind for snapshot in self.snapshots.values() for kind in snapshot.files})
+
+    @property
+    def overlap(self) -> bool:
+        """Whether several agents may know the same page."""
+        return any(snapshot.state.get("mode") == CROSS_OVER for snapshot in self.snapshots.values())
 
     def missing(self) -> Path | None:
         """A file that is no longer there."""

@@ -104,10 +104,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def statements(files: Mapping[str, Sequence[Path]]) -> list[str]:
-    """SQL that makes the views over these Parquet files; a kind without files makes an empty table."""
+def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> list[str]:
+    """SQL that makes the views over these Parquet files; a kind without files makes an empty table. With `overlap`
+    several agents may have found the same page: the first to do so counts."""
     made = ["CREATE SCHEMA stored"]
     made += [_stored(kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
+    if overlap:
+        made.append("ALTER VIEW stored.pages RENAME TO found")
+        made.append(
+            "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
+            "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
+        )
     made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("visits", "links", "robots")]
     return [*made, _pages(), _HOSTS_SQL, _TARGETS_SQL]
 

@@ -1,46 +1,46 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
+import resource
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
 import numpy as np
 
-from gossamer.archive.chain import Batch, Chain, Changes
+from gossamer.archive.chain import Batch, Chain
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.merge import merge
 from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
-from gossamer.columns import Contributions
-from gossamer.config import Config
+from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl import closing, generate
 from gossamer.crawl.fetching import Broken, Fetching, Result
+from gossamer.crawl.handover import leaving, settle_zones
+from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import Known, mentioned, resident_bytes, robots_rows, scope_hosts
+from gossamer.crawl.opening import Known, resident_bytes, robots_rows
+from gossamer.crawl.post import Alone, Post
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
-from gossamer.crawl.scope import Scope
 from gossamer.crawl.scoring import open_scores
-from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.stats import Stats
-from gossamer.crawl.update import seeds as new_seeds
 from gossamer.errors import SeedError
-from gossamer.federation.exchange import SEEDS, Exchange, decode, high_water
+from gossamer.federation.exchange import SEEDS, Exchange, high_water
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
+from gossamer.index.pages import PageIndex, zone_of_host
 from gossamer.order.scores import scored
-from gossamer.order.strategies import strategy
-from gossamer.web.url import page_keys
+from gossamer.order.strategies import own_first, strategy
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 _TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
 _STARVING = 4.0  # a crawl with too few pages to fetch commits early, but spends at most a fifth of its time on it
 _IDLE_S, _IDLE = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
+ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
 
 
 class Events(Protocol):
@@ -50,7 +50,7 @@ class Events(Protocol):
 
 
 class Agent:
-    """The crawl of one directory. `run` may be called once; `stop` from any thread or signal handler."""
+    """The crawl of the zones of one chain. `run` may be called once; `stop` from any thread or signal handler."""
 
     def __init__(
         self,
@@ -61,33 +61,39 @@ class Agent:
         log: Events,
         urls: Iterable[str] = (),
         files: Iterable[Path] = (),
-        zones: Collection[int] = range(256),
+        post: Post | None = None,
+        chain: Chain | None = None,
     ) -> None:
         self._config, self._clock, self._exchange, self._log = config, clock, exchange, log
-        chain = Chain.open(store, config.crawl.agent, exchange, zones)
+        self._post = post or Alone.of(config.crawl.agent)
+        self._orders = self._post.orders()
+        chain = chain or Chain.open(store, config.crawl.agent, exchange)
         index = PageIndex.open(store, chain.files, config.index)
         order = strategy(config.crawl.order)
         scores = open_scores(order, config, store, chain)
         order = scored(order, scores) if scores else order
+        if config.site.mode == CROSS_OVER:
+            order = own_first(order, chain.zones)
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
-        self._scope = Scope(config.crawl.scope, scope_hosts(store, chain))
-        self._reader = Reader(config, self._scope)
-        self._seeds = list(urls)
-        self._seed_files = SeedFiles(files, chain.state.get("seed_files", {}))
+        settle_zones(self._books, exchange, self._orders.owners, clock.now())
+        self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
+        self._reader = Reader(config, self._incoming.scope)
         self._digests = DigestCache(config.archive.digests)
         book = RobotsBook(config.polite, config.fetch.agent_name)
         book.load(robots_rows(store, chain, clock.now()))
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
         self._counters: Counter[str] = Counter(chain.state.get("counters", {}))
+        self._visits_before = self._counters["visits"]
         self._busy_before_s = float(chain.state.get("busy_s", 0.0))
         self._run_outcomes: Counter[str] = Counter()
         self._run_visits = self._run_bytes = self._run_rounds = 0
         self._outstanding = self._taken = 0
         self._starving = False
+        self._arrived: list[Batch] = []  # when last looked
         self._frozen_s = 0.0
         self._stopping = False
         self._ended = ""
@@ -105,6 +111,7 @@ class Agent:
         self._begin()
         try:
             while not self._is_over():
+                self._allow()
                 self._top_up()
                 self._gather(_LOOK_S)
                 if self._is_round_over():
@@ -122,14 +129,15 @@ class Agent:
     def _begin(self) -> None:
         chain = self._books.chain
         self._log.event("begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name)
-        self._read_seeds()
-        if not (chain.number or self._seeds or self._inbox() or self._seed_files.offsets):
+        incoming = self._incoming
+        incoming.read_seeds(self._clock.now())
+        if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if self._seeds or self._inbox() or chain.state.get("clean"):
+        if not chain.number or incoming.seeds or incoming.batches() or chain.state.get("clean"):
             self._commit()
-        pages = self._config.crawl.pages
-        self._fetching.start(max(0, pages - self._counters["visits"]) if pages else None)
+        self._allow()
+        self._fetching.start()
 
     def _restore_politeness(self) -> None:
         """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
@@ -137,6 +145,7 @@ class Agent:
         if not state:
             return
         contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
+        contact_s = max(contact_s, state.get("quiet_until_s", 0.0))
         hosts = {name: (float(until), int(failures)) for name, (until, failures) in state["resting"].items()}
         self._fetching.workbench.restore(hosts, now_s, contact_s)
 
@@ -149,25 +158,42 @@ class Agent:
     def _why_over(self) -> str:
         """Why the run ends, in words; nothing while it goes on."""
         crawl, now_s = self._config.crawl, self._clock.monotonic()
-        if self._stopping:
+        if self._stopping or self._orders.stop:
             return "stopped"
+        if self._post.is_site:
+            return ZONES_MOVE if self._zones_move() else ""
         if crawl.pages and self._counters["visits"] + self._round.pages >= crawl.pages:
             return f"limit of {crawl.pages:,} pages"
         if crawl.rounds and self._run_rounds >= crawl.rounds:
             return f"limit of {crawl.rounds:,} rounds"
         if crawl.minutes and now_s - self._start_s >= crawl.minutes * 60:
             return f"limit of {crawl.minutes:g} minutes"
-        if self._outstanding or not self._round.empty or self._seeds or not self._starving:
+        return self._why_idle()
+
+    def _why_idle(self) -> str:
+        """Why there is nothing to do, in words; nothing while there is."""
+        incoming, now_s = self._incoming, self._clock.now()
+        if self._outstanding or not self._round.empty or incoming.seeds or not self._starving:
             return ""
-        if self._seed_files.unread() or self._inbox():
+        if incoming.files.unread() or self._arrived:
             return ""
         due_s = self._books.frontier.next_due_s()
         if due_s is None:
             return "nothing left to visit"
-        if due_s > self._clock.now() + crawl.patience_s:
-            minutes = (due_s - self._clock.now()) / 60
+        if due_s > now_s + self._config.crawl.patience_s:
+            minutes = (due_s - now_s) / 60
             return f"nothing due for {minutes:.0f} minutes: hosts rest, or have no robots.txt for us; try again later"
         return ""
+
+    def _zones_move(self) -> bool:
+        return self._incoming.zones_arrive() or bool(
+            leaving(self._books.chain.zones, self._orders.owners, self._books.chain.agent)
+        )
+
+    def _allow(self) -> None:
+        """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
+        pages = self._orders.pages if self._post.is_site else self._config.crawl.pages or None
+        self._fetching.allow(None if pages is None else pages - self._visits_before, self._post.lease_until_s)
 
     @property
     def _lockstep(self) -> bool:
@@ -177,9 +203,9 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if self._seeds:
+        if self._incoming.seeds or any(batch.sender == SEEDS for batch in self._arrived):
             return True
-        if self._round.empty:
+        if self._round.empty and not self._arrived:
             return False
         if self._round.is_full(crawl.width) or not self._outstanding:
             return True
@@ -199,6 +225,8 @@ class Agent:
     def _top_up(self) -> None:
         """Generate: keep the workbench between half full and full, and full while connections are idle."""
         width, now_s = self._config.crawl.width, self._clock.monotonic()
+        if self._is_held_back():
+            return
         if self._lockstep:
             if not self._outstanding and self._round.empty:
                 self._take_from_frontier(width, generate.per_host(self._config)[1])
@@ -219,6 +247,11 @@ class Agent:
             self._take_from_frontier(half, later)
         self._starving = self._outstanding <= width // 2
 
+    def _is_held_back(self) -> bool:
+        """Others are too far behind with what we found: find no more for now."""
+        most = self._config.site.backlog_mb << 20
+        return self._post.is_site and self._books.chain.backlog(self._exchange) > most
+
     def _thaw(self) -> None:
         """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
         took. It moves on when nothing else is left, and when all that is due within our patience is due."""
@@ -235,10 +268,20 @@ class Agent:
         if room <= 0:
             return
         rows = books.frontier.take(room, self._time_s(), per_host)
+        if self._config.site.mode == CROSS_OVER and self._has_own():
+            foreign = ~closing.is_own(books, rows["key"])
+            books.frontier.give_back(rows["key"][foreign])
+            rows = rows[~foreign]
         if len(rows):
             self._fetching.add(generate.requests(books.index, rows, books.strategy, crawl.seed, self._taken))
             self._outstanding += len(rows)
             self._taken += len(rows)
+
+    def _has_own(self) -> bool:
+        """Whether pages of our own zones still wait for a visit."""
+        rows = self._books.index.hosts.rows
+        rows = rows[np.isin(zone_of_host(rows["host"]), self._books.chain.zones)]
+        return bool((rows["known"] > rows["visited"]).any())
 
     # Gathering
 
@@ -283,75 +326,63 @@ class Agent:
         now_s = self._clock.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
-            self._read_seeds()
-            if self._inbox():
-                self._commit()
-            show(self.stats())
+            self._incoming.read_seeds(self._clock.now())
+            self._arrived = self._incoming.batches()
+            self._books.chain.publish(self._exchange)
+            stats = self.stats()
+            self._post.report(self._facts(stats))
+            self._orders = self._post.orders()
+            show(stats)
 
-    def _read_seeds(self) -> None:
-        self._seeds += self._seed_files.read(self._clock.now())
-
-    def _inbox(self) -> list[Batch]:
-        return self._exchange.pending(self._books.chain.zones, self._books.chain.marks)
+    def _facts(self, stats: Stats) -> dict[str, Any]:
+        """What the site is told."""
+        chain, used = self._books.chain, resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "number": chain.number,
+            "epoch": chain.epoch,
+            "zones": list(chain.zones),
+            "sent": chain.snapshot.sent,
+            "marks": chain.marks,
+            "pages": self._orders.pages,
+            "rounds": self._run_rounds,
+            "idle": self._why_idle(),
+            "next_due_s": self._books.frontier.next_due_s() if self._starving else None,
+            "backlog_bytes": chain.backlog(self._exchange),
+            "committed_s": chain.snapshot.time_s,
+            "cpu_s": used.ru_utime + used.ru_stime,
+            "stats": stats.as_dict(),
+        }
 
     # Committing
 
     def _commit(self, clean: bool = False) -> None:
         start_s = self._clock.monotonic()
         self._phase = "committing"
-        books, round_, batches = self._books, self._round, self._inbox()
-        inbox, scope_changes = self._contributions(batches)
-        changes, outbox, new = closing.close(books, round_, inbox, self._time_s())
-        changes |= scope_changes | merge(books.store, books.chain.files, self._config, round_.number)
+        books, round_, batches = self._books, self._round, self._incoming.batches()
+        orders = self._orders
+        arrived = self._incoming.take(batches, round_.sitemaps, books.index, books.ledger, orders)
+        if arrived.widened:
+            self._reader.forget()
+        changes, outbox, new = closing.close(books, round_, arrived.rows, orders, self._time_s())
+        changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
         books.chain.commit(
             changes,
             state=self._state(clean),
             marks=high_water(batches),
-            outbox=outbox,
+            outbox=numbered_parts(arrived.outbox + outbox),
             exchange=self._exchange,
             applied=[(batch.stream, batch.number) for batch in batches],
             now_s=self._clock.now(),
         )
         books.index.release(changes)
+        self._arrived = []
         self._starving = False  # there may be new pages
         self._round = self._new_round()
         self._phase = ""
         self._committed_s = self._clock.monotonic()
         self._commit_cost_s = self._committed_s - start_s
         self._log.event("commit", round=round_.number, visits=round_.pages, new=new, seconds=self._commit_cost_s)
-
-    def _contributions(self, batches: list[Batch]) -> tuple[Contributions, Changes]:
-        """Seeds, sitemaps and what other zones sent; and the names that seeds add to the scope."""
-        seeds = dict.fromkeys(self._seeds)
-        self._seeds = []
-        parts = []
-        for batch in batches:
-            columns = decode(batch.data)
-            if batch.sender == SEEDS:
-                seeds.update(dict.fromkeys(columns.url))
-            else:
-                parts.append(columns)
-        names = self._scope.widen(seeds)
-        parts += [mentioned(list(self._round.sitemaps)), self._minted(list(seeds))]
-        changes = Changes()
-        if names:
-            self._reader.forget()
-            name = f"tables/scope-{self._books.chain.agent}-{self._round.number:08d}.txt"
-            self._books.store.put(name, "".join(f"{host}\n" for host in names).encode())
-            changes = Changes({"scope": [name]})
-        return Contributions.joined(parts), changes
-
-    def _minted(self, urls: list[str]) -> Contributions:
-        """Seeds that are new bring cash with them; those already known bring nothing."""
-        keys = page_keys(urls)
-        order = np.argsort(keys)
-        known = np.zeros(len(urls), bool)
-        known[order] = self._books.index.pages.look_up(keys[order])[0]
-        return new_seeds(
-            [url for url, is_known in zip(urls, known.tolist(), strict=True) if not is_known],
-            self._books.ledger,
-        )
 
     def _count(self, round_: Round) -> None:
         counters = self._counters
@@ -375,12 +406,13 @@ class Agent:
         return {
             "ledger": books.ledger.as_dict(),
             "counters": {**self._counters, **figures},
-            "seed_files": self._seed_files.offsets,
+            "seed_files": self._incoming.files.offsets,
             "resting": self._fetching.resting(),
             "started_s": before.get("started_s", now_s),
             "committed_s": now_s,
             "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
             "order": books.strategy.name,
+            "mode": self._config.site.mode,
             "clean": clean,
         }
 
@@ -415,5 +447,5 @@ class Agent:
             memory_bytes=resident_bytes(),
             phase=self._phase,
             ended=self._ended,
-            refused_seeds=self._seed_files.refused,
+            refused_seeds=self._incoming.files.refused,
         )

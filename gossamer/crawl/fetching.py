@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass
+from math import inf
 from queue import Empty, SimpleQueue
 
 from gossamer.clocks import Clock
@@ -49,13 +50,17 @@ class Fetching:
         self.stats = self.workbench.stats()
         self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
         self._stopping = self._closing = False
+        self._until_s = inf
         self._produced_bytes = 0  # written by the fetching thread only
         self._consumed_bytes = 0  # written by the agent's thread only
 
-    def start(self, budget: int | None = None) -> None:
-        """Begin; with a budget, visit at most so many pages."""
-        self._fetcher.budget = budget
+    def start(self) -> None:
         self._thread.start()
+
+    def allow(self, pages: int | None, until_s: float) -> None:
+        """Visit at most so many pages in all, and begin nothing after `until_s` by the monotonic clock."""
+        self._fetcher.allowed = pages
+        self._until_s = until_s
 
     def add(self, requests: list[Request]) -> None:
         self._orders.put(requests)
@@ -104,7 +109,8 @@ class Fetching:
                 self._take_orders()
                 self._look()
                 held = self._produced_bytes - self._consumed_bytes > _HELD_BYTES
-                self._fetcher.step(_STEP_S, start=not (held or self._stopping))
+                late = self._clock.monotonic() >= self._until_s
+                self._fetcher.step(_STEP_S, start=not (held or late or self._stopping))
         except BaseException as error:
             self.results.put(Broken(error))
 

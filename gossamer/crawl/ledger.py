@@ -6,6 +6,7 @@ The virtual page links to every page, but nobody can add to every row. So a row 
 what the virtual page has given to each page since the beginning, and giving is adding to `v`.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 SEED_CASH = 1 << 40
@@ -25,11 +26,21 @@ class Ledger:
         self.minted += each * seeds
         return each
 
-    def give(self) -> None:
-        """The virtual page is visited: every known page gets the same; the remainder waits."""
+    def give(self, others: int = 0) -> None:
+        """The virtual page is visited: every known page gets the same, those that other agents know included; what is
+        theirs, and the remainder, waits."""
         if self.known:
-            each, self.pool = divmod(self.pool, self.known)
+            each = self.pool // (self.known + others)
+            self.pool -= each * self.known
             self.v += each
+
+    def share(self, others: Mapping[str, int]) -> dict[str, int]:
+        """After `give`: what of the pool goes to other agents, by the pages they know."""
+        all_known = sum(others.values())
+        each = self.pool // all_known if all_known else 0
+        shares = {name: each * known for name, known in others.items() if each and known}
+        self.pool -= sum(shares.values())
+        return shares
 
     def missing(self, stored: int, outboxes: int = 0) -> int:
         """What the account lacks, given the sums of stored cash and of cash on its way: always 0."""

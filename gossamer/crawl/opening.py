@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.archive.chain import Chain
+from gossamer.archive.chain import Chain, Files, chains
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.errors import ArchiveError
-from gossamer.index.pages import PageIndex
-from gossamer.web.url import page_keys
+from gossamer.index.pages import ZONE_SHIFT, PageIndex
+from gossamer.web.url import page_key, page_keys
 
 _FEW = 64  # rows at a time: each may have half a megabyte
 
@@ -42,15 +42,28 @@ def mentioned(urls: list[str]) -> Contributions:
     return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
 
 
-def scope_hosts(store: Store, chain: Chain) -> list[str]:
-    """Hosts of all seeds so far."""
-    return [line for name in chain.files.get("scope", []) for line in store.get(name).decode().splitlines()]
+def scope_hosts(store: Store) -> list[str]:
+    """Hosts of all seeds so far, whichever agent took them in."""
+    names = [name for agent in sorted(chains(store)) for name in Chain.read(store, agent).files.get("scope", [])]
+    return [line for name in names for line in store.get(name).decode().splitlines()]
 
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
-    """Rows of the ROBOTS table that are still good, oldest first."""
+    """Rows of the ROBOTS table that are still good, oldest first; also those that others fetched for our zones."""
+    zones = set(chain.zones)
+    for agent in sorted(chains(store) - {chain.agent}):
+        try:
+            for row in _robots(store, Chain.read(store, agent).files, now_s):
+                if page_key(row["origin"] + "/") >> int(ZONE_SHIFT) in zones:
+                    yield row
+        except ArchiveError:  # merged meanwhile: then robots.txt is fetched again
+            continue
+    yield from _robots(store, chain.files, now_s)
+
+
+def _robots(store: Store, files: Files, now_s: float) -> Iterator[dict[str, Any]]:
     now = datetime.fromtimestamp(now_s, UTC)
-    for name in chain.files.get("robots", []):
+    for name in files.get("robots", []):
         try:
             with pq.ParquetFile(store.local(name)) as file:
                 for rows in file.iter_batches(_FEW):

@@ -21,11 +21,25 @@ from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.url import host_of, is_dynamic, normalise, page_key, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
-VERDICTS = ("followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops", "pattern")
+VERDICTS = (
+    "followed",
+    "nofollow",
+    "scope",
+    "depth",
+    "trap",
+    "port",
+    "length",
+    "cap",
+    "best",
+    "hops",
+    "pattern",
+    "foreign",
+)
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 FOLLOWED = _CODE["followed"]
 CAP = _CODE["cap"]
 BEST = _CODE["best"]
+FOREIGN = _CODE["foreign"]
 _PATTERN = _CODE["pattern"]
 
 _HTML = ("text/html", "application/xhtml+xml")

@@ -22,9 +22,13 @@ class Scope:
 
     def widen(self, seeds: Iterable[str]) -> list[str]:
         """Let the seeds' hosts in; returns those that are new, for the archive. What is `any` needs no list."""
+        return self.add(host_of(url) for url in seeds)
+
+    def add(self, hosts: Iterable[str]) -> list[str]:
+        """Let hosts in; returns those that are new."""
         if self.kind == "any":
             return []
-        new = {host_of(url) for url in seeds} - self._hosts
+        new = set(hosts) - self._hosts
         self._hosts |= new
         self._domains |= {domain_of(host) for host in new}
         return sorted(new)

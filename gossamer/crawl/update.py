@@ -172,14 +172,16 @@ def update(
     now_s: float,
     seed: int = 0,
     best: int = 0,
+    others: int = 0,
     pages_by_host: Mapping[str, int] = MappingProxyType({}),
 ) -> UpdateResult:
-    """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled."""
+    """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled, for our pages and
+    the `others` that other agents know."""
     rows, result = _changed(index, ledger, columns, Rules(limits, strategy, zones, seed, best, pages_by_host))
     index.pages.write(rows, len(result.new))
     ledger.known += len(result.new)
     if strategy.virtual:
-        ledger.give()
+        ledger.give(others)
     if frontier is not None:
         frontier.offer(rows, now_s, settled=columns.visits["key"])
     return result

@@ -1,41 +1,52 @@
 """The Exchange port: the only way by which links reach the zones of others, in order and each exactly once.
 
-A *stream* is all that one sender sends to one zone. Its batches are numbered upwards. Each names the number
+A *stream* is all that one agent sends to another. Its batches are numbered upwards. Each names the number
 before it, so that one that overtakes another waits; each number has one or more parts, which are delivered
 together. The receiver commits the last number that it applied of every stream (its high-water mark): what
-comes again is ignored.
+comes again is ignored. The sender keeps what the receiver has not confirmed. Who gets links for a zone that
+has moved on sends them on.
 """
 
 import io
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
 from gossamer.archive.chain import ANY as ANY
+from gossamer.archive.chain import LINKS as LINKS
+from gossamer.archive.chain import NEWS as NEWS
+from gossamer.archive.chain import SEEDS as SEEDS
+from gossamer.archive.chain import ZONES as ZONES
 from gossamer.archive.chain import Batch as Batch
 from gossamer.archive.store import Store
 from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions
 
 PART_BYTES = 1_000_000  # what a message may carry
-SEEDS = "seeds"
 
 
 class Exchange(Protocol):
     """Port: how batches travel. All methods may be called from any thread, and again after a crash."""
 
-    def publish(self, batch: Batch) -> None:
-        """Durable when it returns; the same (stream, number, part) again changes nothing."""
+    def publish(self, batch: Batch) -> bool:
+        """On its way; False: not now. The same (stream, number, part) again changes nothing."""
 
-    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
-        """What these zones have not applied: per stream in order, all parts, nothing left out between."""
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        """What this agent has not applied: per stream in order, all parts, nothing left out between."""
 
     def acknowledge(self, stream: str, number: int) -> None:
-        """A commit names this number as applied: it and all before it may be forgotten."""
+        """The receiver's commit names this number as applied: it and all before it may be forgotten."""
+
+    def confirmed(self, stream: str) -> int:
+        """The last number of the stream that is known to be acknowledged: up to it the sender need keep nothing."""
+
+    def lost(self) -> bool:
+        """Whether batches on their way were lost since the last call: what is not confirmed must be published again."""
 
 
 class InProcess:
@@ -46,21 +57,31 @@ class InProcess:
         self._batches: dict[tuple[str, int, int], Batch] = {}
         self._done: dict[str, int] = {}
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: Batch) -> bool:
         with self._guard:
             if batch.number > self._done.get(batch.stream, 0):
                 self._batches.setdefault((batch.stream, batch.number, batch.part), batch)
+        return True
 
-    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
         with self._guard:
-            batches = list(self._batches.values())
-        return in_order(batches, zones, marks)
+            batches = [batch for batch in self._batches.values() if batch.to in (to, ANY)]
+        for stream, number in stale(batches, marks).items():
+            self.acknowledge(stream, number)
+        return in_order(batches, marks)
 
     def acknowledge(self, stream: str, number: int) -> None:
         with self._guard:
             self._done[stream] = max(number, self._done.get(stream, 0))
             for key in [key for key in self._batches if key[0] == stream and key[1] <= number]:
                 del self._batches[key]
+
+    def confirmed(self, stream: str) -> int:
+        with self._guard:
+            return self._done.get(stream, 0)
+
+    def lost(self) -> bool:
+        return False
 
 
 class Inbox:
@@ -79,18 +100,19 @@ class Inbox:
             if self._store.create(_name(batch), data) and self._last(sender) == number:
                 return number
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: Batch) -> bool:
         self._store.create(_name(batch), batch.data)
+        return True
 
-    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
         found = []
         for name, batch in self._entries():
-            if batch.number > marks.get(batch.stream, 0) and _concerns(batch, zones):
+            if batch.number > marks.get(batch.stream, 0) and batch.to in (to, ANY):
                 try:
-                    found.append(_with(batch, self._store.get(name)))
+                    found.append(replace(batch, data=self._store.get(name)))
                 except FileNotFoundError:  # acknowledged meanwhile
                     continue
-        return in_order(found, zones, marks)
+        return in_order(found, marks)
 
     def acknowledge(self, stream: str, number: int) -> None:
         # The number itself stays until the next one: from it `add` knows which numbers are taken.
@@ -98,8 +120,15 @@ class Inbox:
             if batch.stream == stream and batch.number < number:
                 self._store.delete(name)
 
-    def _last(self, sender: str) -> int:
-        return max((b.number for _, b in self._entries() if b.stream == sender), default=0)
+    def confirmed(self, stream: str) -> int:
+        """A file in the inbox is as durable as one in an outbox."""
+        return self._last(stream)
+
+    def lost(self) -> bool:
+        return False
+
+    def _last(self, stream: str) -> int:
+        return max((b.number for _, b in self._entries() if b.stream == stream), default=0)
 
     def _entries(self) -> Iterable[tuple[str, Batch]]:
         for name in self._store.list("inbox/"):
@@ -108,12 +137,34 @@ class Inbox:
                 yield name, batch
 
 
-def in_order(batches: Iterable[Batch], zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
+class Joined:
+    """An Exchange and the Inbox, for the agent that also reads the seeds."""
+
+    def __init__(self, exchange: Exchange, inbox: Inbox) -> None:
+        self._exchange = exchange
+        self._inbox = inbox
+
+    def publish(self, batch: Batch) -> bool:
+        return self._exchange.publish(batch)
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        return self._exchange.pending(to, marks) + self._inbox.pending(to, marks)
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        (self._exchange if ">" in stream else self._inbox).acknowledge(stream, number)
+
+    def confirmed(self, stream: str) -> int:
+        return self._exchange.confirmed(stream)
+
+    def lost(self) -> bool:
+        return self._exchange.lost()
+
+
+def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
     """The batches that may be applied now: complete, above the marks, and without a gap before them."""
     numbers: dict[str, dict[int, dict[int, Batch]]] = {}
     for batch in batches:
-        if _concerns(batch, zones):
-            numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
+        numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
     ready: list[Batch] = []
     for stream in sorted(numbers):
         high = marks.get(stream, 0)
@@ -125,6 +176,11 @@ def in_order(batches: Iterable[Batch], zones: Collection[int], marks: Mapping[st
             ready += [parts[part] for part in sorted(parts)]
             high = number
     return ready
+
+
+def stale(batches: Iterable[Batch], marks: Mapping[str, int]) -> dict[str, int]:
+    """The marks of streams of which something came again: their senders have not heard of our commit."""
+    return {b.stream: marks[b.stream] for b in batches if b.number <= marks.get(b.stream, 0)}
 
 
 def high_water(batches: Iterable[Batch]) -> dict[str, int]:
@@ -165,21 +221,12 @@ def _parts(rows: pa.RecordBatch, limit: int) -> list[bytes]:
     return [part for piece in slices for part in _parts(piece, limit)]
 
 
-def _concerns(batch: Batch, zones: Collection[int]) -> bool:
-    return batch.zone == ANY or batch.zone in zones
-
-
-def _with(batch: Batch, data: bytes) -> Batch:
-    return Batch(batch.sender, batch.number, batch.part, batch.zone, data, batch.parts, batch.previous)
-
-
-_NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:-z(\d+|any)-after(\d+)-(\d+)of(\d+))?\.arrow")
+_NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\.(\d+)\.(\d+)of(\d+)\.([a-z]+))?\.arrow")
 
 
 def _name(batch: Batch) -> str:
-    plain = batch.zone == ANY and batch.parts == 1 and batch.previous == batch.number - 1
-    zone = "any" if batch.zone == ANY else batch.zone
-    rest = "" if plain else f"-z{zone}-after{batch.previous}-{batch.part}of{batch.parts}"
+    plain = batch.to == ANY and batch.parts == 1 and batch.previous == batch.number - 1 and batch.kind == LINKS
+    rest = "" if plain else f".to.{batch.to}.{batch.previous}.{batch.part}of{batch.parts}.{batch.kind}"
     return f"inbox/{batch.sender}-{batch.number:012d}{rest}.arrow"
 
 
@@ -187,8 +234,7 @@ def _named(name: str) -> Batch | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    sender, number, zone, previous, part, parts = match.groups()
-    if zone is None:
+    sender, number, to, previous, part, parts, kind = match.groups()
+    if to is None:
         return Batch(sender, int(number), 0, ANY, b"", previous=int(number) - 1)
-    where = ANY if zone == "any" else int(zone)
-    return Batch(sender, int(number), int(part), where, b"", int(parts), int(previous))
+    return Batch(sender, int(number), int(part), to, b"", kind, int(parts), int(previous))

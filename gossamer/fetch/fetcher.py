@@ -42,7 +42,8 @@ class Fetcher:
         self._looking = 0
         # Delays must not shrink or stretch when the clock is set: wall time once, monotonic from then on.
         self._offset_s = clock.now() - clock.monotonic()
-        self.budget: int | None = None  # pages that may still be visited; None: any number
+        self.allowed: int | None = None  # pages that may be visited in all; None: any number
+        self._visited = 0
 
     def now(self) -> float:
         """Seconds since 1970, as the workbench counts them."""
@@ -61,8 +62,7 @@ class Fetcher:
         return handled + len(responses)
 
     def _hand_over(self, response: Response) -> None:
-        if self.budget is not None and not response.request.is_robots:
-            self.budget -= 1
+        self._visited += not response.request.is_robots
         self._sink(response)
 
     def wake(self) -> None:
@@ -81,7 +81,7 @@ class Fetcher:
     def _start(self, timeout_s: float) -> tuple[int, float]:
         handled = 0
         for _ in range(_STARTS):
-            if self.active >= (self._connections if self.budget is None else min(self._connections, self.budget)):
+            if self.active >= self._connections or self._is_used_up():
                 return handled, timeout_s
             now = self.now()
             step = self._workbench.next(now)
@@ -94,6 +94,9 @@ class Fetcher:
                 handled += 1
                 self._pass_on(step, now)
         return handled, 0.0
+
+    def _is_used_up(self) -> bool:
+        return self.allowed is not None and self.active + self._visited >= self.allowed
 
     def _begin(self, fetch: Fetch) -> None:
         if not self._per_address:

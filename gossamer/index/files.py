@@ -1,4 +1,4 @@
-"""How the index names its immutable files: by kind and round, so that names sort from oldest to newest."""
+"""How the index names its immutable files: by kind, agent and round, so that names sort from oldest to newest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +19,10 @@ class FileStore(Protocol):
     def scratch(self, name: str) -> Path: ...
 
 
-def file_name(kind: str, round_number: int, extra: str = "") -> str:
+def file_name(kind: str, label: str, extra: str = "") -> str:
     stem = kind.removeprefix("index.").replace(".", "-")
     suffix = "heap" if kind.startswith("index.heap") else "run"
-    return f"index/{stem}-{round_number:08d}{extra and '-' + extra}.{suffix}"
+    return f"index/{stem}-{label}{extra and '-' + extra}.{suffix}"
 
 
 def add(changes: Changes, kind: str, name: str) -> None:

@@ -140,7 +140,7 @@ class Frontier:
         self._later.horizon_s = 0
         self._kept_at = None
 
-    def flush(self, store: FileStore, round_number: int) -> Changes:
+    def flush(self, store: FileStore, label: str) -> Changes:
         """After the index was flushed: keep the frontier, unless what is kept still leads to it."""
         changes, folded = Changes(), self._index.pages.folded
         if self._kept_at == folded:
@@ -150,7 +150,7 @@ class Frontier:
         entries = len(self._candidates) + len(self._later) + len(self._candidates.cuts.hosts)
         is_scanned = self._candidates.floor != NOTHING_YET
         if folded and is_scanned and KEEP_SHARE * entries <= self._index.count:
-            name = file_name(KIND, round_number)
+            name = file_name(KIND, label)
             path = store.scratch(name)
             self._write(path)
             store.put(name, path)

@@ -89,7 +89,7 @@ class Heap:
                 texts[place] = bytes(data[at + 2 : at + 2 + size])
         return texts
 
-    def flush(self, store: FileStore, round_number: int) -> Changes:
+    def flush(self, store: FileStore, label: str) -> Changes:
         """Write what was appended; now and then as one with the small segments before it."""
         changes = Changes()
         if not self._tail:
@@ -105,7 +105,7 @@ class Heap:
                 joined = [segment, *joined]
                 size += len(segment.bytes)
         start = joined[0].start if joined else self._tail_start
-        name = file_name(kind, round_number, f"{start:x}")
+        name = file_name(kind, label, f"{start:x}")
         path = store.scratch(name)
         with room(path), path.open("wb") as file:
             for segment in joined:

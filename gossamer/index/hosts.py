@@ -1,5 +1,7 @@
 """Hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -75,7 +77,7 @@ class Hosts:
         self._changed = union(self._changed, hosts.astype(np.uint32))
         self._grow_domains(rows["domain"], known, ~found)
 
-    def flush(self, store: FileStore, round_number: int) -> Changes:
+    def flush(self, store: FileStore, label: str) -> Changes:
         """Changed rows; all of them, when the changes since the last whole file outweigh it."""
         changes = Changes()
         if not len(self._changed):
@@ -83,7 +85,7 @@ class Hosts:
         whole = len(self._files[DELTA]) >= MAX_DELTAS or self._delta_rows + len(self._changed) >= len(self)
         rows = self.rows if whole else self.look_up(self._changed)[1]
         kind = BASE if whole else DELTA
-        name = file_name(kind, round_number)
+        name = file_name(kind, label)
         path = store.scratch(name)
         write_run(path, columns.HOST, [rows], len(rows), Sorted.of(rows).bounds(), len(self))
         store.put(name, path)
@@ -95,6 +97,19 @@ class Hosts:
         self._files[kind].append(name)
         self._delta_rows = 0 if whole else self._delta_rows + len(rows)
         self._changed = np.zeros(0, np.uint32)
+        return changes
+
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+        """Only rows that pass stay."""
+        self._hosts = Sorted.of(self.rows[keep(self.rows)])
+        self._changed = self._hosts.keys.astype(np.uint32)
+        self._delta_rows = len(self)  # so that the flush writes all of them
+        self._count_domains()
+        changes = self.flush(store, label)
+        if not len(self):
+            for kind, names in self._files.items():
+                remove(changes, kind, names)
+                self._files[kind] = []
         return changes
 
     @property

@@ -1,5 +1,7 @@
 """The index as the crawl sees it: known pages, visited pages, their texts and their hosts, flushed as one."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from gossamer import columns, config
@@ -44,12 +46,20 @@ class PageIndex:
         """The URLs of PAGE rows."""
         return [text.decode() for text in self.heap.read(rows["text"])]
 
-    def flush(self, store: FileStore, round_number: int) -> Changes:
+    def flush(self, store: FileStore, label: str) -> Changes:
         """Write what changed since the last flush. Once per round: the round's number names the files."""
         changes = Changes()
         for part in (self.pages, self.visited, self.heap, self.hosts):
-            changes = changes | part.flush(store, round_number)
+            changes = changes | part.flush(store, label)
         return changes
+
+    def retain(self, store: FileStore, label: str, zones: Collection[int]) -> Changes:
+        """Forget all pages and hosts but those of these zones; only their texts stay. Nothing may be unflushed."""
+        keep = np.zeros(1 << columns.ZONE_BITS, np.bool_)
+        keep[list(zones)] = True
+        changes = self.pages.retain(store, label, lambda rows: keep[zone_of_key(rows["key"])])
+        changes |= self.visited.retain(store, label, lambda rows: keep[zone_of_key(rows["key"])])
+        return changes | self.hosts.retain(store, label, lambda rows: keep[zone_of_host(rows["host"])])
 
     def release(self, changes: Changes) -> None:
         """After the commit: the files that it removed may go."""
@@ -61,6 +71,16 @@ class PageIndex:
     @property
     def memory_bytes(self) -> int:
         return sum(part.memory_bytes for part in (self.pages, self.visited, self.heap, self.hosts))
+
+
+def zone_of_key(keys: Keys) -> Keys:
+    """The zone of page keys."""
+    return (keys >> ZONE_SHIFT).astype(np.uint8)
+
+
+def zone_of_host(hosts: Keys) -> Keys:
+    """The zone of the host's part of keys."""
+    return (hosts >> np.uint32(columns.HOST_BITS - columns.ZONE_BITS)).astype(np.uint8)
 
 
 def host_of_key(keys: Keys) -> Keys:

@@ -8,7 +8,7 @@ and the base become the new base. Copy-on-write maps are no alternative: with un
 nearly every page of the file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from gossamer.index.merging import (
     search_many,
     spans,
 )
-from gossamer.index.runs import Run, write_merged
+from gossamer.index.runs import Run, write_merged, write_run
 
 MAX_DELTAS = 32  # more would make a restart slow: each is read and merged
 BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
@@ -132,20 +132,44 @@ class Table:
             found |= search(piece.keys, keys)[0]
         return found
 
-    def flush(self, store: FileStore, round_number: int) -> Changes:
+    def flush(self, store: FileStore, label: str) -> Changes:
         changes = Changes()
         if not self._unflushed:
             return changes
         # Another round like this one must still fit.
         if _bytes(self._overlay) + _bytes(self._unflushed) > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
-            self._fold(store, round_number, changes)
+            self._fold(store, label, changes)
         else:
             delta = self._unflushed[0]
             for piece in self._unflushed[1:]:
                 delta = merge_two(delta, piece)
-            self._write(store, round_number, "delta", [delta], len(delta.keys), changes)
+            self._write(store, label, "delta", [delta], len(delta.keys), changes)
             self._deltas.append(changes.added[self._kind("delta")][0])
         self._unflushed = []
+        return changes
+
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+        """Only rows that pass stay. All files become one, or none."""
+        changes = Changes()
+        sources = list(self._newest_first())
+        bounds = [source.bounds() for source in sources if len(source.keys)]
+        self.count = sum(int(keep(rows).sum()) for rows in self.scan())
+        base = None
+        if self.count:
+            name = file_name(self._kind("base"), label)
+            path = store.scratch(name)
+            widest = {c: (min(b[c][0] for b in bounds), max(b[c][1] for b in bounds)) for c in bounds[0]}
+            write_run(path, self.spec, (rows[keep(rows)] for rows in self.scan()), self.count, widest, self.count)
+            store.put(name, path)
+            add(changes, self._kind("base"), name)
+            base = Run(name, store.local(name), self.spec)
+        if self._base:
+            remove(changes, self._kind("base"), [self._base.name])
+            self._retired[self._base.name] = self._base
+        remove(changes, self._kind("run"), [run.name for run in self._runs])
+        remove(changes, self._kind("delta"), self._deltas)
+        self._retired.update({run.name: run for run in self._runs})
+        self._base, self._runs, self._deltas, self._overlay = base, [], [], []
         return changes
 
     def release(self, names: list[str]) -> None:
@@ -171,7 +195,7 @@ class Table:
             piece = merge_two(self._overlay.pop(), piece)
         self._overlay.append(piece)
 
-    def _fold(self, store: FileStore, round_number: int, changes: Changes) -> None:
+    def _fold(self, store: FileStore, label: str, changes: Changes) -> None:
         """Turn the overlay into a file, together with those runs (and the base) that are not much longer."""
         size = sum(len(piece.keys) for piece in self._overlay)
         in_runs = sum(run.count for run in self._runs)
@@ -185,7 +209,7 @@ class Table:
             joined = [self._base, *joined]
         sources: list[Source] = [*joined, *self._overlay]
         count = self.count if whole else count_union(sources)
-        run = self._write(store, round_number, "base" if whole else "run", sources, count, changes)
+        run = self._write(store, label, "base" if whole else "run", sources, count, changes)
         if whole and self._base:
             remove(changes, self._kind("base"), [self._base.name])
         remove(changes, self._kind("run"), [old.name for old in self._runs[left:]])
@@ -198,13 +222,13 @@ class Table:
     def _write(
         self,
         store: FileStore,
-        round_number: int,
+        label: str,
         level: str,
         sources: list[Source] | list[Sorted],
         count: int,
         changes: Changes,
     ) -> Run:
-        name = file_name(self._kind(level), round_number)
+        name = file_name(self._kind(level), label)
         path = store.scratch(name)
         write_merged(path, self.spec, sources, count, self.count)
         store.put(name, path)

@@ -12,14 +12,15 @@ ways that it understands.
 
 import difflib
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.columns import HOST_BITS, ZONE_BITS
 from gossamer.errors import ConfigError
 
 Rows = npt.NDArray[np.void]
@@ -164,6 +165,26 @@ ORDERS: dict[str, Strategy] = {
         Strategy("omniscient", "true PageRank first", by_score, score=Score("oracle")),
     )
 }
+
+
+def own_first(strategy: Strategy, zones: Collection[int]) -> Strategy:
+    """The same, but pages (and hosts) of other zones come after all of our own."""
+    own = np.zeros(1 << ZONE_BITS, np.bool_)
+    own[list(zones)] = True
+
+    def behind(ranks: Ranks, is_own: npt.NDArray[np.bool_]) -> Ranks:
+        # Logarithms, so that any rank fits below those of our own, and in the same order.
+        lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
+        return np.where(is_own, ranks, lower)
+
+    def page_rank(rows: Rows, seed: int) -> Ranks:
+        return behind(strategy.page_rank(rows, seed), own[rows["key"] >> np.uint64(64 - ZONE_BITS)])
+
+    def host_rank(rows: Rows) -> Ranks:
+        assert strategy.host_rank is not None
+        return behind(strategy.host_rank(rows), own[rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS)])
+
+    return replace(strategy, page_rank=page_rank, host_rank=host_rank if strategy.host_rank else None)
 
 
 def strategy(name: str) -> Strategy:

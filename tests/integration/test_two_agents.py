@@ -19,6 +19,7 @@ from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.post import Alone
 from gossamer.federation.exchange import Batch, InProcess, decode
 from gossamer.index.pages import ZONE_SHIFT, PageIndex
 from gossamer.testweb.running import RunningWeb
@@ -51,6 +52,7 @@ class Place:
     exchange: InProcess
     config: Config
     zones: range
+    owners: tuple[str, ...]
     seeds: list[str] = field(default_factory=list)
     runs: int = 0
 
@@ -62,7 +64,10 @@ class Place:
         store = Directory.prepare(self.directory, RealClock().now())
         seeds, self.seeds = self.seeds, []
         with store.lock(self.config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
-            Agent(store, self.config, RealClock(), self.exchange, log, seeds, zones=self.zones).run(lambda _: None)
+            chain = Chain.open(store, self.config.crawl.agent, self.exchange, self.zones)
+            Agent(store, self.config, RealClock(), self.exchange, log, seeds, post=Alone(self.owners), chain=chain).run(
+                lambda _: None
+            )
         self.runs += 1
 
     def snapshot(self) -> Snapshot:
@@ -71,7 +76,7 @@ class Place:
         return Chain.read(Directory(self.directory), self.config.crawl.agent)
 
     def pending(self) -> list[Batch]:
-        return self.exchange.pending(self.zones, self.snapshot().marks)
+        return self.exchange.pending(self.config.crawl.agent, self.snapshot().marks)
 
     def index(self) -> PageIndex:
         return PageIndex.open(Directory(self.directory), self.snapshot().files, self.config.index)
@@ -94,7 +99,9 @@ def places(directory: Path, web: RunningWeb, *zones: range, values: dict[str, An
     exchange = InProcess()
     config = Config().replace({**VALUES, "resolve.map": {"*": web.address}, **(values or {})})
     agents = [config.replace({"crawl.agent": f"a{number}"}) for number in range(len(zones))]
-    return [Place(directory / c.crawl.agent, exchange, c, z) for c, z in zip(agents, zones, strict=True)]
+    names = {zone: config.crawl.agent for config, owned in zip(agents, zones, strict=True) for zone in owned}
+    owners = tuple(names[zone] for zone in range(256))
+    return [Place(directory / c.crawl.agent, exchange, c, z, owners) for c, z in zip(agents, zones, strict=True)]
 
 
 def in_flight(both: list[Place]) -> int:

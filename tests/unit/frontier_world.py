@@ -47,8 +47,8 @@ class World:
 
     def commit(self):
         self.number += 1
-        changes = self.index.flush(self.store, self.number)
-        changes |= self.frontier.flush(self.store, self.number)
+        changes = self.index.flush(self.store, f"a0-{self.number:08d}")
+        changes |= self.frontier.flush(self.store, f"a0-{self.number:08d}")
         for kind in {**self.files, **changes.added}:
             names = [*self.files.get(kind, []), *changes.added.get(kind, [])]
             self.files[kind] = [name for name in names if name not in changes.removed.get(kind, [])]

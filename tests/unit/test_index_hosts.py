@@ -33,14 +33,14 @@ def test_hosts_are_a_dict_of_counters(steps):
                 new_known = old_known + known
                 model[host] = (new_known, min(max(old_visited + visited, 0), new_known))
         elif step == "commit":
-            changes = hosts.flush(store, number)
+            changes = hosts.flush(store, f"a0-{number:08d}")
             for kind, names in changes.removed.items():
                 files[kind] = [name for name in files[kind] if name not in names]
             for kind, names in changes.added.items():
                 files.setdefault(kind, []).extend(names)
             committed, number = dict(model), number + 1
         else:
-            hosts.flush(store, number)
+            hosts.flush(store, f"a0-{number:08d}")
             hosts, model = Hosts.open(store, files), dict(committed)
         rows = hosts.rows
         assert {int(r["host"]): (int(r["known"]), int(r["visited"])) for r in rows} == model
@@ -54,10 +54,11 @@ def test_hosts_are_a_dict_of_counters(steps):
 def test_deltas_become_one_file_now_and_then():
     store, hosts = Memory(), Hosts()
     grow(hosts, dict.fromkeys(range(1000), (1, 0)))
-    names = {"index.host.base": list(hosts.flush(store, 1).added["index.host.base"]), "index.host.delta": []}
+    added = hosts.flush(store, "a0-00000001").added
+    names = {"index.host.base": list(added["index.host.base"]), "index.host.delta": []}
     for number in range(2, 100):
         grow(hosts, {number: (1, 1)})
-        changes = hosts.flush(store, number)
+        changes = hosts.flush(store, f"a0-{number:08d}")
         for kind, gone in changes.removed.items():
             names[kind] = [name for name in names[kind] if name not in gone]
         for kind, new in changes.added.items():
@@ -66,4 +67,4 @@ def test_deltas_become_one_file_now_and_then():
         assert len(names["index.host.delta"]) <= 32
     again = Hosts.open(store, names)
     assert np.array_equal(again.rows, hosts.rows)
-    assert not hosts.flush(store, 100)
+    assert not hosts.flush(store, "a0-00000100")

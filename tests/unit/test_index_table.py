@@ -134,7 +134,7 @@ class Model:
         self.content |= content
 
     def flush(self, commits):
-        changes = self.table.flush(self.store, self.round)
+        changes = self.table.flush(self.store, f"a0-{self.round:08d}")
         if not commits:
             self.reopen()  # a crash: what was written is not named, and the round's number is used again
             return

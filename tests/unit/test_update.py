@@ -393,9 +393,9 @@ def test_postponed_pages_wait():
 def test_an_index_reopens_as_it_was():
     agent = Agent()
     agent.seed(range(4))
-    files = {kind: list(names) for kind, names in agent.index.flush(agent.store, 1).added.items()}
+    files = {kind: list(names) for kind, names in agent.index.flush(agent.store, "a0-00000001").added.items()}
     agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, p, True) for p in range(9)]))
-    changes = agent.index.flush(agent.store, 2)
+    changes = agent.index.flush(agent.store, "a0-00000002")
     for kind, names in changes.removed.items():
         files[kind] = [name for name in files[kind] if name not in names]
     for kind, names in changes.added.items():

@@ -1,0 +1,54 @@
+"""What an agent hears from its site and tells it; an agent alone hears nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+from gossamer.archive.chain import ZONES_IN_ALL
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What its site tells an agent."""
+
+    owners: tuple[str, ...]  # of each zone, as it shall be
+    pages: int | None = None  # this agent's visits may be so many in all, earlier runs included; None: any number
+    stop: bool = False
+    others: Mapping[str, int] = field(default_factory=dict)  # the other agents, and how many pages each knows
+
+
+class Post(Protocol):
+    """Between an agent and its site."""
+
+    is_site: bool  # False: nobody but the agent itself says when it ends
+
+    @property
+    def lease_until_s(self) -> float:
+        """By the monotonic clock: until then nobody else crawls what is ours. Nothing is fetched afterwards."""
+
+    def report(self, facts: Mapping[str, Any]) -> None:
+        """Called by the loop that does the work, several times a second: who does not report, is not alive."""
+
+    def orders(self) -> Orders:
+        """The last ones that came; no waiting."""
+
+
+class Alone:
+    """One agent that owns every zone; or, in tests, agents whose zones never move."""
+
+    is_site = False
+    lease_until_s = inf
+
+    def __init__(self, owners: tuple[str, ...]) -> None:
+        self._orders = Orders(owners)
+
+    @classmethod
+    def of(cls, name: str) -> "Alone":
+        return cls((name,) * ZONES_IN_ALL)
+
+    def report(self, facts: Mapping[str, Any]) -> None:
+        pass
+
+    def orders(self) -> Orders:
+        return self._orders

@@ -1,0 +1,144 @@
+"""What we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import api
+from nats.js.errors import BadRequestError, NoStreamResponseError
+
+MESSAGE_BYTES = 2 << 20  # what the server takes at most
+NO_STREAM = NoStreamResponseError
+_API_S = 5.0
+_WAIT_S, _HEARTBEAT_S = 20.0, 5.0
+_FORGET_S = 120.0  # a reader that asks for nothing so long is taken for dead
+_AT_ONCE = 1000  # messages of one request
+_IN_USE = 10058  # a stream has the name, and another configuration
+
+Take = Callable[[Msg], object]
+Room = Callable[[], Awaitable[int]]
+
+
+class Link:
+    """One connection, until it is broken."""
+
+    def __init__(self, client: Client, broken: asyncio.Event) -> None:
+        self.broken = broken
+        self._client = client
+        self._js = client.jetstream(timeout=_API_S)
+
+    async def ensure(self, config: api.StreamConfig) -> api.StreamInfo:
+        """The stream is there, with this configuration; what is in it stays."""
+        try:
+            return await self._js.add_stream(config)
+        except BadRequestError as error:
+            if error.err_code != _IN_USE:
+                raise
+            return await self._js.update_stream(config)
+
+    async def send(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> int:
+        """Its number in the stream, once it is stored."""
+        ack = await self._js.publish(subject, data, timeout=_API_S, headers=dict(headers or {}) or None)
+        return ack.seq
+
+    async def purge(self, stream: str, before: int, subject: str | None = None) -> None:
+        if before > 1:  # 0 would mean all
+            await self._js.purge_stream(stream, seq=before, subject=subject)
+
+    async def tail(self, stream: str, subjects: Sequence[str], take: Take, *, newest: bool, room: Room) -> None:
+        """Give all messages, or the newest of each subject, then what comes, to `take`, in order, for ever.
+
+        `room` says, when there is some, how many bytes may come next.
+        """
+        name = self._client.new_inbox().rpartition(".")[2]
+        config = api.ConsumerConfig(
+            name=name,
+            deliver_policy=api.DeliverPolicy.LAST_PER_SUBJECT if newest else api.DeliverPolicy.ALL,
+            ack_policy=api.AckPolicy.NONE,
+            filter_subjects=list(subjects),
+            inactive_threshold=_FORGET_S,
+            mem_storage=True,
+        )
+        await self._js.add_consumer(stream, config)
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox)
+        try:
+            while True:
+                ask = {
+                    "batch": _AT_ONCE,
+                    "max_bytes": max(await room(), MESSAGE_BYTES),
+                    "expires": int(_WAIT_S * 1e9),
+                    "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
+                }
+                await self._client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", _json(ask), inbox)
+                await _answers(subscription, take)
+        finally:
+            with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
+                await subscription.unsubscribe()
+                await self._js.delete_consumer(stream, name)
+
+    async def newest(self, stream: str, subject: str) -> list[Msg]:
+        """The newest message of each subject that matches."""
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox)
+        found: list[Msg] = []
+        try:
+            ask = {"multi_last": [subject], "batch": _AT_ONCE}
+            await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", _json(ask), inbox)
+            while True:
+                message = await subscription.next_msg(_API_S)
+                status = (message.headers or {}).get("Status")
+                if status in ("204", "404"):  # the end; there is none
+                    return found
+                if status is not None:
+                    raise nats.errors.Error(f"nats: {status}")
+                found.append(message)
+        finally:
+            with contextlib.suppress(nats.errors.Error):
+                await subscription.unsubscribe()
+
+
+def bucket(name: str, lease_s: float | None = None) -> api.StreamConfig:
+    """A key-value bucket, as every NATS tool knows it; with a lease, what is not put again in time vanishes."""
+    return api.StreamConfig(
+        name=f"KV_{name}",
+        subjects=[f"$KV.{name}.>"],
+        storage=api.StorageType.FILE,
+        max_msgs_per_subject=1,
+        max_age=lease_s,
+        duplicate_window=min(lease_s or 120.0, 120.0),
+        discard=api.DiscardPolicy.NEW,
+        allow_rollup_hdrs=True,
+        allow_direct=True,
+    )
+
+
+async def always() -> int:
+    """Room for readers of little things."""
+    return 8 * MESSAGE_BYTES
+
+
+async def _answers(subscription: Subscription, take: Take) -> None:
+    """All that one request brings. A stream that is gone, or a silent server, is an error."""
+    left = _AT_ONCE
+    while left:
+        message = await subscription.next_msg(3 * _HEARTBEAT_S)
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status is None:
+            take(message)
+            left -= 1
+        elif status in ("404", "408") or "MaxBytes" in headers.get("Description", ""):
+            return
+        elif status != "100":  # a heartbeat
+            raise nats.errors.Error(f"nats: {status} {headers.get('Description')}")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,121 @@
+"""The agents of a site as the supervisor sees them: a process or none, the last report or the last manifest."""
+
+import dataclasses
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.chain import Snapshot
+from gossamer.config import Config
+
+
+@dataclass
+class Member:
+    """One agent of the site, running or not."""
+
+    name: str
+    at: Snapshot  # its last manifest, as of when it last ended
+    process: subprocess.Popen[bytes] | None = None
+    incarnation: str = ""
+    report: Mapping[str, Any] = field(default_factory=dict)  # the last one of this incarnation
+    heard_s: float = 0.0  # when that came
+    idle_since_s: float | None = None
+    is_resting: bool = False  # it had nothing to do, and ended
+    is_retiring: bool = False  # it gives its zones away, for good
+    crashes: int = 0  # in a row, without a commit in between
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    @property
+    def zones(self) -> list[int]:
+        return list(self.report.get("zones", self.at.zones))
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        return dict(self.report.get("sent", self.at.sent))
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        return dict(self.report.get("marks", self.at.marks))
+
+    @property
+    def is_idle(self) -> bool:
+        return bool(self.report.get("idle")) if self.is_running else self.is_resting
+
+    @property
+    def visits(self) -> int:
+        counters = self.at.state.get("counters", {})
+        return int(self.report.get("stats", counters).get("visits", 0))
+
+    @property
+    def known(self) -> int:
+        counters = self.at.state.get("counters", {})
+        return int(self.report.get("stats", counters).get("known") or 0)
+
+    @property
+    def next_due_s(self) -> float | None:
+        due_s = self.report.get("next_due_s")
+        return None if due_s is None else float(due_s)
+
+    def start(self, job: Mapping[str, Any], words: Path, now_s: float) -> None:
+        """Begin a new incarnation; what it says on standard error goes to the file `words`."""
+        self.is_resting, self.idle_since_s, self.report, self.heard_s = False, None, {}, now_s
+        words.parent.mkdir(parents=True, exist_ok=True)
+        with words.open("wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gossamer.site.agent"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C is for the supervisor
+            )
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(job).encode() + b"\n")
+            self.process.stdin.flush()  # and stays open: its end is the supervisor's
+        except BrokenPipeError:
+            pass  # it died at once; whoever reaps it will see
+
+    def hear(self, report: Mapping[str, Any], now_s: float) -> None:
+        if report.get("incarnation") != self.incarnation:
+            return  # of one before, or of one that was replaced and does not know it yet
+        if report != self.report:
+            self.heard_s = now_s
+        if "stats" in report:
+            self.report = report
+            self.idle_since_s = (self.idle_since_s or now_s) if report["idle"] else None
+
+    def ended(self, at: Snapshot) -> int:
+        """The process is over: its exit code."""
+        assert self.process is not None
+        code = self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
+        self.process = None
+        self.crashes = 0 if at.number > self.at.number + 1 or not code else self.crashes + 1
+        self.at = at
+        self.report = {"next_due_s": self.next_due_s}  # from here on the manifest says everything else
+        return code
+
+
+def incarnation() -> str:
+    """A name that is later in the alphabet than all before it."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+
+
+def flat(config: Config) -> dict[str, Any]:
+    """A configuration as `Config.replace` takes it."""
+    found: dict[str, Any] = {f"host.{host}": rules for host, rules in config.host.items()}
+    for part in dataclasses.fields(Config):
+        if part.name != "host":
+            section = getattr(config, part.name)
+            found |= {f"{part.name}.{leaf.name}": getattr(section, leaf.name) for leaf in dataclasses.fields(section)}
+    return found

@@ -1,0 +1,73 @@
+"""Decisions of a site: who owns which zone, who may visit how many pages, who is waited for. No I/O, no time."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gossamer.archive.chain import ZONES_IN_ALL
+
+LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spare surplus
+
+
+def shared_out(owned: Mapping[str, Iterable[int]], names: Sequence[str]) -> tuple[str, ...]:
+    """The owner of each zone, as it shall be: equal shares for `names`, and as few moves as that takes.
+
+    `owned` is who has what now; a zone that nobody has is given like those of agents that are to leave.
+    """
+    owners = [""] * ZONES_IN_ALL
+    for name, zones in sorted(owned.items()):
+        for zone in zones:
+            owners[zone] = name
+    counts = {name: owners.count(name) for name in names}
+    # Whoever has most keeps the odd zones.
+    ranked = sorted(names, key=lambda name: (-counts[name], names.index(name)))
+    share, odd = divmod(ZONES_IN_ALL, len(names))
+    room = {name: share + (place < odd) for place, name in enumerate(ranked)}
+    free = []
+    for zone, name in enumerate(owners):
+        if room.get(name, 0):
+            room[name] -= 1
+        else:
+            free.append(zone)
+    takers = (name for name in names for _ in range(room[name]))
+    for zone, name in zip(free, takers, strict=True):
+        owners[zone] = name
+    return tuple(owners)
+
+
+@dataclass
+class Budget:
+    """Divides a limit of pages among agents, so that all of them together never exceed it.
+
+    An agent may make as many visits as it was granted last. A grant is lowered only for an agent that says it is
+    idle, and counts in full until the agent says that it has heard.
+    """
+
+    limit: int
+    grants: dict[str, int] = field(default_factory=dict)
+
+    def divide(self, visits: Mapping[str, int], heard: Mapping[str, int], idle: Collection[str]) -> dict[str, int]:
+        """New grants, by agent. `visits` are those made so far, `heard` the grants that agents work under."""
+        grants = self.grants
+        for name, made in visits.items():
+            grants[name] = max(grants.get(name, 0), made)
+            if name in idle and heard.get(name, 0) <= grants[name]:
+                grants[name] = made
+        held = {name: max(grants[name], heard.get(name, 0)) for name in visits}
+        left = max(0, self.limit - sum(held.values()))
+        few = max(LEAST_GRANT, left // (4 * max(1, len(visits))))
+        hungry = [name for name in sorted(visits) if name not in idle and grants[name] - visits[name] <= few]
+        for name in hungry:
+            block = min(left, max(LEAST_GRANT, left // (2 * len(hungry))))
+            grants[name] = held[name] + block
+            left -= block
+        return {name: grants[name] for name in visits}
+
+
+def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """Agents to whom something was sent that they have not committed. Both are by agent, then by stream."""
+    return {
+        stream.partition(">")[2]
+        for streams in sent.values()
+        for stream, number in streams.items()
+        if marks.get(stream.partition(">")[2], {}).get(stream, 0) < number
+    }

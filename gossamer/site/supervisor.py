@@ -1,0 +1,298 @@
+"""Runs the agents of a site on one machine: starts them, replaces those that die, tells them what is theirs, and
+knows when the crawl is over. It touches no page and no link."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.chain import Chain, Snapshot, chains
+from gossamer.archive.store import Directory
+from gossamer.clocks import Clock
+from gossamer.config import Config
+from gossamer.crawl.stats import Stats
+from gossamer.errors import SiteError
+from gossamer.federation.exchange import Inbox
+from gossamer.federation.wire import Wire
+from gossamer.site.agent import MISTAKE
+from gossamer.site.members import Member, flat, incarnation
+from gossamer.site.plan import Budget, shared_out, undelivered
+from gossamer.site.registrar import Registrar
+from gossamer.site.server import Server
+from gossamer.site.totals import Totals
+from gossamer.watch.log import EventLog
+
+FOLDER = "site"  # of the crawl's directory: the server's files
+_STEP_S = 0.05
+_ASK_S = 0.5  # how often agents' reports are looked at
+_END_S = 60.0  # longest that a clean end may take
+_CRASHES = 5  # in a row, without a commit in between
+
+
+class Supervisor:
+    """`run` returns when the crawl is over; `stop` may be called from a signal handler."""
+
+    def __init__(
+        self, directory: Path, config: Config, clock: Clock, log: EventLog, urls: Sequence[str], files: Sequence[Path]
+    ) -> None:
+        self._directory, self._config, self._clock, self._log = directory, config, clock, log
+        self._store = Directory(directory)
+        self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
+        self._home = config.crawl.agent
+        before = self._snapshots()
+        self._members: dict[str, Member] = {}
+        for name in self._names(before, config.site.agents):
+            self._members[name] = Member(name, before.get(name, Snapshot(name)))
+        for name in before.keys() - self._members.keys():
+            if before[name].zones or before[name].outbox:
+                self._members[name] = Member(name, before[name], is_retiring=True)
+        self._owners = self._planned()
+        self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
+        self._totals = Totals(before.values(), clock)
+        self._told: dict[str, dict[str, Any]] = {}
+        self._replaced: list[Any] = []  # processes that hang, perhaps
+        self._stopping = False
+        self._ended = ""
+        self._start_s = clock.monotonic()
+        self._asked_s = self._stop_s = 0.0
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._ended = self._ended or "stopped"
+
+    def run(self, show: Callable[[Stats], None]) -> Stats:
+        server = Server(self._directory / FOLDER)
+        server.start()
+        wire = Wire(server.address)
+        self._registrar = Registrar(wire, self._config.site.lease_s)
+        self._address = server.address
+        try:
+            wire.wait_up(_END_S)
+            while not self._is_over():
+                if not server.is_alive():
+                    self._log.event("server died")
+                    server.start()
+                self._step(show)
+                time.sleep(_STEP_S)
+        finally:
+            self._kill()
+            wire.close()
+            server.stop()
+        stats = self._totals.final(self._snapshots().values(), self._ended)
+        self._log.event("end", visits=stats.visits, why=self._ended)
+        return stats
+
+    def _step(self, show: Callable[[Stats], None]) -> None:
+        self._reap()
+        now_s = self._clock.monotonic()
+        if now_s - self._asked_s < _ASK_S:
+            return
+        self._asked_s = now_s
+        for name, report in (self._registrar.alive() or {}).items():
+            if name in self._members and self._members[name].is_running:
+                self._members[name].hear(report, now_s)
+        self._replace_silent(now_s)
+        self._grant_wishes()
+        self._start_needed()
+        self._order()
+        show(self._totals.now(self._members.values(), "stopping" if self._stopping else ""))
+
+    # Who there is
+
+    def _names(self, before: Mapping[str, Snapshot], count: int) -> list[str]:
+        """Agents that shall share the zones: those that have some, and as many new ones as it takes."""
+        names = [self._home, *(name for name, at in sorted(before.items()) if at.zones and name != self._home)]
+        while len(names) < count:
+            names.append(_next_name(names))
+        return names[:count]
+
+    def _planned(self) -> tuple[str, ...]:
+        owned = {member.name: member.zones for member in self._members.values()}
+        return shared_out(owned, [member.name for member in self._members.values() if not member.is_retiring])
+
+    def _snapshots(self) -> dict[str, Snapshot]:
+        return {name: Chain.read(self._store, name) for name in sorted(chains(self._store))}
+
+    def _waited_for(self) -> set[str]:
+        """Agents for whom there is a letter."""
+        members = self._members.values()
+        return undelivered({m.name: m.sent for m in members}, {m.name: m.marks for m in members})
+
+    # Processes
+
+    def _reap(self) -> None:
+        """Processes that ended: who was told to, or had nothing to do, rests; any other is started again."""
+        self._replaced = [process for process in self._replaced if process.poll() is None]
+        for member in self._members.values():
+            if member.process is None or member.process.poll() is None:
+                continue
+            code = member.ended(Chain.read(self._store, member.name))
+            self._log.event("agent ended", agent=member.name, code=code)
+            if code == MISTAKE:
+                raise SiteError(f"{member.name}: {self._last_words(member.name)}")
+            if member.crashes >= _CRASHES:
+                words = self._last_words(member.name)
+                raise SiteError(f"agent {member.name} died {member.crashes} times in a row: {words}")
+            member.is_resting = code == 0
+
+    def _replace_silent(self, now_s: float) -> None:
+        """Not heard of for a lease: dead, perhaps, or it hangs. It fetches nothing more, and what it is about to commit
+        will be refused. Its successor contacts nobody until its last requests must be over."""
+        for member in self._members.values():
+            if member.process and now_s - member.heard_s > self._config.site.lease_s + 2 * _ASK_S:
+                self._log.event("agent silent", agent=member.name, process=member.process.pid)
+                self._replaced.append(member.process)
+                member.at = Chain.read(self._store, member.name)
+                self._start(member, self._clock.now() + self._config.fetch.timeout_s)
+
+    def _start_needed(self) -> None:
+        """Agents are started when there is something to do for them, as many as may run at a time."""
+        if self._stopping:
+            return
+        waited_for = self._waited_for()
+        for name in waited_for - self._members.keys():  # it has left, but somebody had not heard of it
+            self._members[name] = Member(name, Chain.read(self._store, name), is_retiring=True)
+        most = self._config.site.max_agents or len(self._members)
+        running = sum(member.is_running for member in self._members.values())
+        for member in self._members.values():
+            if running < most and not member.is_running and self._has_work(member, waited_for):
+                self._start(member)
+                running += 1
+
+    def _has_work(self, member: Member, waited_for: set[str]) -> bool:
+        if not member.is_resting or member.name in waited_for or self._leaves(member):
+            return True
+        due_s = member.next_due_s
+        if due_s is not None and due_s <= self._clock.now():
+            return True
+        return member.name == self._home and self._has_seeds(member)
+
+    def _has_seeds(self, home: Member) -> bool:
+        return bool(Inbox(self._store).pending(self._home, home.marks))
+
+    def _leaves(self, member: Member) -> bool:
+        """Whether it has zones that shall be another's."""
+        return any(self._owners[zone] != member.name for zone in member.zones)
+
+    def _start(self, member: Member, quiet_until_s: float = 0.0) -> None:
+        member.incarnation = incarnation()
+        self._tell(member)  # orders are there before it asks
+        job = {
+            "name": member.name,
+            "directory": str(self._directory.resolve()),
+            "config": flat(self._config),
+            "address": self._address,
+            "incarnation": member.incarnation,
+            "is_home": member.name == self._home,
+            "quiet_until_s": quiet_until_s,
+            **(self._seeds if member.name == self._home else {"urls": [], "files": []}),
+        }
+        member.start(job, self._words(member.name), self._clock.monotonic())
+        self._log.event("agent started", agent=member.name, process=member.process and member.process.pid)
+
+    def _kill(self) -> None:
+        """Whoever is left: nothing that is committed can be lost."""
+        running = [member.process for member in self._members.values() if member.process]
+        for process in [*running, *self._replaced]:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+    def _words(self, name: str) -> Path:
+        return self._directory / "log" / f"{name}.err"
+
+    def _last_words(self, name: str) -> str:
+        lines = self._words(name).read_text("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    # Orders
+
+    def _order(self) -> None:
+        if self._budget:
+            members = self._members.values()
+            idle = {m.name for m in members if m.is_idle or not m.is_running}
+            heard = {m.name: int(m.report.get("pages") or 0) for m in members if m.is_running}
+            self._budget.divide({m.name: m.visits for m in members}, heard, idle)
+        for member in list(self._members.values()):
+            if member.is_running:
+                self._tell(member)
+            elif member.is_retiring and member.is_resting and not member.zones:
+                del self._members[member.name]
+
+    def _tell(self, member: Member) -> None:
+        others = {m.name: m.known for m in self._members.values() if m is not member}
+        orders = {
+            "incarnation": member.incarnation,
+            "owners": list(self._owners),
+            "pages": self._budget.grants.get(member.name, 0) if self._budget else None,
+            "stop": self._stopping or self._may_rest(member),
+            "others": others,
+        }
+        if orders != self._told.get(member.name) and self._registrar.order(member.name, orders):
+            self._told[member.name] = orders
+
+    def _may_rest(self, member: Member) -> bool:
+        """It has had nothing to do for a while, though others have; or it has given everything away."""
+        if not member.is_idle or member.idle_since_s is None or member.name in self._waited_for():
+            return False
+        if member.is_retiring:
+            return not (member.zones or member.report["backlog_bytes"])
+        return self._clock.monotonic() - member.idle_since_s >= self._config.site.idle_s
+
+    def _grant_wishes(self) -> None:
+        """What `gossamer agents DIR add` and `retire` asked for."""
+        for wish in self._registrar.take_wishes():
+            name = wish.get("retire", "")
+            staying = [member.name for member in self._members.values() if not member.is_retiring]
+            if name and name != self._home and name in staying:
+                self._members[name].is_retiring = True
+            elif not name:
+                name = _next_name([*self._members, *chains(self._store)])
+                self._members[name] = Member(name, Snapshot(name))
+            self._owners = self._planned()
+            self._log.event("wish", **wish)
+
+    # The end
+
+    def _is_over(self) -> bool:
+        crawl, members = self._config.crawl, self._members.values()
+        if self._stopping:
+            self._stop_s = self._stop_s or self._clock.monotonic()
+            late = self._clock.monotonic() - self._stop_s > _END_S
+            return late or not any(member.is_running for member in members)
+        if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
+            self._ended = f"limit of {crawl.minutes:g} minutes"
+        elif crawl.pages and sum(member.visits for member in members) >= crawl.pages:
+            self._ended = f"limit of {crawl.pages:,} pages"
+        elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
+            self._ended = f"limit of {crawl.rounds:,} rounds"
+        elif all(member.is_idle for member in members) and self._is_finished():
+            self._ended = next(
+                (str(m.report["idle"]) for m in members if m.report.get("idle")), "nothing left to visit"
+            )
+        self._stopping = bool(self._ended)
+        return False
+
+    def _is_finished(self) -> bool:
+        """Everybody is idle, as of its last commit, and no letter is on its way: then none can be written any more."""
+        at = self._snapshots()
+        if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}):
+            return False
+        if any(m.is_running and m.report["number"] != at[m.name].number for m in self._members.values()):
+            return False
+        home = self._members[self._home]
+        return not self._has_seeds(home) and not any(self._leaves(member) for member in self._members.values())
+
+
+def is_shared(store: Directory, config: Config) -> bool:
+    """Whether it takes more than one agent: they are wanted, or others still have zones, or letters to deliver."""
+    others = [Chain.read(store, name) for name in chains(store) - {config.crawl.agent}]
+    return config.site.agents > 1 or any(at.zones or at.outbox for at in others)
+
+
+def _next_name(names: Sequence[str]) -> str:
+    number = 1
+    while f"a{number}" in names:
+        number += 1
+    return f"a{number}"
