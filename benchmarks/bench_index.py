@@ -288,7 +288,7 @@ class Crawl:
         columns = links_of(self._taken, self._sample, self._built)
         start = clock()
         done = update(
-            index, self._frontier, self._ledger, columns, limits=LIMITS, strategy=self._order, zones=range(256),
+            index, self._frontier, self._ledger, columns, limits=LIMITS, strategy=self._order,
             now_s=NOW_S,
         )  # fmt: skip
         updated = clock()

@@ -6,8 +6,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from gossamer.archive.chain import snapshots
+from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
@@ -21,7 +23,7 @@ from gossamer.federation.exchange import Inbox, encode
 from gossamer.fetch.resolver import checked_map
 from gossamer.order.strategies import strategy
 from gossamer.remembered import remember
-from gossamer.site.supervisor import Supervisor, is_shared
+from gossamer.site.plan import is_shared
 from gossamer.watch.log import EventLog
 
 
@@ -38,6 +40,14 @@ class Page:
     text: str
 
 
+class _Crawler(Protocol):
+    """One agent, or several."""
+
+    def run(self, show: Callable[[Stats], None]) -> Stats: ...
+
+    def stop(self) -> None: ...
+
+
 class Crawl:
     """A crawl in a directory. Creating it touches nothing; `run` crawls, and goes on where it was."""
 
@@ -45,6 +55,7 @@ class Crawl:
         self.directory = Path(directory)
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
+        self._crawler: _Crawler | None = None
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
         """Crawl until a limit is reached or nothing is left. With `signals`, Ctrl-C and SIGTERM end it cleanly."""
@@ -60,15 +71,26 @@ class Crawl:
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         clock = RealClock()
         store = Directory.prepare(self.directory, clock.now())
+        copied = open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
-            crawler: Agent | Supervisor
-            if is_shared(store, config):
+            crawler: _Crawler
+            if is_shared(snapshots(store), config.crawl.agent, config.site.agents):
+                from gossamer.site.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
+
                 crawler = Supervisor(self.directory, config, clock, log, self.urls, self.files)
             else:
-                crawler = Agent(store, config, clock, Inbox(store), log, self.urls, self.files)
-            remember(self.directory, config)
-            with _stops(crawler) if signals else _nothing():
+                crawler = Agent(copied, config, clock, Inbox(store), log, self.urls, self.files)
+            for place in (self.directory, *(Path(disk) for disk in config.site.disks)):
+                if (place / "gossamer.json").exists():
+                    remember(place, config)
+            self._crawler = crawler
+            with stopped_by_signals(crawler) if signals else _nothing():
                 return crawler.run(progress or (lambda _: None))
+
+    def stop(self) -> None:
+        """End it cleanly: from the function that is shown the progress, or from another thread."""
+        if self._crawler is not None:
+            self._crawler.stop()
 
     def add(self, seeds: Iterable[str]) -> int:
         """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
@@ -121,7 +143,7 @@ class Crawl:
 
 
 @contextmanager
-def _stops(crawler: Agent | Supervisor) -> Iterator[None]:
+def stopped_by_signals(crawler: "_Crawler") -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
 
     def stop(_number: int, _frame: object) -> None:

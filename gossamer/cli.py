@@ -91,6 +91,27 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("dir", metavar="DIR", nargs="?", default=DEFAULT_DIR)
     sub.add_argument("--json", action="store_true")
 
+    sub = add("agents", _agents, "who crawls in a directory; one agent more, or one less")
+    sub.add_argument("dir", metavar="DIR", nargs="?", default=DEFAULT_DIR)
+    sub.add_argument("change", nargs="?", choices=("add", "retire"), help="begin another one, or let one leave")
+    sub.add_argument("agent", nargs="?", metavar="AGENT", help="which one is to leave")
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("federation", _federation, "several sites that crawl as one, described by a file")
+    sub.add_argument("action", choices=("run", "status", "keys"), help="all sites here; how they stand; certificates")
+    sub.add_argument("file", metavar="FILE", type=Path, help="TOML; docs/federation.md says what is in it")
+    sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line")
+    sub.add_argument("--quiet", action="store_true", help="no progress display")
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("site", _site, "one site of a federation, on its own machine")
+    sub.add_argument("action", choices=("run",))
+    sub.add_argument("file", metavar="FILE", type=Path)
+    sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line")
+    sub.add_argument("--name", required=True, metavar="SITE", help="which one")
+    sub.add_argument("--quiet", action="store_true", help="no progress display")
+    sub.add_argument("--json", action="store_true")
+
     sub = add("query", _query, "ask a crawl's archive in SQL")
     sub.add_argument("dir", metavar="DIR")
     sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
@@ -110,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("out", metavar="OUT", help="file; - for standard output")
     sub.add_argument("--force", action="store_true", help="replace OUT")
     sub.add_argument("--json", action="store_true", help="what was written, as JSON")
+
+    sub = add(
+        "restore", _restore, "make a crawl's directory again of its copies (site.copies), after its disk was lost"
+    )
+    sub.add_argument("dir", metavar="DIR", help="absent or empty")
+    sub.add_argument("disks", metavar="DISK", nargs="+", type=Path, help="directories that were in site.disks")
 
     sub = add("inspect", _inspect, "how the crawler sees one URL: normal form, robots verdict, answer, links")
     sub.add_argument("url", metavar="URL")
@@ -223,6 +250,70 @@ def _status(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _agents(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import agents
+
+    directory = Path(arguments.dir)
+    if arguments.change is None:
+        found = agents.agents(directory)
+        _show(found, arguments.json, agents.render)
+        return 0
+    if (arguments.change == "retire") != (arguments.agent is not None):
+        raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")
+    wish = {"retire": arguments.agent} if arguments.agent else {"add": 1}
+    agents.change(directory, wish)
+    said = f"{arguments.agent} will hand its zones over and leave" if arguments.agent else "another agent will join"
+    _show({"wish": wish}, arguments.json, lambda _: f"{said}; `gossamer agents {directory}` shows it")
+    return 0
+
+
+def _federation(arguments: argparse.Namespace) -> int:
+    from gossamer.federation.file import load
+    from gossamer.site import federated
+    from gossamer.watch import sites
+
+    federation = load(arguments.file)
+    made = federated.prepare(federation)
+    if arguments.action == "keys":
+        said = f"made for {', '.join(made)}" if made else "every site has its own"
+        _show({"made": made}, arguments.json, lambda _: f"certificates in {federation.keys}: {said}")
+        return 0
+    if arguments.action == "run":
+        run = federated.FederationRun(federation, [*federation.config.crawl.seeds, *arguments.seeds])
+        _watched(run, federation.config, arguments, {})
+    if arguments.action == "status" or not (arguments.quiet or arguments.json):
+        _show(federated.status(federation), arguments.json, sites.render)
+    return 0
+
+
+def _site(arguments: argparse.Namespace) -> int:
+    from gossamer.crawl.runtime import tune
+    from gossamer.federation.file import load
+    from gossamer.site import federated
+
+    federation = load(arguments.file)
+    tune()
+    with federated.opened(federation, arguments.name, arguments.seeds) as supervisor:
+        _watched(supervisor, federation.config, arguments, {})
+    return 0
+
+
+def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace, places: dict[str, str]) -> Any:
+    """Run something that crawls, with a display, until it ends or a signal ends it."""
+    from rich.console import Console
+
+    from gossamer.api import stopped_by_signals
+    from gossamer.watch.progress import Progress
+
+    progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
+    with progress, stopped_by_signals(crawler):
+        stats = crawler.run(progress.update)
+    progress.finish(stats, places)
+    if arguments.json:
+        print(json.dumps(stats.as_dict()))
+    return stats
+
+
 def _query(arguments: argparse.Namespace) -> int:
     from gossamer.archive import query
 
@@ -265,6 +356,14 @@ def _written(kind: str, written: list[Path] | int) -> str:
     return f"{written:,} {nouns[kind]}"
 
 
+def _restore(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.copies import restore
+
+    files = restore(Path(arguments.dir), arguments.disks)
+    print(f"{files:,} files restored to {arguments.dir}; `gossamer crawl --dir {arguments.dir}` goes on")
+    return 0
+
+
 def _inspect(arguments: argparse.Namespace) -> int:
     from gossamer.crawl.inspect import inspect
     from gossamer.watch.show import inspect_report
@@ -274,7 +373,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show(found: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], Any]) -> None:
+def _show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
     if as_json:
         print(json.dumps(found))
     else:

@@ -209,7 +209,9 @@ LINKS = Table(
         Column("target", "u8", "the page it leads to"),
         Column("target_url", "dict", "its normalised URL"),
         Column(
-            "verdict", "dict", "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign"
+            "verdict",
+            "dict",
+            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign",
         ),
         Column("round", "u4", "the round that committed it"),
     ),

@@ -97,8 +97,16 @@ class Site:
         "links to pages of other agents are exchanged, dropped, or followed when nothing else is left",
         choices=("exchange", FIREWALL, CROSS_OVER),
     )
+    scores: str = key(
+        "global",
+        "of a page that was sent to another site before, further cash follows (global), or none (local)",
+        choices=("global", "local"),
+    )
+    sent_cache: int = key(1_000_000, "URLs sent to other sites that are remembered, 8 bytes each", least=1)
     lease_s: float = key(10.0, "an agent that is not heard of for so long is replaced", least=1, most=3600)
     idle_s: float = key(60.0, "an agent with nothing to do ends after so long, and begins again with work", least=1)
+    copies: int = key(1, "on so many disks the archive is kept; more than 1 need site.disks", least=1, most=16)
+    disks: list[str] = key([], "directories on other disks, for the copies; `gossamer restore` makes a crawl of them")
     backlog_mb: int = key(256, "links that others have not taken yet, before an agent finds no more", least=1)
 
 
@@ -253,7 +261,7 @@ class Config:
         for name, value in values.items():
             section, _, leaf = name.partition(".")
             sections.setdefault(section, {})[leaf] = value
-        return _checked(self, sections)
+        return checked(self, sections)
 
 
 def load(path: Path) -> Config:
@@ -265,20 +273,21 @@ def load(path: Path) -> Config:
         raise ConfigError(f"{path} does not exist; `gossamer config` prints a file to start from") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    return _checked(Config(), values)
+    return checked(Config(), values)
 
 
-def _checked(config: Config, values: Mapping[str, Any]) -> Config:
+def checked(config: Config, values: Mapping[str, Any]) -> Config:
+    """A configuration with whole sections given; every value is checked."""
     changes: dict[str, Any] = {}
-    for name, section in values.items():
+    for name, given in values.items():
         if name not in _SECTIONS and name != "host":
             raise ConfigError(_unknown(f"[{name}]", name, [*_SECTIONS, "host"]))
-        if not isinstance(section, Mapping):
+        if not isinstance(given, Mapping):
             raise ConfigError(f"{name} is a section: write its keys under [{name}]")
         if name == "host":
-            changes[name] = {**config.host, **_hosts(section)}
+            changes[name] = {**config.host, **_hosts(given)}
         else:
-            changes[name] = _section(getattr(config, name), name, section)
+            changes[name] = section(getattr(config, name), name, given)
     return dataclasses.replace(config, **changes)
 
 
@@ -290,24 +299,25 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             raise ConfigError(f'host.{host} is not a host: write [host."example.org"] above its keys')
         if host != host.lower() or not re.fullmatch(r"(\*\.)?[^\s/*:]+", host):
             raise ConfigError(f'[host."{host}"] is no host name; write it like "example.org" or "*.example.org"')
-        checked = _section(Host(), f'host."{host}"', given)
+        checked = section(Host(), f'host."{host}"', given)
         found[host] = {leaf: getattr(checked, leaf) for leaf in given}
     return found
 
 
-def _section(section: T, name: str, values: Mapping[str, Any]) -> T:
-    fields = {f.name: f for f in dataclasses.fields(section)}  # type: ignore[arg-type]
-    types = get_type_hints(type(section))
-    checked = {}
+def section(part: T, name: str, values: Mapping[str, Any]) -> T:
+    """A section with keys changed; every value is checked."""
+    fields = {f.name: f for f in dataclasses.fields(part)}  # type: ignore[arg-type]
+    types = get_type_hints(type(part))
+    new = {}
     for leaf, value in values.items():
         if leaf not in fields:
-            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known and not isinstance(section, Host)]
+            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known and not isinstance(part, Host)]
             hint = f"; did you mean {elsewhere[0]}.{leaf}?" if elsewhere else ""
             raise ConfigError(
                 f"unknown key {name}.{leaf}{hint}" if hint else _unknown(f"{name}.{leaf}", leaf, list(fields))
             )
-        checked[leaf] = _value(f"{name}.{leaf}", value, types[leaf], fields[leaf].metadata)
-    return dataclasses.replace(section, **checked)  # type: ignore[type-var]
+        new[leaf] = _value(f"{name}.{leaf}", value, types[leaf], fields[leaf].metadata)
+    return dataclasses.replace(part, **new)  # type: ignore[type-var]
 
 
 def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:

@@ -34,7 +34,8 @@ from gossamer.errors import ArchiveError, Deposed
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = ""  # the receiver of batches that are for whoever reads them: seeds
-LINKS, SEEDS, NEWS, ZONES = "links", "seeds", "news", "zones"  # kinds of batches
+# Kinds of batches.
+LINKS, ABROAD, SEEDS, NEWS, ZONES = "links", "abroad", "seeds", "news", "zones"
 ZONES_IN_ALL = 1 << ZONE_BITS
 FULL_EVERY = 32
 _SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/", "tmp/")
@@ -132,24 +133,31 @@ class Chain:
         self._published: set[str] = set()  # names of our outbox that are known to be published
 
     @classmethod
-    def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] | None = None) -> "Chain":
-        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain: where there
-        is no other, it has all of them."""
+    def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(ZONES_IN_ALL)) -> "Chain":
+        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
         snapshot, full = _load(store, agent)
         if not snapshot.number:
-            first = range(ZONES_IN_ALL) if zones is None and not chains(store) else ()
-            snapshot = dataclasses.replace(snapshot, zones=tuple(first if zones is None else zones))
+            snapshot = dataclasses.replace(snapshot, zones=tuple(zones))
         chain = cls(store, snapshot, full)
         chain._recover(exchange)
         return chain
 
     @classmethod
     def take_over(
-        cls, store: Store, agent: str, exchange: Publisher, now_s: float, state: Mapping[str, Any] | None = None
+        cls,
+        store: Store,
+        agent: str,
+        exchange: Publisher,
+        now_s: float,
+        state: Mapping[str, Any] | None = None,
+        zones: Iterable[int] = (),
     ) -> "Chain":
-        """Continue the chain of another owner, who is Deposed at its next commit; `state` is an update."""
+        """Continue the chain of another owner, who is Deposed at its next commit; `state` is an update, `zones` are
+        for a chain that nobody has begun."""
         chain = cls(store, *_load(store, agent))
         old = chain._at
+        if not old.number:
+            old = dataclasses.replace(old, zones=tuple(zones))
         news = {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s, "state": dict(state or {})}
         chain._create(old.after(Changes(), news), {})
         chain._recover(exchange)
@@ -296,6 +304,11 @@ class Chain:
 def chains(store: Store) -> set[str]:
     """Agents that have ever committed here."""
     return {name.split("/")[1] for name in store.list("manifest/") if _MANIFEST.search(name)}
+
+
+def snapshots(store: Store) -> dict[str, Snapshot]:
+    """What each agent has committed, by agent."""
+    return {agent: Chain.read(store, agent) for agent in sorted(chains(store))}
 
 
 def _is_confirmed(batch: Batch, exchange: Publisher) -> bool:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from gossamer.archive.chain import Chain, Snapshot
 from gossamer.archive.store import Directory
-from gossamer.config import CROSS_OVER
 from gossamer.errors import ArchiveError
 
 T = TypeVar("T")
@@ -40,7 +39,7 @@ class Reading:
     @property
     def overlap(self) -> bool:
         """Whether several agents may know the same page."""
-        return any(snapshot.state.get("mode") == CROSS_OVER for snapshot in self.snapshots.values())
+        return any(snapshot.state.get("overlap") for snapshot in self.snapshots.values())
 
     def missing(self) -> Path | None:
         """A file that is no longer there."""

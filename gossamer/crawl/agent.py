@@ -7,21 +7,22 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
-import numpy as np
-
 from gossamer.archive.chain import Batch, Chain
+from gossamer.archive.copies import mend
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.merge import merge
 from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
-from gossamer.config import CROSS_OVER, Config
+from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl import closing, generate
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.handover import leaving, settle_zones
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Known, resident_bytes, robots_rows
+from gossamer.crawl.outgoing import Outgoing
+from gossamer.crawl.owners import Owners, Place
 from gossamer.crawl.post import Alone, Post
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
@@ -31,7 +32,7 @@ from gossamer.errors import SeedError
 from gossamer.federation.exchange import SEEDS, Exchange, high_water
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex, zone_of_host
+from gossamer.index.pages import PageIndex
 from gossamer.order.scores import scored
 from gossamer.order.strategies import own_first, strategy
 
@@ -63,23 +64,26 @@ class Agent:
         files: Iterable[Path] = (),
         post: Post | None = None,
         chain: Chain | None = None,
+        place: Place | None = None,
     ) -> None:
         self._config, self._clock, self._exchange, self._log = config, clock, exchange, log
-        self._post = post or Alone.of(config.crawl.agent)
+        self._post, self._place = post or Alone.of(config.crawl.agent), place
         self._orders = self._post.orders()
         chain = chain or Chain.open(store, config.crawl.agent, exchange)
+        mend(store, chain)
         index = PageIndex.open(store, chain.files, config.index)
         order = strategy(config.crawl.order)
         scores = open_scores(order, config, store, chain)
         order = scored(order, scores) if scores else order
         if config.site.mode == CROSS_OVER:
-            order = own_first(order, chain.zones)
+            order = own_first(order, lambda: chain.zones)  # they change, also in a moment
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
         settle_zones(self._books, exchange, self._orders.owners, clock.now())
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
+        self._outgoing = Outgoing(config, chain, ledger)
         self._reader = Reader(config, self._incoming.scope)
         self._digests = DigestCache(config.archive.digests)
         book = RobotsBook(config.polite, config.fetch.agent_name)
@@ -100,7 +104,7 @@ class Agent:
         self._phase = ""
         self._start_s = clock.monotonic()
         self._looked_s = self._committed_s = self._topped_s = self._start_s
-        self._commit_cost_s = 0.0
+        self._commit_cost_s = self._generate_s = 0.0  # of the last commit; of all takes since then
         self._round = self._new_round()
 
     def stop(self) -> None:
@@ -134,7 +138,7 @@ class Agent:
         if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if not chain.number or incoming.seeds or incoming.batches() or chain.state.get("clean"):
+        if not chain.state or incoming.seeds or incoming.batches() or chain.state.get("clean"):
             self._commit()
         self._allow()
         self._fetching.start()
@@ -267,21 +271,18 @@ class Agent:
         crawl, books = self._config.crawl, self._books
         if room <= 0:
             return
+        start_s = self._clock.monotonic()
         rows = books.frontier.take(room, self._time_s(), per_host)
-        if self._config.site.mode == CROSS_OVER and self._has_own():
-            foreign = ~closing.is_own(books, rows["key"])
+        if self._config.site.mode == CROSS_OVER and (native := self._owners().is_native)(books.frontier.taken).any():
+            # Own pages are due, or may be found by those under way: those of others have to wait.
+            foreign = ~native(rows["key"])
             books.frontier.give_back(rows["key"][foreign])
             rows = rows[~foreign]
         if len(rows):
             self._fetching.add(generate.requests(books.index, rows, books.strategy, crawl.seed, self._taken))
             self._outstanding += len(rows)
             self._taken += len(rows)
-
-    def _has_own(self) -> bool:
-        """Whether pages of our own zones still wait for a visit."""
-        rows = self._books.index.hosts.rows
-        rows = rows[np.isin(zone_of_host(rows["host"]), self._books.chain.zones)]
-        return bool((rows["known"] > rows["visited"]).any())
+        self._generate_s += self._clock.monotonic() - start_s
 
     # Gathering
 
@@ -331,7 +332,10 @@ class Agent:
             self._books.chain.publish(self._exchange)
             stats = self.stats()
             self._post.report(self._facts(stats))
-            self._orders = self._post.orders()
+            orders, before = self._post.orders(), self._orders
+            self._orders = orders
+            if orders.owners != before.owners:
+                self._incoming.owners_changed()
             show(stats)
 
     def _facts(self, stats: Stats) -> dict[str, Any]:
@@ -360,17 +364,20 @@ class Agent:
         self._phase = "committing"
         books, round_, batches = self._books, self._round, self._incoming.batches()
         orders = self._orders
-        arrived = self._incoming.take(batches, round_.sitemaps, books.index, books.ledger, orders)
+        owners = self._owners()
+        arrived = self._incoming.take(batches, round_.sitemaps, books.index, books.ledger, orders, owners)
         if arrived.widened:
             self._reader.forget()
-        changes, outbox, new = closing.close(books, round_, arrived.rows, orders, self._time_s())
+        others = orders.others if books.strategy.virtual else {}
+        changes, links, new = closing.close(books, round_, arrived.rows, owners, sum(others.values()), self._time_s())
+        letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
         books.chain.commit(
             changes,
             state=self._state(clean),
             marks=high_water(batches),
-            outbox=numbered_parts(arrived.outbox + outbox),
+            outbox=numbered_parts(letters),
             exchange=self._exchange,
             applied=[(batch.stream, batch.number) for batch in batches],
             now_s=self._clock.now(),
@@ -382,7 +389,23 @@ class Agent:
         self._phase = ""
         self._committed_s = self._clock.monotonic()
         self._commit_cost_s = self._committed_s - start_s
-        self._log.event("commit", round=round_.number, visits=round_.pages, new=new, seconds=self._commit_cost_s)
+        self._log.event(
+            "commit",
+            round=round_.number,
+            visits=round_.pages,
+            arrived=len(arrived.rows.key),
+            new=new,
+            known=books.index.count,
+            sent_links=len(links.key) if self._config.site.mode != FIREWALL else 0,
+            sent_bytes=sum(len(batch.data) for batch in letters),
+            generate_s=self._generate_s,
+            seconds=self._commit_cost_s,
+        )
+        self._generate_s = 0.0
+
+    def _owners(self) -> Owners:
+        chain, everything = self._books.chain, self._config.site.mode == CROSS_OVER
+        return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything)
 
     def _count(self, round_: Round) -> None:
         counters = self._counters
@@ -412,7 +435,8 @@ class Agent:
             "committed_s": now_s,
             "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
             "order": books.strategy.name,
-            "mode": self._config.site.mode,
+            "crossed": self._outgoing.crossed,
+            "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,
         }
 

@@ -1,6 +1,5 @@
 """Closes a round: tables, index and commit, in the order that makes it all or nothing."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,22 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
-from gossamer.archive.chain import ZONES_IN_ALL, Batch, Chain, Changes
+from gossamer.archive.chain import Chain, Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location
 from gossamer.columns import LINKS, NO_TEXT, PAGES, ROBOTS, VISITS, Contributions, Outcome
-from gossamer.config import CROSS_OVER, FIREWALL, Config
+from gossamer.config import FIREWALL, Config
 from gossamer.crawl.generate import pack_validators
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.post import Orders
+from gossamer.crawl.owners import Owners
 from gossamer.crawl.reader import FOLLOWED, FOREIGN, VERDICTS, Visit
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import VISIT, Links, RoundColumns, UpdateResult, Verdict, postpone, update
-from gossamer.federation.exchange import LINKS as LINK_BATCH
-from gossamer.federation.exchange import NEWS, encode
 from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex, host_of_key, zone_of_key
+from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.scores import Lesson, Scores
 from gossamer.order.strategies import Strategy
 from gossamer.own_rules import pages_by_host
@@ -47,11 +44,11 @@ class Books:
 
 
 def close(
-    books: Books, round_: Round, inbox: Contributions, orders: Orders, now_s: float
-) -> tuple[Changes, list[Batch], int]:
+    books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float
+) -> tuple[Changes, Contributions, int]:
     """Step 1 of the commit: everything of the round in synced files, and the index updated in memory.
 
-    Returns the files, what other agents are to be told, and how many pages are new.
+    Returns the files, the links of others, and how many pages are new. `others` are the pages that others know.
     """
     store = books.store
     source, targets, verdicts = round_.links()
@@ -59,10 +56,9 @@ def close(
         merit = _merit(books, round_, source, targets)
         keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
     if books.config.site.mode == FIREWALL:
-        verdicts[(verdicts == FOLLOWED) & ~is_own(books, targets)] = FOREIGN
-    result = _update(
-        books, round_, Links(source, targets, verdicts == FOLLOWED, round_.relevance()), inbox, orders, now_s
-    )
+        verdicts[(verdicts == FOLLOWED) & ~owners.is_native(targets)] = FOREIGN
+    links = Links(source, targets, verdicts == FOLLOWED, round_.relevance())
+    result = _update(books, round_, links, inbox, owners, others, now_s)
     refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts != Verdict.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
     if books.scores is not None:
@@ -74,15 +70,7 @@ def close(
         changes |= _write_links(books, round_, source, targets, verdicts)
     changes |= books.index.flush(store, books.chain.label)
     changes |= books.frontier.flush(store, books.chain.label)
-    return changes, _outbox(books, result.outbox, orders), len(result.new)
-
-
-def is_own(books: Books, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which pages belong to our zones."""
-    own = np.zeros(ZONES_IN_ALL, np.bool_)
-    own[list(books.chain.zones)] = True
-    found: NDArray[np.bool_] = own[zone_of_key(keys)]
-    return found
+    return changes, result.outbox, len(result.new)
 
 
 def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:
@@ -161,7 +149,7 @@ def _write_links(
 
 
 def _update(
-    books: Books, round_: Round, links: Links, inbox: Contributions, orders: Orders, now_s: float
+    books: Books, round_: Round, links: Links, inbox: Contributions, owners: Owners, others: int, now_s: float
 ) -> UpdateResult:
     rows = np.zeros(len(round_.visits), VISIT.numpy)
     for i, visit in enumerate(round_.visits):
@@ -179,8 +167,8 @@ def _update(
         columns,
         limits=books.config.limits,
         strategy=books.strategy,
-        zones=books.chain.zones if books.config.site.mode != CROSS_OVER else range(ZONES_IN_ALL),
-        others=sum(orders.others.values()),
+        is_own=owners.is_own,
+        others=others,
         now_s=now_s,
         seed=books.config.crawl.seed,
         pages_by_host=pages_by_host(books.config),
@@ -227,21 +215,3 @@ def _write_visited(index: PageIndex, visits: list[Visit]) -> None:
     texts = [pack_validators(answered[i].etag, answered[i].last_modified) for i in given]
     rows["validators"][given] = index.heap.append(texts)
     index.visited.write(rows)
-
-
-def _outbox(books: Books, columns: Contributions, orders: Orders) -> list[Batch]:
-    """What other agents are to be told, in parts: links for their zones, and their share of virtual cash."""
-    chain, ledger = books.chain, books.ledger
-    if books.config.site.mode == FIREWALL:
-        columns = columns.take(np.zeros(0, np.int64))  # what sitemaps name; it has no cash
-    names, owners = np.unique(orders.owners, return_inverse=True)
-    owner = owners[zone_of_key(columns.key)]
-    letters = [
-        (name, LINK_BATCH, data)
-        for number, name in enumerate(names.tolist())
-        for data in encode(columns.take(np.flatnonzero(owner == number)))
-    ]
-    if books.strategy.virtual and orders.others:
-        shares = ledger.share(orders.others)
-        letters += [(name, NEWS, json.dumps({"pool": cash}).encode()) for name, cash in shares.items()]
-    return [Batch(chain.agent, chain.round, 0, name, data, kind) for name, kind, data in letters]

@@ -10,21 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from gossamer.archive.chain import Batch, Changes
-from gossamer.archive.store import room
+from gossamer.archive.chain import ZONES_IN_ALL, Batch, Chain, Changes, chains
+from gossamer.archive.store import Store, room
 from gossamer.columns import HOST, NO_TEXT, PAGE, VISITED
 from gossamer.crawl.closing import Books
 from gossamer.crawl.incoming import arrivals
+from gossamer.crawl.update import is_final
 from gossamer.federation.exchange import ZONES, Exchange, high_water
-from gossamer.index.merging import Rows
-from gossamer.index.pages import ZONE_SHIFT, PageIndex, zone_of_host
+from gossamer.index.merging import Keys, Rows, search
+from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key, zone_of_host
 from gossamer.web.url import page_key
 
 KIND = "handover"
 PAGES_AT_ONCE = 1_000_000  # of zones that leave together; the new owner must hold their rows in memory
 _CHUNK = 1 << 17
+Counts = npt.NDArray[np.int64]
 
 
 def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str, list[int]]:
@@ -34,6 +37,16 @@ def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str,
         if owners[zone] not in ("", name):
             found.setdefault(owners[zone], []).append(zone)
     return found
+
+
+def unowned(store: Store) -> list[int]:
+    """Zones that no agent has or is about to get."""
+    owned: set[int] = set()
+    for at in (Chain.read(store, agent) for agent in chains(store)):
+        owned.update(at.zones)
+        letters = [store.get(letter.name) for letter in at.outbox if letter.batch.kind == ZONES]
+        owned.update(zone for letter in letters for zone in json.loads(letter)["zones"])
+    return [zone for zone in range(ZONES_IN_ALL) if zone not in owned]
 
 
 def settle_zones(books: Books, exchange: Exchange, owners: Sequence[str], now_s: float) -> None:
@@ -80,7 +93,9 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
         _write(books, name, rows, texts)
     ledger.known -= len(pages)
     mine = [zone for zone in chain.zones if zone not in zones]
-    changes = Changes({KIND: names}) | index.retain(books.store, chain.label, mine)
+    # What is neither ours nor theirs now we found when we crossed over, and keep.
+    others = [zone for zone in range(ZONES_IN_ALL) if zone not in zones]
+    changes = Changes({KIND: names}) | index.retain(books.store, chain.label, others)
     books.frontier.rank_anew()
     changes |= books.frontier.flush(books.store, chain.label)
     resting = chain.state.get("resting", {})
@@ -104,7 +119,8 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
 def _forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
     """The files of hand-overs that have been taken in."""
     chain = books.chain
-    waiting = {f"{letter.batch.sender}-{letter.batch.number:08d}" for letter in chain.snapshot.outbox}
+    letters = [letter.batch for letter in chain.snapshot.outbox]
+    waiting = {f"{b.sender}-{b.number:08d}" for b in letters if b.number > exchange.confirmed(b.stream)}
     gone = [n for n in chain.files.get(KIND, []) if n.split("/")[1].rsplit("-", 1)[0] not in waiting]
     if gone:
         chain.commit(
@@ -116,21 +132,23 @@ def _forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
 
 
 def _adopt(books: Books, exchange: Exchange, letter: Batch, now_s: float) -> None:
-    chain, index, ledger = books.chain, books.index, books.ledger
+    chain, index = books.chain, books.index
     said = json.loads(letter.data)
     of_pages, of_visited, of_hosts = said["files"]
-    for rows, texts in _read(books, of_pages, PAGE.numpy):
-        rows["cash"] -= ledger.v
-        rows["text"] = index.heap.append(texts)
-        index.pages.write(rows[np.argsort(rows["key"])], len(rows))
-        ledger.known += len(rows)
+    grown = [_take_in(books, rows, texts) for rows, texts in _read(books, of_pages, PAGE.numpy)]
     for rows, texts in _read(books, of_visited, VISITED.numpy):
-        given = np.array([bool(text) for text in texts], bool)
-        rows["validators"][given] = index.heap.append([text for text in texts if text])
-        index.visited.write(rows, len(rows))
+        found, mine = index.visited.look_up(rows["key"])
+        newer = ~found | (rows["last_s"] > mine["last_s"])
+        given = np.array([bool(text) for text in texts], bool) & newer
+        rows["validators"][given] = index.heap.append([texts[place] for place in np.flatnonzero(given).tolist()])
+        index.visited.write(rows[newer], int((~found).sum()))
     for rows, _ in _read(books, of_hosts, HOST.numpy):
-        counts = [rows[name].astype(np.int64) for name in ("known", "visited")]
-        index.hosts.grow(rows["host"], rows["domain"], *counts)
+        known, visited = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        for hosts, new, settled in grown:
+            here, places = search(rows["host"], hosts)
+            np.add.at(known, places[here], new[here])
+            np.add.at(visited, places[here], settled[here])
+        index.hosts.grow(rows["host"], rows["domain"], known, visited)
     changes = index.flush(books.store, chain.label)
     books.frontier.rank_anew()
     changes |= books.frontier.flush(books.store, chain.label)
@@ -148,6 +166,30 @@ def _adopt(books: Books, exchange: Exchange, letter: Batch, now_s: float) -> Non
         zones={*chain.zones, *said["zones"]},
     )
     index.release(changes)
+
+
+def _take_in(books: Books, rows: Rows, texts: Sequence[bytes]) -> tuple[Keys, Counts, Counts]:
+    """Pages of a zone that was another's. Of those that we know already, since we crossed over to it, both parts of
+    what is known are joined. Returns their hosts, and how many known and visited pages each row adds."""
+    index, ledger = books.index, books.ledger
+    by_key = np.argsort(rows["key"])
+    known, mine = np.zeros(len(rows), np.bool_), np.zeros(len(rows), rows.dtype)
+    known[by_key], mine[by_key] = index.pages.look_up(rows["key"][by_key])
+    new = np.flatnonzero(~known)
+    rows["text"] = mine["text"]
+    rows["text"][new] = index.heap.append([texts[place] for place in new.tolist()])
+    rows["cash"] += np.where(known, mine["cash"], -ledger.v)
+    rows["hits"] = np.minimum(rows["hits"].astype(np.int64) + np.where(known, mine["hits"], 0), 0xFFFFFFFF)
+    for name in ("depth", "hops"):
+        rows[name] = np.where(known, np.minimum(rows[name], mine[name]), rows[name])
+    was_final = known & is_final(mine["status"])
+    ours = was_final & ~is_final(rows["status"])
+    for name in ("status", "due_s", "tries"):
+        rows[name][ours] = mine[name][ours]
+    index.pages.write(rows[by_key], len(new))
+    ledger.known += len(new)
+    visited = is_final(rows["status"]).astype(np.int64) - was_final
+    return host_of_key(rows["key"]), (~known).astype(np.int64), visited
 
 
 def _state(books: Books, resting: Mapping[str, Any], quiet_s: float, now_s: float) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned, scope_hosts
+from gossamer.crawl.owners import Owners
 from gossamer.crawl.post import Orders
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.update import seeds as new_seeds
-from gossamer.federation.exchange import LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
-from gossamer.index.pages import PageIndex, zone_of_key
+from gossamer.federation import compact
+from gossamer.federation.exchange import ABROAD, LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
+from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
 
 
@@ -58,7 +60,8 @@ class Incoming:
 
     def batches(self) -> list[Batch]:
         """What may be applied now. What comes behind the hand-over of a zone waits for it; and what we sent
-        ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew."""
+        ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew, or until
+        it shall go elsewhere."""
         found, barred = [], set()
         for batch in self._exchange.pending(self._chain.agent, self._chain.marks):
             is_own = batch.sender == self._chain.agent and batch.number > self._opened
@@ -68,48 +71,62 @@ class Incoming:
                 found.append(batch)
         return found
 
+    def owners_changed(self) -> None:
+        """Zones that were to come to us may have gone elsewhere: what waits for them is looked at again."""
+        self._opened = self._chain.number
+
     def zones_arrive(self) -> bool:
         """Whether a zone is the next thing in some stream."""
         return bool(arrivals(self._exchange, self._chain))
 
     def take(
-        self, batches: list[Batch], sitemaps: Iterable[str], index: PageIndex, ledger: Ledger, orders: Orders
+        self,
+        batches: list[Batch],
+        sitemaps: Iterable[str],
+        index: PageIndex,
+        ledger: Ledger,
+        orders: Orders,
+        owners: Owners | None = None,
     ) -> Arrived:
+        owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
         seeds = dict.fromkeys(self.seeds)
         self.seeds = []
-        parts, names = [mentioned(list(sitemaps))], set()
+        parts = [mentioned(list(sitemaps))]
+        names, from_abroad = set[str](), set[str]()
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
-                names.update(news.get("scope", ()))
+                (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
+            elif batch.kind == ABROAD:
+                parts.append(compact.decode(batch.data))
             elif SEEDS in (batch.kind, batch.sender):
                 seeds.update(dict.fromkeys(decode(batch.data).url))
             elif batch.kind == LINKS:
                 parts.append(decode(batch.data))
-        of_seeds = self.scope.widen(seeds)
-        new = sorted({*of_seeds, *self.scope.add(names)})
-        own, outbox = self._sorted_out(list(seeds), orders)
+        of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
+        new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
+        own, outbox = self._sorted_out(list(seeds), owners)
         parts.append(minted(own, index, ledger))
-        if of_seeds:
-            data = json.dumps({"scope": of_seeds}).encode()
-            outbox += [self._letter(other, NEWS, data) for other in sorted({*orders.others})]
+        outbox += self._scope_news(sorted({*of_seeds, *passed_on}), sorted(orders.others))
+        outbox += self._scope_news(of_seeds, owners.abroad)
         return Arrived(Contributions.joined(parts), self._write_scope(new), outbox, bool(new))
 
-    def _sorted_out(self, urls: list[str], orders: Orders) -> tuple[list[str], list[Batch]]:
+    def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
         """Our own seeds, and letters with those of others: whoever knows the page decides whether it is new."""
-        zones = zone_of_key(page_keys(urls)).tolist()
-        mine = set(self._chain.zones)
-        own, others = [], dict[str, list[str]]()
-        for url, zone in zip(urls, zones, strict=True):
-            if zone in mine:
-                own.append(url)
-            else:
-                others.setdefault(orders.owners[zone], []).append(url)
+        keys = page_keys(urls)
+        is_own = owners.is_native(keys)
+        others = np.flatnonzero(~is_own)
         letters = [
-            self._letter(other, SEEDS, data) for other in sorted(others) for data in encode(mentioned(others[other]))
+            self._letter(name, SEEDS, data)
+            for name, rows in owners.by_name(keys[others])
+            for data in encode(mentioned([urls[row] for row in others[rows].tolist()]))
         ]
-        return own, letters
+        return [urls[row] for row in np.flatnonzero(is_own).tolist()], letters
+
+    def _scope_news(self, hosts: list[str], names: Iterable[str]) -> list[Batch]:
+        data = json.dumps({"scope": hosts}).encode()
+        return [self._letter(name, NEWS, data) for name in names] if hosts else []
 
     def _letter(self, to: str, kind: str, data: bytes) -> Batch:
         return Batch(self._chain.agent, self._chain.round, 0, to, data, kind)

@@ -1,6 +1,6 @@
 """What a round's visits and links make of the index: new pages, passed cash, new states. Pure columns."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from gossamer.index.caps import Homes, admitted, domain_text, homes, most_pages
 from gossamer.index.frontier import Frontier
 from gossamer.index.heap import MAX_TEXT
 from gossamer.index.merging import Positions, Rows, raw, search, union
-from gossamer.index.pages import ZONE_SHIFT, PageIndex, host_of_key
+from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.strategies import Strategy
 from gossamer.web.url import host_of, page_keys
 
@@ -27,6 +27,7 @@ F8 = npt.NDArray[np.float64]
 U4 = npt.NDArray[np.uint32]
 U1 = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+IsOwn = Callable[[U8], Mask]  # which pages belong to us
 
 
 class Policy(IntEnum):
@@ -154,7 +155,7 @@ class Rules:
 
     limits: Limits
     strategy: Strategy
-    zones: Collection[int]
+    is_own: IsOwn
     seed: int
     best: int
     pages_by_host: Mapping[str, int]
@@ -168,8 +169,8 @@ def update(
     *,
     limits: Limits,
     strategy: Strategy,
-    zones: Collection[int],
     now_s: float,
+    is_own: IsOwn = lambda keys: np.ones(len(keys), np.bool_),
     seed: int = 0,
     best: int = 0,
     others: int = 0,
@@ -177,7 +178,7 @@ def update(
 ) -> UpdateResult:
     """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled, for our pages and
     the `others` that other agents know."""
-    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, zones, seed, best, pages_by_host))
+    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, is_own, seed, best, pages_by_host))
     index.pages.write(rows, len(result.new))
     ledger.known += len(result.new)
     if strategy.virtual:
@@ -191,7 +192,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     """The rows of all pages of the round as they will be; texts and hosts of new ones are in the index then."""
     visits, inbox, followed = columns.visits, columns.inbox, np.flatnonzero(columns.links.followed)
     groups = _Groups.of(np.concatenate((inbox.key, columns.links.target[followed])))
-    is_own = _owned(groups.key, rules.zones)
+    is_own = rules.is_own(groups.key)
     # The one question to the index: every page of the round, by key.
     keys = union(visits["key"], groups.key[is_own])
     found, rows = index.pages.look_up(keys)
@@ -241,13 +242,6 @@ def postpone(index: PageIndex, frontier: Frontier | None, keys: U8, due_s: U4) -
     index.pages.write(rows[found], 0)
     if frontier is not None:
         frontier.settle(keys)
-
-
-def _owned(keys: U8, zones: Collection[int]) -> Mask:
-    owned = np.zeros(256, np.bool_)
-    owned[list(zones)] = True
-    mask: Mask = owned[(keys >> ZONE_SHIFT).astype(np.intp)]
-    return mask
 
 
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I8, I8]:
@@ -385,7 +379,7 @@ class _Entering:
 
 def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_status: U1) -> None:
     """A page counts as visited while its status is final: one that failed again is pending again."""
-    change = _is_final(visits["status"]).astype(np.int64) - _is_final(old_status)
+    change = is_final(visits["status"]).astype(np.int64) - is_final(old_status)
     hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
     known, visited = np.zeros(len(hosts), np.int64), np.zeros(len(hosts), np.int64)
     np.add.at(known, inverse[: len(new)], 1)
@@ -396,6 +390,6 @@ def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_stat
     index.hosts.grow(hosts, domains, known, visited)
 
 
-def _is_final(status: U1) -> Mask:
+def is_final(status: U1) -> Mask:
     final: Mask = (status != Status.NEW) & (status != Status.FAILED)
     return final

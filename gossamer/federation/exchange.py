@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
+from gossamer.archive.chain import ABROAD as ABROAD
 from gossamer.archive.chain import ANY as ANY
 from gossamer.archive.chain import LINKS as LINKS
 from gossamer.archive.chain import NEWS as NEWS

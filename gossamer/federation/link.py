@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 from nats.js import api
 from nats.js.errors import BadRequestError, NoStreamResponseError
 
@@ -19,6 +18,7 @@ _API_S = 5.0
 _WAIT_S, _HEARTBEAT_S = 20.0, 5.0
 _FORGET_S = 120.0  # a reader that asks for nothing so long is taken for dead
 _AT_ONCE = 1000  # messages of one request
+_ENDS = ("204", "404", "408")  # no more; there is none; none has come
 _IN_USE = 10058  # a stream has the name, and another configuration
 
 Take = Callable[[Msg], object]
@@ -66,42 +66,69 @@ class Link:
             mem_storage=True,
         )
         await self._js.add_consumer(stream, config)
-        inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(inbox)
         try:
-            while True:
-                ask = {
-                    "batch": _AT_ONCE,
-                    "max_bytes": max(await room(), MESSAGE_BYTES),
-                    "expires": int(_WAIT_S * 1e9),
-                    "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
-                }
-                await self._client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", _json(ask), inbox)
-                await _answers(subscription, take)
+            async with self._answers() as answers:
+                while True:
+                    ask = {
+                        "batch": _AT_ONCE,
+                        "max_bytes": max(await room(), MESSAGE_BYTES),
+                        "expires": int(_WAIT_S * 1e9),
+                        "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
+                    }
+                    await answers.ask(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", ask)
+                    await answers.take(take)
         finally:
             with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
-                await subscription.unsubscribe()
                 await self._js.delete_consumer(stream, name)
 
     async def newest(self, stream: str, subject: str) -> list[Msg]:
         """The newest message of each subject that matches."""
-        inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(inbox)
         found: list[Msg] = []
+        async with self._answers() as answers:
+            await answers.ask(f"$JS.API.DIRECT.GET.{stream}", {"multi_last": [subject], "batch": _AT_ONCE})
+            await answers.take(found.append)
+        return found
+
+    @contextlib.asynccontextmanager
+    async def _answers(self) -> AsyncIterator["_Answers"]:
+        answers = _Answers(self._client)
+        subscription = await self._client.subscribe(answers.inbox, cb=answers.put)
         try:
-            ask = {"multi_last": [subject], "batch": _AT_ONCE}
-            await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", _json(ask), inbox)
-            while True:
-                message = await subscription.next_msg(_API_S)
-                status = (message.headers or {}).get("Status")
-                if status in ("204", "404"):  # the end; there is none
-                    return found
-                if status is not None:
-                    raise nats.errors.Error(f"nats: {status}")
-                found.append(message)
+            yield answers
         finally:
             with contextlib.suppress(nats.errors.Error):
                 await subscription.unsubscribe()
+
+
+class _Answers:
+    """Many messages that answer one request. (The client's own way to wait for them loses cancellations.)"""
+
+    def __init__(self, client: Client) -> None:
+        self.inbox = client.new_inbox()
+        self._client = client
+        self._queue: asyncio.Queue[Msg] = asyncio.Queue()
+
+    async def put(self, message: Msg) -> None:
+        self._queue.put_nowait(message)
+
+    async def ask(self, subject: str, request: Any) -> None:
+        await self._client.publish(subject, json.dumps(request).encode(), self.inbox)
+
+    async def take(self, take: Take) -> None:
+        """All that one request brings. A stream that is gone, or a silent server, is an error."""
+        left = _AT_ONCE
+        while left:
+            async with asyncio.timeout(3 * _HEARTBEAT_S):
+                message = await self._queue.get()
+            headers = message.headers or {}
+            status = headers.get("Status")
+            if status is None:
+                take(message)
+                left -= 1
+            elif status in _ENDS or "MaxBytes" in headers.get("Description", ""):
+                return
+            elif status != "100":  # a heartbeat
+                raise nats.errors.Error(f"nats: {status} {headers.get('Description')}")
 
 
 def bucket(name: str, lease_s: float | None = None) -> api.StreamConfig:
@@ -124,21 +151,11 @@ async def always() -> int:
     return 8 * MESSAGE_BYTES
 
 
-async def _answers(subscription: Subscription, take: Take) -> None:
-    """All that one request brings. A stream that is gone, or a silent server, is an error."""
-    left = _AT_ONCE
-    while left:
-        message = await subscription.next_msg(3 * _HEARTBEAT_S)
-        headers = message.headers or {}
-        status = headers.get("Status")
-        if status is None:
-            take(message)
-            left -= 1
-        elif status in ("404", "408") or "MaxBytes" in headers.get("Description", ""):
-            return
-        elif status != "100":  # a heartbeat
-            raise nats.errors.Error(f"nats: {status} {headers.get('Description')}")
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value).encode()
+async def finish(*tasks: "asyncio.Future[Any]") -> None:
+    """Cancel, again and again: a task may lose a cancellation that meets the end of what it waits for."""
+    while any(not task.done() for task in tasks):
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1.0)
+    for task in tasks:
+        task.cancelled() or task.exception()  # looked at, lest asyncio complains

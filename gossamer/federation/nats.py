@@ -56,14 +56,15 @@ class NatsExchange:
         self._held: dict[tuple[str, int, int], _Held] = {}
         self._bytes, self._limit = 0, buffer_bytes
         self._is_starved = False
-        self._seen = 0  # the last message that this connection has read
+        self._reader: Link | None = None  # the connection that reads, and
+        self._seen = 0  # the last message that it has read
         self._top = 0  # the highest number of a message that we have heard of
         self._made: object = None  # when the stream was created
         self._is_lost = False
         self._due: dict[str, int] = {}  # acknowledgements to be told, by stream
         self._confirmed: dict[str, int] = {}
         self._has_room, self._has_due = asyncio.Event(), asyncio.Event()
-        self._ends = [wire.keep(self._receive), wire.keep(self._watch)]
+        self._ends = [wire.keep(job) for job in (self._receive, self._answer, self._watch)]
 
     def close(self) -> None:
         """Batches that are not acknowledged stay where they are."""
@@ -124,32 +125,21 @@ class NatsExchange:
         return was
 
     async def _prepare(self, link: Link) -> None:
+        top = self._top  # before we ask: meanwhile others are stored
         info = await link.ensure(_LINKS)
         with self._guard:
-            if self._made is not None and (info.created != self._made or info.state.last_seq < self._top):
+            if self._made is not None and (info.created != self._made or info.state.last_seq < top):
                 self._is_lost = True
                 self._top = info.state.last_seq
             self._made = info.created
 
     async def _receive(self, link: Link) -> None:
-        """Read, and answer: together, because what may be removed depends on what this connection has read."""
         await self._prepare(link)
-        await link.ensure(_RECEIPTS)
         with self._guard:
-            self._seen = 0
+            self._reader, self._seen = link, 0
             self._held = {key: held._replace(at=0) for key, held in self._held.items()}
         subjects = [f"links.{to}.*" for to in (self._agent, _ANYONE)]
-        reading = asyncio.ensure_future(link.tail("links", subjects, self._take, newest=False, room=self._room))
-        answering = asyncio.ensure_future(self._answer(link))
-        try:
-            await asyncio.wait({reading, answering}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (reading, answering):
-                task.cancel()
-            ends = await asyncio.gather(reading, answering, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
+        await link.tail("links", subjects, self._take, newest=False, room=self._room)
 
     def _take(self, message: Msg) -> None:
         at = message.metadata.sequence.stream
@@ -175,6 +165,7 @@ class NatsExchange:
             await self._has_room.wait()
 
     async def _answer(self, link: Link) -> None:
+        await link.ensure(_RECEIPTS)
         while True:
             self._has_due.clear()
             with self._guard:
@@ -183,7 +174,7 @@ class NatsExchange:
                 for stream, number in sorted(due.items()):
                     to, sender = _ends(stream)
                     await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
-                    await link.purge("links", self._read_up_to(stream), f"links.{to}.{sender}")
+                    await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
                     del due[stream]
             finally:  # what could not be told now is told later
                 with self._guard:
@@ -191,9 +182,11 @@ class NatsExchange:
                         self._due[stream] = max(number, self._due.get(stream, 0))
             await self._has_due.wait()
 
-    def _read_up_to(self, stream: str) -> int:
-        """Before this message of the stream there is none that is still needed; all of them have been read."""
+    def _needless(self, stream: str, link: Link) -> int:
+        """Messages of the stream before this one are all read and acknowledged, as far as this connection knows."""
         with self._guard:
+            if self._reader is not link:
+                return 0  # they will come again, and be acknowledged again
             needed = [held.at for key, held in self._held.items() if key[0] == stream and held.at]
             return min(needed, default=self._seen + 1)
 

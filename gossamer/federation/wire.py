@@ -8,19 +8,24 @@ started again with every new one.
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
 
-from gossamer.federation.link import Link
+from gossamer.federation.keys import context
+from gossamer.federation.link import Link, finish
 
 CALL_S = 3.0
 _PAUSE_S = 0.1  # between attempts
 _CONNECT_S = 2
 _PING_S = 5  # a server that is stopped, not dead, is given up after three
+
+# asyncio warns of what nats-py's protocol answers when a TLS connection ends; it ends all the same.
+logging.getLogger("asyncio").addFilter(lambda record: "eof_received" not in record.getMessage())
 
 Job = Callable[[Link], Coroutine[Any, Any, None]]
 T = TypeVar("T")
@@ -32,7 +37,7 @@ class Unreachable(ConnectionError):
 
 
 class Wire:
-    """`address` has url, user and password, as `Server.address`."""
+    """`address` has url, user and password, or url and certificates, as `Server.address`."""
 
     def __init__(self, address: Mapping[str, str]) -> None:
         self._address = dict(address)
@@ -42,7 +47,8 @@ class Wire:
         self._failure: BaseException | None = None
         self._count = 0
         self._loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
-        self._main: asyncio.Task[None] | None = None
+        self._main: asyncio.Task[Any] | None = None
+        self._own: set[asyncio.Task[Any]] = set()
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), name="nats", daemon=True)
         self._thread.start()
@@ -102,10 +108,13 @@ class Wire:
 
     async def _serve(self, started: threading.Event) -> None:
         self._main = asyncio.current_task()
+        # The client leaves tasks with errors that nobody asks for; ours are told by `call` and `check`.
+        self._loop.set_exception_handler(lambda *_: None)
         started.set()
-        while True:
-            await self._connection()
-            await asyncio.sleep(_PAUSE_S)
+        with self._undisturbed():
+            while True:
+                await self._connection()
+                await asyncio.sleep(_PAUSE_S)
 
     async def _connection(self) -> None:
         """From connecting to the break."""
@@ -117,8 +126,7 @@ class Wire:
         try:
             await client.connect(
                 self._address["url"],
-                user=self._address["user"],
-                password=self._address["password"],
+                **self._access(),
                 allow_reconnect=False,
                 max_reconnect_attempts=-1,  # of the first connection
                 reconnect_time_wait=_PAUSE_S,  # type: ignore[arg-type]
@@ -133,35 +141,57 @@ class Wire:
             for job in self._jobs:
                 self._start(job)
             self._up.set()
-            await broken.wait()
+            # A connection that dies while something is being written ends without calling back.
+            while not broken.is_set() and not client.is_closed:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PAUSE_S):
+                        await broken.wait()
         except _BROKEN:
             pass  # the next one will do better
         finally:
+            broken.set()
             self._up.clear()
             self._link = None
-            tasks = [task for task in self._jobs.values() if task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await finish(*(task for task in self._jobs.values() if task is not None))
             with contextlib.suppress(*_BROKEN):
-                await client.close()
+                async with asyncio.timeout(_CONNECT_S):
+                    await client.close()
+            await finish(*(asyncio.all_tasks() - self._own))  # nor does it always end all that it has begun
+
+    def _access(self) -> dict[str, Any]:
+        """Who we are: a password, or a certificate."""
+        at = self._address
+        if "cert" in at:
+            return {"tls": context(at), "tls_hostname": at["name"]}
+        return {"user": at["user"], "password": at["password"]}
 
     async def _called(self, work: Callable[[Link], Awaitable[T]], timeout_s: float) -> T:
         link = self._link
         if link is None:
             raise Unreachable("the connection to nats-server is down")
-        task = asyncio.ensure_future(work(link))
-        broken = asyncio.ensure_future(link.broken.wait())
+        with self._undisturbed():
+            task = asyncio.ensure_future(work(link))
+            broken = asyncio.ensure_future(link.broken.wait())
+            try:
+                await asyncio.wait({task, broken}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+                if task.done() and not task.cancelled():
+                    return task.result()
+            except _BROKEN as error:
+                raise Unreachable(str(error)) from error
+            finally:
+                await finish(task, broken)
+            raise Unreachable("nats-server does not answer")
+
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """This task is not the connection's, and goes on after its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._own.add(task)
         try:
-            await asyncio.wait({task, broken}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-        except _BROKEN as error:
-            raise Unreachable(str(error)) from error
+            yield
         finally:
-            for one in (task, broken):
-                one.cancel()
-        raise Unreachable("nats-server does not answer")
+            self._own.discard(task)
 
     def _add(self, job: Job) -> None:
         self._jobs.setdefault(job, None)
@@ -186,8 +216,8 @@ class Wire:
     async def _remove(self, job: Job) -> None:
         task = self._jobs.pop(job, None)
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            with self._undisturbed():
+                await finish(task)
 
 
 async def _ignore(_: Exception) -> None:

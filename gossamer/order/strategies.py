@@ -167,22 +167,22 @@ ORDERS: dict[str, Strategy] = {
 }
 
 
-def own_first(strategy: Strategy, zones: Collection[int]) -> Strategy:
-    """The same, but pages (and hosts) of other zones come after all of our own."""
-    own = np.zeros(1 << ZONE_BITS, np.bool_)
-    own[list(zones)] = True
+def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strategy:
+    """The same, but pages (and hosts) of zones that are not ours now come after all of our own."""
 
-    def behind(ranks: Ranks, is_own: npt.NDArray[np.bool_]) -> Ranks:
+    def behind(ranks: Ranks, zone: npt.NDArray[np.integer]) -> Ranks:
+        own = np.zeros(1 << ZONE_BITS, np.bool_)
+        own[list(zones())] = True
         # Logarithms, so that any rank fits below those of our own, and in the same order.
         lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
-        return np.where(is_own, ranks, lower)
+        return np.where(own[zone], ranks, lower)
 
     def page_rank(rows: Rows, seed: int) -> Ranks:
-        return behind(strategy.page_rank(rows, seed), own[rows["key"] >> np.uint64(64 - ZONE_BITS)])
+        return behind(strategy.page_rank(rows, seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
 
     def host_rank(rows: Rows) -> Ranks:
         assert strategy.host_rank is not None
-        return behind(strategy.host_rank(rows), own[rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS)])
+        return behind(strategy.host_rank(rows), rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS))
 
     return replace(strategy, page_rank=page_rank, host_rank=host_rank if strategy.host_rank else None)
 

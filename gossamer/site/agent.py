@@ -1,6 +1,7 @@
 """One agent as a process of its site: told what to do on standard input, and by orders that come through the wire.
 
-Its supervisor's death closes standard input: then it ends, cleanly.
+It does not outlive its supervisor, not even while it is stopped: whoever crawls here next must not find it at work.
+Where the kernel does not see to that, it ends cleanly when standard input does.
 """
 
 import json
@@ -14,20 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import Chain, chains
-from gossamer.archive.store import Directory
+from gossamer.archive.copies import open_store
+from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import ZONES_MOVE, Agent
+from gossamer.crawl.handover import unowned
 from gossamer.crawl.post import Orders
 from gossamer.crawl.runtime import tune
 from gossamer.errors import Deposed, GossamerError
 from gossamer.federation.exchange import Exchange, Inbox, Joined
+from gossamer.federation.gateway import Gateway
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
+from gossamer.site.neighbours import place
 from gossamer.site.registrar import Registrar
+from gossamer.site.server import die_with_parent
 from gossamer.watch.log import EventLog
 
-REPLACED, MISTAKE = 3, 1  # exit codes: another process has our place; nothing that starting again would mend
+# Exit codes: another process has our place; starting again would mend nothing. (1 is Python's: a bug, or bad luck.)
+REPLACED, MISTAKE = 3, 4
 _FIRST_ORDERS_S = 30.0
 _REPORT_S = 1.0
 
@@ -43,6 +50,7 @@ class Desk:
         self._sender = ThreadPoolExecutor(1, "report")
         self._sent: Future[bool] | None = None
         self._sent_s = -1e9
+        self._begun_s = clock.monotonic()
         self._lives = 0
         self._said: Mapping[str, Any] | None = None
         self._orders = Orders(())
@@ -53,7 +61,9 @@ class Desk:
         self._lives += 1
         self.report({})
         end_s = self._clock.monotonic() + _FIRST_ORDERS_S
-        while not self._heard() and self._clock.monotonic() < end_s:
+        while not self._heard():
+            if self._clock.monotonic() > end_s:
+                raise TimeoutError(f"no orders for {self._name} within {_FIRST_ORDERS_S:g} seconds")
             time.sleep(0.02)
         self.orders()
 
@@ -65,9 +75,15 @@ class Desk:
             if self._sent.result():
                 self.lease_until_s = self._sent_s + self._lease_s
             self._sent = None
-        if now_s - self._sent_s >= _REPORT_S or not facts:
+        if now_s - self._sent_s >= min(_REPORT_S, self._lease_s / 4) or not facts:
             self._sent_s = now_s
-            said = {**facts, "pid": os.getpid(), "incarnation": self._incarnation, "life": self._lives}
+            said = {
+                **facts,
+                "alive_s": now_s - self._begun_s,
+                "pid": os.getpid(),
+                "incarnation": self._incarnation,
+                "life": self._lives,
+            }
             self._sent = self._sender.submit(self._registrar.report, self._name, said)
 
     def orders(self) -> Orders:
@@ -94,34 +110,40 @@ def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
     """Crawl until told to stop."""
     clock, name = RealClock(), job["name"]
     config = Config().replace({**job["config"], "crawl.agent": name})
-    store = Directory(job["directory"])
+    store = open_store(Path(job["directory"]), config, name, clock.now())
     wire = Wire(job["address"])
     desk = Desk(Registrar(wire, config.site.lease_s), clock, name, job["incarnation"], config.site.lease_s)
     exchange: Exchange = NatsExchange(wire, name)
+    others = {}
     if job["is_home"]:
         exchange = Joined(exchange, Inbox(store))
-    files = [Path(path) for path in job["files"]]
+        if job["federation"]:
+            others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
+            exchange = Gateway(exchange, job["federation"]["site"], others)
+    there = place(job["federation"]) if job["federation"] else None
+    urls, files = job["urls"], [Path(path) for path in job["files"]]
     try:
         with EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl") as log:
             chain = _open(store, name, exchange, job, clock.now())
             while True:
                 desk.begin()
-                agent = Agent(store, config, clock, exchange, log, job["urls"], files, post=desk, chain=chain)
+                agent = Agent(store, config, clock, exchange, log, urls, files, post=desk, chain=chain, place=there)
                 stopper = threading.Thread(target=_forward, args=(stopping, agent), daemon=True)
                 stopper.start()
                 if agent.run(lambda _: None).ended != ZONES_MOVE:
-                    return
-                files = []
-    finally:
+                    break
+                urls, files = [], []  # those of before are committed, and files go on being read
         desk.leave()
-        wire.close()
+    finally:
+        for each in (wire, *others.values()):
+            each.close()
 
 
-def _open(store: Directory, name: str, exchange: Exchange, job: Mapping[str, Any], now_s: float) -> Chain:
-    if name not in chains(store):
-        return Chain.open(store, name, exchange, None if job["is_home"] else ())
+def _open(store: Store, name: str, exchange: Exchange, job: Mapping[str, Any], now_s: float) -> Chain:
+    """Also a chain that is new is taken over: somebody may have been about to begin it, and hang."""
     quiet_s = job["quiet_until_s"]
-    return Chain.take_over(store, name, exchange, now_s, {"quiet_until_s": quiet_s} if quiet_s else {})
+    zones = unowned(store) if job["is_home"] and name not in chains(store) else ()
+    return Chain.take_over(store, name, exchange, now_s, {"quiet_until_s": quiet_s} if quiet_s else {}, zones)
 
 
 def _forward(stopping: threading.Event, agent: Agent) -> None:
@@ -131,6 +153,7 @@ def _forward(stopping: threading.Event, agent: Agent) -> None:
 
 def main() -> int:
     job = json.loads(sys.stdin.readline())
+    die_with_parent(job["supervisor"])
     stopping = threading.Event()
 
     def watch() -> None:

@@ -6,7 +6,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
     incarnation: str = ""
     report: Mapping[str, Any] = field(default_factory=dict)  # the last one of this incarnation
-    heard_s: float = 0.0  # when that came
+    heard_s: float = 0.0  # when that came, or when it was started
+    is_heard: bool = False  # since then
     idle_since_s: float | None = None
     is_resting: bool = False  # it had nothing to do, and ended
     is_retiring: bool = False  # it gives its zones away, for good
-    crashes: int = 0  # in a row, without a commit in between
+    crashes: int = 0  # in a row, without anything done in between
+    silences: int = 0  # how often it was replaced for being silent, without anything done in between
 
     @property
     def is_running(self) -> bool:
@@ -68,6 +70,7 @@ class Member:
     def start(self, job: Mapping[str, Any], words: Path, now_s: float) -> None:
         """Begin a new incarnation; what it says on standard error goes to the file `words`."""
         self.is_resting, self.idle_since_s, self.report, self.heard_s = False, None, {}, now_s
+        self.is_heard = False
         words.parent.mkdir(parents=True, exist_ok=True)
         with words.open("wb") as file:
             self.process = subprocess.Popen(
@@ -88,9 +91,11 @@ class Member:
         if report.get("incarnation") != self.incarnation:
             return  # of one before, or of one that was replaced and does not know it yet
         if report != self.report:
-            self.heard_s = now_s
+            self.heard_s, self.is_heard = now_s, True
         if "stats" in report:
             self.report = report
+            if _done(self.visits, self.marks, self.zones) != _done_at(self.at):
+                self.silences = 0
             self.idle_since_s = (self.idle_since_s or now_s) if report["idle"] else None
 
     def ended(self, at: Snapshot) -> int:
@@ -100,10 +105,20 @@ class Member:
         if self.process.stdin:
             self.process.stdin.close()
         self.process = None
-        self.crashes = 0 if at.number > self.at.number + 1 or not code else self.crashes + 1
+        is_of_use = not code or _done_at(at) != _done_at(self.at)
+        self.crashes = 0 if is_of_use else self.crashes + 1
         self.at = at
         self.report = {"next_due_s": self.next_due_s}  # from here on the manifest says everything else
         return code
+
+
+def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[Any, ...]:
+    """What grows while an agent is of use. The number of its commits does not tell: starting takes some."""
+    return visits, dict(marks), tuple(zones)
+
+
+def _done_at(at: Snapshot) -> tuple[Any, ...]:
+    return _done(int(at.state.get("counters", {}).get("visits", 0)), at.marks, at.zones)
 
 
 def incarnation() -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gossamer.archive.chain import ZONES_IN_ALL
+from gossamer.archive.chain import ZONES_IN_ALL, Snapshot
 
 LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spare surplus
 
@@ -38,8 +38,9 @@ def shared_out(owned: Mapping[str, Iterable[int]], names: Sequence[str]) -> tupl
 class Budget:
     """Divides a limit of pages among agents, so that all of them together never exceed it.
 
-    An agent may make as many visits as it was granted last. A grant is lowered only for an agent that says it is
-    idle, and counts in full until the agent says that it has heard.
+    An agent may make as many visits as the last grant says that it has heard of. A grant changes only when the one
+    before has been heard, and is lowered only for an agent that says it is idle: so what an agent may still do is
+    the larger of what it was told and what it says it has heard.
     """
 
     limit: int
@@ -49,13 +50,14 @@ class Budget:
         """New grants, by agent. `visits` are those made so far, `heard` the grants that agents work under."""
         grants = self.grants
         for name, made in visits.items():
-            grants[name] = max(grants.get(name, 0), made)
-            if name in idle and heard.get(name, 0) <= grants[name]:
-                grants[name] = made
+            grants.setdefault(name, made)
+        settled = {name for name in visits if heard.get(name, grants[name]) == grants[name]}
+        for name in settled & set(idle):
+            grants[name] = visits[name]
         held = {name: max(grants[name], heard.get(name, 0)) for name in visits}
         left = max(0, self.limit - sum(held.values()))
         few = max(LEAST_GRANT, left // (4 * max(1, len(visits))))
-        hungry = [name for name in sorted(visits) if name not in idle and grants[name] - visits[name] <= few]
+        hungry = [name for name in sorted(settled - set(idle)) if grants[name] - visits[name] <= few]
         for name in hungry:
             block = min(left, max(LEAST_GRANT, left // (2 * len(hungry))))
             grants[name] = held[name] + block
@@ -71,3 +73,10 @@ def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mappi
         for stream, number in streams.items()
         if marks.get(stream.partition(">")[2], {}).get(stream, 0) < number
     }
+
+
+def is_shared(at: Mapping[str, Snapshot], home: str, agents: int) -> bool:
+    """Whether it takes more than one agent: they are wanted, or others have zones, or letters are on their way."""
+    if agents > 1 or any(at[name].zones for name in at.keys() - {home}):
+        return True
+    return bool(undelivered({name: s.sent for name, s in at.items()}, {name: s.marks for name, s in at.items()}))

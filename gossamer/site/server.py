@@ -1,4 +1,5 @@
-"""The only module that runs nats-server: on loopback, with a password, its data in the crawl's folder.
+"""The only module that runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the
+other sites of a federation, who show certificates.
 
 One folder has one server at a time, whoever starts it: the server itself holds the lock, as long as it lives.
 It never outlives the thread that started it.
@@ -16,11 +17,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from gossamer.errors import SiteError
+from gossamer.federation.keys import context, tls_name
 from gossamer.federation.link import MESSAGE_BYTES
 
 ADDRESS = "nats.json"
@@ -29,14 +34,14 @@ _START_S, _STOP_S, _LOCK_S = 30.0, 5.0, 5.0
 _ATTEMPTS = 5
 _POLL_S = 0.02
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 _CONFIG = """\
-listen: "127.0.0.1:{port}"
+listen: "{host}:{port}"
 server_name: "gossamer"
 max_payload: {payload}
 max_connections: 4096
-authorization {{ user: {user}, password: {password} }}
+{access}
 jetstream {{ store_dir: {store}, max_memory_store: 256MB, max_file_store: 16GB }}
 log_file: {log}
 logfile_size_limit: 1MB
@@ -44,11 +49,33 @@ logfile_max_num: 3
 """
 
 
+# Other sites take what is for them and say that they have it; what agents of this site are told is not theirs.
+_OTHERS = 'permissions: { publish: { deny: ["$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.sites.>"] } }'
+
+
+@dataclass(frozen=True)
+class Open:
+    """How a server is open to other sites: only to those whose certificates the federation's authority has signed."""
+
+    site: str
+    address: str  # HOST:PORT
+    files: Mapping[str, str]  # as `federation.keys.paths`
+    sites: Sequence[str]
+
+    def access(self) -> str:
+        users = [f"{{ user: {tls_name(site)}{'' if site == self.site else ', ' + _OTHERS} }}" for site in self.sites]
+        names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
+        files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
+        return f"tls {{ {files}, verify_and_map: true }}\nauthorization {{ users: [{', '.join(users)}] }}"
+
+
 class Server:
     """`start` also restarts; call it in a thread that lives as long as the server shall."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, to_others: Open | None = None) -> None:
+        self.folder = folder
+        self._open = to_others
+        self._host = to_others.address.rpartition(":")[0] if to_others else "127.0.0.1"
         self._process: subprocess.Popen[bytes] | None = None
         self._password = ""
         self._port = 0
@@ -56,6 +83,9 @@ class Server:
 
     @property
     def address(self) -> dict[str, str]:
+        if self._open:
+            host = "127.0.0.1" if self._host == "0.0.0.0" else self._host
+            return {"url": f"tls://{host}:{self._port}", "name": tls_name(self._open.site), **self._open.files}
         return {"url": f"nats://127.0.0.1:{self._port}", "user": USER, "password": self._password}
 
     @property
@@ -67,10 +97,11 @@ class Server:
 
     def start(self) -> None:
         """Up and answering when it returns, at the same port and with the same data as before."""
-        if self.is_alive():
+        if self._is_up():
             return
+        self.stop()
         binary = find()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         if not self._port:
             self._remember()
         for attempt in range(_ATTEMPTS):
@@ -95,12 +126,15 @@ class Server:
             process.wait()
 
     def _attempt(self, binary: str) -> bool:
-        config = self._folder / "nats.conf"
-        values = {"user": USER, "password": self._password, "log": self._log_file, "store": self._folder / "nats"}
+        config = self.folder / "nats.conf"
+        secret = json.dumps(self._password)
+        access = self._open.access() if self._open else f"authorization {{ user: {USER}, password: {secret} }}"
+        values = {"log": self._log_file, "store": self.folder / "nats"}
         quoted = {name: json.dumps(str(value)) for name, value in values.items()}
-        _write_private(config, _CONFIG.format(port=self._port, payload=MESSAGE_BYTES, **quoted))
-        _write_private(self._folder / ADDRESS, json.dumps(self.address))
-        with _lock(self._folder / "nats.lock") as lock:
+        where = {"host": self._host, "port": self._port, "payload": MESSAGE_BYTES, "access": access}
+        _write_private(config, _CONFIG.format(**where, **quoted))
+        _write_private(self.folder / ADDRESS, json.dumps(self.address))
+        with _lock(self.folder / "nats.lock") as lock:
             self._process = subprocess.Popen(
                 [binary, "-c", str(config)],
                 stdin=subprocess.DEVNULL,
@@ -108,28 +142,50 @@ class Server:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[lock.fileno()],  # it holds the lock from now on
                 start_new_session=True,  # Ctrl-C is for us: agents still have things to say then
-                preexec_fn=_die_with_parent(os.getpid()),
+                preexec_fn=partial(die_with_parent, os.getpid()),
             )
-        for _ in range(int(_START_S / _POLL_S)):
-            if not self.is_alive():
-                break
-            if _answers(self._port, self._password):
-                return True
-            time.sleep(_POLL_S)
+        if self._is_up():
+            return True
         self.stop()
         return False
 
+    def _is_up(self) -> bool:
+        """Wait until it answers; one that is dying may still look alive, one that is loaded may need its time."""
+        for _ in range(int(_START_S / _POLL_S)):
+            if not self.is_alive():
+                break
+            if self._answers():
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+    def _answers(self) -> bool:
+        """Whether a server of ours is there: it knows our password or certificate, and its JetStream is up."""
+        try:
+            with socket.create_connection((urlsplit(self.address["url"]).hostname, self._port), 1.0) as plain:
+                info = json.loads(plain.makefile("rb", buffering=0).readline().partition(b" ")[2])
+                if not self._open:
+                    access = {"user": USER, "pass": self._password}
+                    return bool(info.get("jetstream")) and _is_welcome(plain, access)
+                with context(self._open.files).wrap_socket(plain, server_hostname=tls_name(self._open.site)) as secret:
+                    return bool(info.get("jetstream")) and _is_welcome(secret, {"tls_required": True})
+        except (OSError, ValueError):
+            return False
+
     def _remember(self) -> None:
         """The port and password of before, if there was a before."""
+        if self._open:
+            self._port, self._is_known = int(self._open.address.rpartition(":")[2]), True
+            return
         try:
-            before = json.loads((self._folder / ADDRESS).read_text())
-            self._port, self._password = int(before["url"].rpartition(":")[2]), str(before["password"])
+            before = json.loads((self.folder / ADDRESS).read_text())
+            self._port, self._password = int(str(before["url"]).rpartition(":")[2]), str(before["password"])
         except (OSError, ValueError, TypeError, KeyError):
             self._port, self._password = _free_port(), secrets.token_urlsafe(32)
 
     @property
     def _log_file(self) -> Path:
-        return self._folder / "nats.log"
+        return self.folder / "nats.log"
 
     def _log_tail(self) -> str:
         try:
@@ -155,17 +211,10 @@ def find() -> str:
     return found
 
 
-def _answers(port: int, password: str) -> bool:
-    """Whether a server of ours is there: it knows our password, and its JetStream is up."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1.0) as connection:
-            told = connection.makefile("rb")
-            info = json.loads(told.readline().partition(b" ")[2])
-            hello = {"verbose": False, "pedantic": False, "user": USER, "pass": password}
-            connection.sendall(b"CONNECT %s\r\nPING\r\n" % json.dumps(hello).encode())
-            return bool(info.get("jetstream")) and told.readline().startswith(b"PONG")
-    except (OSError, ValueError):
-        return False
+def _is_welcome(connection: socket.socket, access: Mapping[str, object]) -> bool:
+    hello = {"verbose": False, "pedantic": False, **access}
+    connection.sendall(b"CONNECT %s\r\nPING\r\n" % json.dumps(hello).encode())
+    return connection.makefile("rb").readline().startswith(b"PONG")
 
 
 def _free_port() -> int:
@@ -197,15 +246,10 @@ def _lock(path: Path) -> IO[bytes]:
     raise SiteError(f"another nats-server is still running in {path.parent}; end it first")
 
 
-def _die_with_parent(parent: int) -> Callable[[], None] | None:
-    """What the child does before it becomes nats-server (Linux; elsewhere nothing)."""
-    if _LIBC is None:
-        return None
-    prctl = _LIBC.prctl
-
-    def die_with_parent() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before we could say so
-            os._exit(1)
-
-    return die_with_parent
+def die_with_parent(parent: int) -> None:
+    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
+    if _PRCTL is None:
+        return
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could say so
+        os._exit(1)

@@ -2,10 +2,12 @@
 knows when the crawl is over. It touches no page and no link."""
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gossamer.archive.chain import Chain, Snapshot, chains
 from gossamer.archive.store import Directory
@@ -23,21 +25,35 @@ from gossamer.site.server import Server
 from gossamer.site.totals import Totals
 from gossamer.watch.log import EventLog
 
+if TYPE_CHECKING:
+    from gossamer.site.neighbours import Neighbours
+
 FOLDER = "site"  # of the crawl's directory: the server's files
 _STEP_S = 0.05
 _ASK_S = 0.5  # how often agents' reports are looked at
 _END_S = 60.0  # longest that a clean end may take
-_CRASHES = 5  # in a row, without a commit in between
+_SERVER_S = 20.0  # a server that does not answer for so long is started again
+_BEGIN_S = 20.0  # a process that begins has nothing to lose: it may take its time
+_SILENCES = 6  # doublings of our patience
+_CRASHES = 5  # in a row, without anything done in between
 
 
 class Supervisor:
     """`run` returns when the crawl is over; `stop` may be called from a signal handler."""
 
     def __init__(
-        self, directory: Path, config: Config, clock: Clock, log: EventLog, urls: Sequence[str], files: Sequence[Path]
+        self,
+        directory: Path,
+        config: Config,
+        clock: Clock,
+        log: EventLog,
+        urls: Sequence[str],
+        files: Sequence[Path],
+        neighbours: "Neighbours | None" = None,
     ) -> None:
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
-        self._store = Directory(directory)
+        self._store, self._neighbours = Directory(directory), neighbours
+        self._abroad = set(neighbours.names) if neighbours else set()
         self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
         self._home = config.crawl.agent
         before = self._snapshots()
@@ -47,6 +63,7 @@ class Supervisor:
         for name in before.keys() - self._members.keys():
             if before[name].zones or before[name].outbox:
                 self._members[name] = Member(name, before[name], is_retiring=True)
+        self._left = {name: at.marks for name, at in before.items() if name not in self._members}
         self._owners = self._planned()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
         self._totals = Totals(before.values(), clock)
@@ -55,33 +72,53 @@ class Supervisor:
         self._stopping = False
         self._ended = ""
         self._start_s = clock.monotonic()
-        self._asked_s = self._stop_s = 0.0
+        self._asked_s = self._stop_s = self._said_s = 0.0
 
     def stop(self) -> None:
         self._stopping = True
         self._ended = self._ended or "stopped"
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        server = Server(self._directory / FOLDER)
+        neighbours = self._neighbours
+        server = Server(self._directory / FOLDER, neighbours.open if neighbours else None)
         server.start()
+        self._sweep()
         wire = Wire(server.address)
         self._registrar = Registrar(wire, self._config.site.lease_s)
         self._address = server.address
+        if neighbours:
+            neighbours.begin(wire)
         try:
             wire.wait_up(_END_S)
+            self._answered_s = self._clock.monotonic()
             while not self._is_over():
-                if not server.is_alive():
-                    self._log.event("server died")
-                    server.start()
+                self._look_after(server)
                 self._step(show)
                 time.sleep(_STEP_S)
         finally:
             self._kill()
+            if neighbours:
+                neighbours.close()
             wire.close()
             server.stop()
         stats = self._totals.final(self._snapshots().values(), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
+
+    def _sweep(self) -> None:
+        """Nobody else works here: scratch files are of processes that were killed. Agents would not know whose."""
+        for name in self._store.list("tmp/"):
+            self._store.delete(name)
+
+    def _look_after(self, server: Server) -> None:
+        if not server.is_alive():
+            self._log.event("server died")
+            server.start()
+        elif self._clock.monotonic() - self._answered_s > _SERVER_S:
+            self._log.event("server silent")
+            server.stop()
+            server.start()
+            self._answered_s = self._clock.monotonic()
 
     def _step(self, show: Callable[[Stats], None]) -> None:
         self._reap()
@@ -89,23 +126,32 @@ class Supervisor:
         if now_s - self._asked_s < _ASK_S:
             return
         self._asked_s = now_s
-        for name, report in (self._registrar.alive() or {}).items():
-            if name in self._members and self._members[name].is_running:
-                self._members[name].hear(report, now_s)
+        self._hear(now_s)
         self._replace_silent(now_s)
         self._grant_wishes()
         self._start_needed()
         self._order()
         show(self._totals.now(self._members.values(), "stopping" if self._stopping else ""))
 
+    def _hear(self, now_s: float) -> None:
+        reports = self._registrar.alive()
+        if reports is None:  # it is the server who is silent: nothing is known of anybody
+            for member in self._members.values():
+                member.heard_s = now_s
+            return
+        self._answered_s = now_s
+        for name, report in reports.items():
+            if name in self._members and self._members[name].is_running:
+                self._members[name].hear(report, now_s)
+
     # Who there is
 
-    def _names(self, before: Mapping[str, Snapshot], count: int) -> list[str]:
+    def _names(self, before: Mapping[str, Snapshot], wanted: int) -> list[str]:
         """Agents that shall share the zones: those that have some, and as many new ones as it takes."""
         names = [self._home, *(name for name, at in sorted(before.items()) if at.zones and name != self._home)]
-        while len(names) < count:
-            names.append(_next_name(names))
-        return names[:count]
+        while len(names) < wanted:
+            names.append(_next_name(self._home, names))
+        return names[:wanted]
 
     def _planned(self) -> tuple[str, ...]:
         owned = {member.name: member.zones for member in self._members.values()}
@@ -117,7 +163,8 @@ class Supervisor:
     def _waited_for(self) -> set[str]:
         """Agents for whom there is a letter."""
         members = self._members.values()
-        return undelivered({m.name: m.sent for m in members}, {m.name: m.marks for m in members})
+        marks = {**self._left, **{m.name: m.marks for m in members}}
+        return undelivered({m.name: m.sent for m in members}, marks) - self._abroad
 
     # Processes
 
@@ -132,17 +179,25 @@ class Supervisor:
             if code == MISTAKE:
                 raise SiteError(f"{member.name}: {self._last_words(member.name)}")
             if member.crashes >= _CRASHES:
-                words = self._last_words(member.name)
+                how = f"exit code {code}" if code > 0 else f"signal {-code}"
+                words = f"{how}; {self._last_words(member.name)}"
                 raise SiteError(f"agent {member.name} died {member.crashes} times in a row: {words}")
             member.is_resting = code == 0
 
     def _replace_silent(self, now_s: float) -> None:
         """Not heard of for a lease: dead, perhaps, or it hangs. It fetches nothing more, and what it is about to commit
-        will be refused. Its successor contacts nobody until its last requests must be over."""
+        will be refused. Its successor contacts nobody until its last requests must be over.
+
+        One that is merely slow must not be replaced for ever: each time we are twice as patient."""
+        if self._stopping:
+            return  # it may come to its end; we do not wait for it for long
         for member in self._members.values():
-            if member.process and now_s - member.heard_s > self._config.site.lease_s + 2 * _ASK_S:
+            lease_s = self._config.site.lease_s
+            patience_s = ((lease_s if member.is_heard else max(lease_s, _BEGIN_S)) + 2 * _ASK_S) * 2**member.silences
+            if member.process and now_s - member.heard_s > patience_s:
                 self._log.event("agent silent", agent=member.name, process=member.process.pid)
                 self._replaced.append(member.process)
+                member.silences = min(member.silences + 1, _SILENCES)
                 member.at = Chain.read(self._store, member.name)
                 self._start(member, self._clock.now() + self._config.fetch.timeout_s)
 
@@ -184,8 +239,10 @@ class Supervisor:
             "config": flat(self._config),
             "address": self._address,
             "incarnation": member.incarnation,
+            "supervisor": os.getpid(),
             "is_home": member.name == self._home,
             "quiet_until_s": quiet_until_s,
+            "federation": self._neighbours.job() if self._neighbours else None,
             **(self._seeds if member.name == self._home else {"urls": [], "files": []}),
         }
         member.start(job, self._words(member.name), self._clock.monotonic())
@@ -218,6 +275,7 @@ class Supervisor:
             if member.is_running:
                 self._tell(member)
             elif member.is_retiring and member.is_resting and not member.zones:
+                self._left[member.name] = dict(member.marks)
                 del self._members[member.name]
 
     def _tell(self, member: Member) -> None:
@@ -238,20 +296,22 @@ class Supervisor:
             return False
         if member.is_retiring:
             return not (member.zones or member.report["backlog_bytes"])
+        if member.name == self._home and self._neighbours:
+            return False  # it speaks with the other sites
         return self._clock.monotonic() - member.idle_since_s >= self._config.site.idle_s
 
     def _grant_wishes(self) -> None:
         """What `gossamer agents DIR add` and `retire` asked for."""
         for wish in self._registrar.take_wishes():
-            name = wish.get("retire", "")
+            name = str(wish.get("retire", ""))
             staying = [member.name for member in self._members.values() if not member.is_retiring]
             if name and name != self._home and name in staying:
                 self._members[name].is_retiring = True
             elif not name:
-                name = _next_name([*self._members, *chains(self._store)])
+                name = _next_name(self._home, {*self._members, *chains(self._store)})
                 self._members[name] = Member(name, Snapshot(name))
             self._owners = self._planned()
-            self._log.event("wish", **wish)
+            self._log.event("wish", wish=wish)
 
     # The end
 
@@ -267,17 +327,43 @@ class Supervisor:
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
-        elif all(member.is_idle for member in members) and self._is_finished():
+        elif self._is_all_over():
             self._ended = next(
                 (str(m.report["idle"]) for m in members if m.report.get("idle")), "nothing left to visit"
             )
         self._stopping = bool(self._ended)
         return False
 
+    def _is_all_over(self) -> bool:
+        if self._neighbours is None:
+            return self._is_finished()
+        now_s = self._clock.monotonic()
+        if now_s - self._said_s < _ASK_S:
+            return False
+        self._said_s = now_s
+        return self._neighbours.is_over(self._summary())
+
+    def _summary(self) -> dict[str, Any]:
+        """How we stand, for the other sites."""
+        at = self._snapshots()
+        home = at.get(self._home, Snapshot(self._home))
+        stats = self._totals.now(self._members.values(), "").as_dict()
+        return {
+            "finished": self._is_finished(),
+            "sent": {stream: number for stream, number in home.sent.items() if _receiver(stream) in self._abroad},
+            "marks": {stream: number for stream, number in home.marks.items() if _receiver(stream) in self._abroad},
+            "numbers": {name: one.number for name, one in at.items()},
+            "crossed": home.state.get("crossed", {}),
+            "agents": sum(member.is_running for member in self._members.values()),
+            "stats": stats,
+        }
+
     def _is_finished(self) -> bool:
         """Everybody is idle, as of its last commit, and no letter is on its way: then none can be written any more."""
+        if not all(member.is_idle for member in self._members.values()):
+            return False
         at = self._snapshots()
-        if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}):
+        if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._abroad:
             return False
         if any(m.is_running and m.report["number"] != at[m.name].number for m in self._members.values()):
             return False
@@ -285,14 +371,11 @@ class Supervisor:
         return not self._has_seeds(home) and not any(self._leaves(member) for member in self._members.values())
 
 
-def is_shared(store: Directory, config: Config) -> bool:
-    """Whether it takes more than one agent: they are wanted, or others still have zones, or letters to deliver."""
-    others = [Chain.read(store, name) for name in chains(store) - {config.crawl.agent}]
-    return config.site.agents > 1 or any(at.zones or at.outbox for at in others)
+def _receiver(stream: str) -> str:
+    return stream.partition(">")[2]
 
 
-def _next_name(names: Sequence[str]) -> str:
-    number = 1
-    while f"a{number}" in names:
-        number += 1
-    return f"a{number}"
+def _next_name(home: str, names: Collection[str]) -> str:
+    """As the first one is called, with another number: a0, a1, ...; north-a0, north-a1, ..."""
+    stem = home.rstrip("0123456789") or "a"
+    return next(name for name in (f"{stem}{number}" for number in count(1)) if name not in names)

@@ -10,13 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.archive.copies import Copied
 from gossamer.archive.store import Directory, Memory, Store, room
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
 
 
-@pytest.fixture(params=["directory", "memory"])
+@pytest.fixture(params=["directory", "memory", "copied"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return Directory.prepare(tmp_path / "crawl", 1.0) if request.param == "directory" else Memory()
+    if request.param == "memory":
+        return Memory()
+    first = Directory.prepare(tmp_path / "crawl", 1.0)
+    if request.param == "directory":
+        return first
+    return Copied(first, [Directory.prepare(tmp_path / name, 1.0) for name in ("b", "c")])
 
 
 @pytest.fixture

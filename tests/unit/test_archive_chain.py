@@ -1,6 +1,6 @@
 """The commit protocol, above all what a crash at each of its steps leaves."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,27 @@ class Crash(BaseException):
     """The process dies: nobody may catch it."""
 
 
+class Wide(InProcess):
+    """With the agent a3, which commits what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.received: list[Batch] = []
+
+    def take(self) -> list[bytes]:
+        """Whatever a3 has ever got."""
+        ready = self.pending("a3", high_water(self.received))
+        self.received += ready
+        for stream, number in high_water(ready).items():
+            self.acknowledge(stream, number)
+        return [batch.data for batch in self.received]
+
+
 class Mortal:
     """A store and an exchange that die at operation `limit`, before it or after it has had its effect."""
 
-    def __init__(self, store: Store, exchange: InProcess, limit: int, before: bool) -> None:
-        self._inner: tuple[Store, InProcess] = (store, exchange)
+    def __init__(self, store: Store, exchange: Wide, limit: int, before: bool) -> None:
+        self._inner: tuple[Store, Wide] = (store, exchange)
         self._left, self._before = limit, before
         self.done: list[str] = []
 
@@ -42,8 +58,8 @@ class Mortal:
             raise Crash
         return result
 
-    def pending(self, zones: Collection[int], marks: Mapping[str, int]) -> list[Batch]:
-        return self._inner[1].pending(zones, marks)
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        return self._inner[1].pending(to, marks)
 
 
 def commit(chain: Chain, exchange: Any, changes: Changes | None = None, **given: Any) -> None:
@@ -52,24 +68,29 @@ def commit(chain: Chain, exchange: Any, changes: Changes | None = None, **given:
 
 
 def crawl(store: Any, exchange: Any, rounds: int) -> None:
-    """An agent whose rounds apply what comes in, send it on to zone 3, and replace one file by another."""
+    """An agent whose rounds apply what comes in, tell a3 of it, and replace one file by another."""
     chain = Chain.open(store, "a0", exchange, zones=[1])
     while chain.number < rounds:
-        ready = exchange.pending(chain.zones, chain.marks)
+        ready = exchange.pending("a0", chain.marks)
         marks = high_water(ready)
         name = f"warc/a0-{chain.round:08d}-0.warc.gz"
         store.put(name, b"%d" % chain.round)
         total = chain.state.get("total", 0) + sum(int(b.data) for b in ready)
-        send = [Batch("a0", chain.round, part, 3, b"%d/%d" % (chain.round, part)) for part in range(2)]
+        send = [Batch("a0", chain.round, part, "a3", b"%d/%d" % (chain.round, part)) for part in range(2)]
         changes = Changes({"warc": [name]}, {"warc": chain.files.get("warc", [])[:-1]})
         state = {"total": total}
         commit(chain, exchange, changes, state=state, marks=marks, outbox=send, applied=list(marks.items()))
+        exchange.take()
 
 
-def seeded() -> tuple[Memory, InProcess]:
-    exchange = InProcess()
+def told(rounds: int) -> list[bytes]:
+    return [b"%d/%d" % (n, p) for n in range(1, rounds + 1) for p in range(2)]
+
+
+def seeded() -> tuple[Memory, Wide]:
+    exchange = Wide()
     for number in range(1, 4):
-        exchange.publish(Batch("b", number, 0, 1, b"%d" % 10**number, previous=number - 1))
+        exchange.publish(Batch("b", number, 0, "a0", b"%d" % 10**number, previous=number - 1))
     return Memory(), exchange
 
 
@@ -96,16 +117,17 @@ def test_crash_at_every_operation(k: int, before: bool) -> None:
         Chain.read(store, "a0").names()
     ), "unnamed files are swept, named ones are there"
     # Step 3: whatever the manifests name is published.
-    sent = exchange.pending([3], {})
-    assert [b.data for b in sent] == [b"%d/%d" % (n, p) for n in range(1, made + 1) for p in range(2)], step
+    assert exchange.take() == told(made), step
     # Step 4: what was applied does not come again.
-    assert all(b.number > chain.marks.get(b.stream, 0) for b in exchange.pending([1], chain.marks))
+    assert all(b.number > chain.marks.get(b.stream, 0) for b in exchange.pending("a0", chain.marks))
 
     crawl(store, exchange, 3)
     end = Chain.read(store, "a0")
     assert end.state == {"total": 1110}
-    assert exchange.pending([1], end.marks) == []
-    assert [b.data for b in exchange.pending([3], {})] == [b"%d/%d" % (n, p) for n in (1, 2, 3) for p in range(2)]
+    assert exchange.pending("a0", end.marks) == []
+    assert exchange.take() == told(3)
+    assert {letter.batch.number for letter in end.outbox} == {3}, "what is confirmed is no longer named"
+    assert len(store.list("outbox/")) == 2
     assert store.get("warc/a0-00000003-0.warc.gz") == b"3"
 
 
@@ -200,35 +222,68 @@ def test_sweeping_spares_other_agents_the_inbox_and_strangers() -> None:
     assert everything == sorted([*spared, "logs/today"])
 
 
+class Down(InProcess):
+    """A link that takes so many batches more."""
+
+    left = 0
+
+    def publish(self, batch: Batch) -> bool:
+        self.left -= 1
+        return self.left >= 0 and super().publish(batch)
+
+
 def test_what_could_not_be_published_is_kept() -> None:
-    class Down(InProcess):
-        up = False
-
-        def publish(self, batch: Batch) -> None:
-            if not self.up:
-                raise ConnectionError
-            super().publish(batch)
-
     store, exchange = Memory(), Down()
     chain = Chain.open(store, "a0", exchange)
     for number in (1, 2):
-        with pytest.raises(ConnectionError):
-            commit(chain, exchange, outbox=[Batch("a0", number, 0, 5, b"%d" % number)])
-    exchange.up = True
-    commit(chain, exchange, outbox=[Batch("a0", 3, 0, 5, b"3")])
-    assert [b.data for b in exchange.pending([5], {})] == [b"1", b"2", b"3"]
+        commit(chain, exchange, outbox=[Batch("a0", number, 0, "a5", b"%d" % number)])
+        assert exchange.pending("a5", {}) == []
+    exchange.left = 2
+    commit(chain, exchange, outbox=[Batch("a0", 3, 0, "a5", b"3")])
+    assert [b.data for b in exchange.pending("a5", {})] == [b"1", b"2"], "in order; the third must wait"
+    exchange.left = 1
+    chain.publish(exchange)
+    assert [b.data for b in exchange.pending("a5", {})] == [b"1", b"2", b"3"], "and no other was sent twice"
+
+
+def test_the_outbox_is_named_until_it_is_confirmed() -> None:
+    store, exchange = Memory(), Down()
+    exchange.left = 100
+    chain = Chain.open(store, "a0", exchange)
+    for number in (1, 2, 3):
+        outbox = [Batch("a0", number, part, "a5", b"12345") for part in range(number)]
+        commit(chain, exchange, outbox=[*outbox, Batch("a0", number, 0, "a6", b"1")])
+    assert chain.backlog(exchange) == 6 * 5 + 3
+    exchange.acknowledge("a0>a5", 2)
+    assert chain.backlog(exchange) == 3 * 5 + 3
+    assert len(store.list("outbox/")) == 9, "nothing changes but by a commit"
     commit(chain, exchange)
+    names = [f"outbox/a5/a0-000000000003-{part:04d}.links" for part in range(3)]
+    names += [f"outbox/a6/a0-{number:012d}-0000.links" for number in (1, 2, 3)]
+    assert store.list("outbox/") == sorted(names) == sorted(chain.snapshot.names())
+
+    lost = InProcess()  # the server has lost everything; senders start again
+    again = Chain.open(store, "a0", lost)
+    assert again.snapshot == chain.snapshot
+    assert [b.number for b in lost.pending("a6", {})] == [1, 2, 3]
+    assert lost.pending("a5", {}) == [], "it must know what came before"
+    assert [(b.number, b.part, b.data) for b in lost.pending("a5", {"a0>a5": 2})] == [
+        (3, part, b"12345") for part in range(3)
+    ]
+    lost.acknowledge("a0>a5", 3)
+    lost.acknowledge("a0>a6", 3)
+    commit(again, lost)
     assert store.list("outbox/") == []
 
 
 def test_numbers_of_a_stream_rise() -> None:
     store, exchange = Memory(), InProcess()
     chain = Chain.open(store, "a0", exchange)
-    commit(chain, exchange, outbox=[Batch("a0", 4, 0, 5, b"")])
+    commit(chain, exchange, outbox=[Batch("a0", 4, 0, "a5", b"")])
     with pytest.raises(ArchiveError, match="numbers must rise"):
-        commit(chain, exchange, outbox=[Batch("a0", 4, 1, 5, b"")])
-    commit(chain, exchange, outbox=[Batch("a0", 4, 0, 6, b""), Batch("a0", 9, 0, 5, b"")])
-    assert [(b.number, b.previous) for b in exchange.pending([5], {})] == [(4, 0), (9, 4)]
+        commit(chain, exchange, outbox=[Batch("a0", 4, 1, "a5", b"")])
+    commit(chain, exchange, outbox=[Batch("a0", 4, 0, "a6", b""), Batch("a0", 9, 0, "a5", b"")])
+    assert [(b.number, b.previous) for b in exchange.pending("a5", {})] == [(4, 0), (9, 4)]
 
 
 def test_seeds_from_another_process_while_crawling(tmp_path: Path) -> None:
@@ -239,8 +294,8 @@ def test_seeds_from_another_process_while_crawling(tmp_path: Path) -> None:
     for i in range(6):
         Inbox(Directory(store.path)).add(b"%d" % i)
         if i % 2:
-            ready = inbox.pending(chain.zones, chain.marks)
-            assert all(b.zone == ANY for b in ready)
+            ready = inbox.pending("a0", chain.marks)
+            assert all(b.to == ANY for b in ready)
             found += [b.data for b in ready]
             marks = high_water(ready)
             commit(chain, inbox, marks=marks, applied=list(marks.items()))

@@ -20,7 +20,7 @@ def index() -> PageIndex:
     index = PageIndex.open(Memory(), {}, config.Index(memory_mb=16))
     columns = RoundColumns(inbox=seeds(URLS, Ledger()))
     order = ORDERS["opic"]
-    update(index, None, Ledger(), columns, limits=config.Limits(), strategy=order, zones=range(256), now_s=0.0)
+    update(index, None, Ledger(), columns, limits=config.Limits(), strategy=order, now_s=0.0)
     return index
 
 

@@ -7,6 +7,7 @@ from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
+from gossamer.crawl.owners import Owners
 from gossamer.crawl.update import (
     VISIT,
     Contributions,
@@ -63,7 +64,7 @@ class Agent:
     def update(self, columns):
         return update(
             self.index, self.frontier, self.ledger, columns, limits=self.limits, strategy=self.strategy,
-            zones=self.zones, now_s=1000.0, best=self.best,
+            is_own=Owners("a0", self.zones, ["a0"] * 256).is_own, now_s=1000.0, best=self.best,
         )  # fmt: skip
 
     def seed(self, pages):

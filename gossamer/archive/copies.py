@@ -1,0 +1,120 @@
+"""The same archive on several disks: whatever is put into it is also kept elsewhere before it counts."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory, Store, room
+from gossamer.config import Config
+from gossamer.errors import ArchiveError
+
+
+class Copied:
+    """A Store: a directory, and others that have the same files. Reading heals: what the first has lost comes back."""
+
+    def __init__(self, first: Directory, copies: Sequence[Directory]) -> None:
+        self._first = first
+        self._copies = list(copies)
+
+    @property
+    def path(self) -> Path:
+        return self._first.path
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        for copy in self._copies:
+            copy.put(name, _copied(data, copy.scratch(name)) if isinstance(data, Path) else data)
+        self._first.put(name, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """The first decides. A crash before the others have it is mended by `mend`."""
+        if not self._first.create(name, data):
+            return False
+        for copy in self._copies:
+            copy.put(name, data)
+        return True
+
+    def get(self, name: str) -> bytes:
+        return self.local(name).read_bytes()
+
+    def local(self, name: str) -> Path:
+        path = self._first.local(name)
+        if not path.exists():
+            for copy in self._copies:
+                if copy.local(name).exists():
+                    self._first.put(name, _copied(copy.local(name), self._first.scratch(name)))
+                    break
+        return path
+
+    def list(self, prefix: str) -> list[str]:
+        return self._first.list(prefix)
+
+    def delete(self, name: str) -> None:
+        for store in (self._first, *self._copies):
+            store.delete(name)
+
+    def scratch(self, name: str) -> Path:
+        return self._first.scratch(name)
+
+    def lock(self, agent: str) -> AbstractContextManager[None]:
+        return self._first.lock(agent)
+
+    def mend(self, names: Sequence[str]) -> int:
+        """Copy what a crash, or a new disk, left without its copies. Returns how many files that were."""
+        missing = [(copy, name) for copy in self._copies for name in names if not copy.local(name).exists()]
+        for copy, name in missing:
+            copy.put(name, _copied(self.local(name), copy.scratch(name)))
+        return len(missing)
+
+
+def open_store(directory: Path, config: Config, agent: str, now_s: float) -> Directory | Copied:
+    """An agent's view of the archive, with the copies that it has to keep."""
+    first = Directory(directory)
+    if config.site.copies == 1:
+        return first
+    disks = disks_of(agent, config.site.disks, config.site.copies)
+    places = [directory, *map(Path, disks)]
+    if len({place.resolve() for place in places}) < len(places):
+        raise ArchiveError("site.disks must be different directories, and not the crawl's own")
+    return Copied(first, [Directory.prepare(disk, now_s) for disk in disks])
+
+
+def mend(store: Store, chain: Chain) -> None:
+    """At the beginning: copies that are missing."""
+    if isinstance(store, Copied):
+        store.mend(sorted(chain.snapshot.names()) + store.list(f"manifest/{chain.agent}/"))
+
+
+def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
+    """Where the copies of an agent's files are: agents begin at different disks, so that all are used."""
+    if copies - 1 > len(disks):
+        raise ArchiveError(
+            f"site.copies is {copies}: that takes {copies - 1} directories in site.disks, and {len(disks)} are given"
+        )
+    digits = "".join(c for c in agent if c.isdigit())
+    start = int(digits or "0")
+    return [disks[(start + i) % len(disks)] for i in range(copies - 1)]
+
+
+def restore(directory: Path, disks: Sequence[Path]) -> int:
+    """Make a directory again of its copies, after its disk was lost. Returns how many files that were."""
+    if (directory / "gossamer.json").exists():
+        raise ArchiveError(f"{directory} holds a crawl already; restore into an empty directory")
+    found = [Directory(disk) for disk in disks]
+    restored = 0
+    # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.
+    names = {name: copy for copy in found for name in copy.list("") if not name.startswith(("tmp/", "lock/"))}
+    for name in sorted(names, key=lambda name: (name == "gossamer.json", name.startswith("manifest/"), name)):
+        target = directory / name
+        with room(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(names[name].local(name), target)
+        restored += 1
+    return restored
+
+
+def _copied(source: Path, target: Path) -> Path:
+    with room(target):
+        shutil.copyfile(source, target)
+    return target

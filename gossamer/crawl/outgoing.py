@@ -1,0 +1,72 @@
+"""What leaves an agent at a commit: links for others, to whom they belong, in as few bytes as they need."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from gossamer.archive.chain import Batch, Chain
+from gossamer.columns import Contributions
+from gossamer.config import FIREWALL, Config
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.owners import Owners
+from gossamer.federation import compact
+from gossamer.federation.exchange import ABROAD, LINKS, NEWS, encode
+from gossamer.federation.sent import SentCache
+
+GLOBAL = "global"
+
+
+class Outgoing:
+    """Makes letters of a round's links for others."""
+
+    def __init__(self, config: Config, chain: Chain, ledger: Ledger) -> None:
+        self._config, self._chain, self._ledger = config, chain, ledger
+        self.crossed: dict[str, dict[str, int]] = dict(chain.state.get("crossed", {}))  # to other sites, so far
+        self._cache = SentCache(config.site.sent_cache)
+
+    def letters(self, columns: Contributions, owners: Owners) -> list[Batch]:
+        """Links by owner. What is not sent after all leaves its cash to the virtual page."""
+        if self._config.site.mode == FIREWALL:
+            self._ledger.pool += int(columns.cash.sum())
+            return []
+        made = []
+        for name, rows in owners.by_name(columns.key):
+            part = columns.take(rows)
+            if owners.is_abroad(name):
+                made += [self._letter(name, ABROAD, data) for data in self._abroad(name, part)]
+            else:
+                made += [self._letter(name, LINKS, data) for data in encode(part)]
+        return made
+
+    def shares(self, others: Mapping[str, int]) -> list[Batch]:
+        """Virtual cash for the pages that others know."""
+        shares = self._ledger.share(others)
+        return [self._letter(name, NEWS, json.dumps({"pool": cash}).encode()) for name, cash in shares.items()]
+
+    def _abroad(self, site: str, columns: Contributions) -> list[bytes]:
+        """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
+        local ones nothing more is said about it."""
+        seen = self._cache.add(columns.key)
+        self._count(site, links=len(seen), cache_hits=int(seen.sum()))
+        if self._config.site.scores != GLOBAL:
+            self._ledger.pool += int(columns.cash[seen].sum())
+            columns = columns.take(np.flatnonzero(~seen))
+            seen = np.zeros(len(columns.key), np.bool_)
+        rounded = compact.rounded(columns.cash)
+        self._ledger.pool += int((columns.cash - rounded).sum())
+        # Of a page that is known there, and for which nothing is left, there is nothing to say.
+        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits > 0))
+        columns = columns._replace(cash=rounded).take(keep)
+        parts = compact.encode(columns, seen[keep])
+        known = int(seen[keep].sum())
+        self._count(site, urls=len(keep) - known, keys=known, bytes=sum(map(len, parts)), letters=len(parts))
+        return parts
+
+    def _count(self, site: str, **more: int) -> None:
+        figures = self.crossed.setdefault(site, {})
+        for name, number in more.items():
+            figures[name] = figures.get(name, 0) + number
+
+    def _letter(self, to: str, kind: str, data: bytes) -> Batch:
+        return Batch(self._chain.agent, self._chain.round, 0, to, data, kind)

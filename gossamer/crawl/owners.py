@@ -1,0 +1,96 @@
+"""To whom a page belongs: this agent, another one of its site, or another site."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.chain import ZONES_IN_ALL
+from gossamer.index.pages import host_of_key, zone_of_key
+
+Keys = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.intp]
+
+
+class Sites(Protocol):
+    """Which site a host belongs to; `place.ring.Ring` is one."""
+
+    @property
+    def sites(self) -> Sequence[str]: ...
+
+    def of_keys(self, host_keys: NDArray[np.integer], /) -> NDArray[np.int64]:
+        """The number, in `sites`, of each host's site."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site among others, as its agents see it."""
+
+    site: str
+    home: str  # the agent that speaks with the other sites
+    sites: Sites
+
+
+class Owners:
+    """`zones` are ours by our chain; `owners` are whose they shall be; `everything` is ours in cross-over mode."""
+
+    def __init__(
+        self,
+        agent: str,
+        zones: Collection[int],
+        owners: Sequence[str],
+        place: Place | None = None,
+        everything: bool = False,
+    ) -> None:
+        self._agent, self._place, self._everything = agent, place, everything
+        self._zones = np.zeros(ZONES_IN_ALL, np.bool_)
+        self._zones[list(zones)] = True
+        sites = list(place.sites.sites) if place else []
+        # Of the other sites' pages the one who speaks with them takes care.
+        abroad = [name if place and place.home == agent else place.home for name in sites] if place else []
+        self._names = sorted({*owners, *abroad})
+        self._of_zone = np.array([self._names.index(name) for name in owners])
+        self._of_site = np.array([self._names.index(name) for name in abroad], np.intp)
+        self._here = sites.index(place.site) if place else 0
+
+    def is_own(self, keys: Keys) -> Mask:
+        """Which pages we may have in our index."""
+        if self._everything:
+            return np.ones(len(keys), np.bool_)
+        return self.is_native(keys)
+
+    def is_native(self, keys: Keys) -> Mask:
+        """Which pages are in our zones, and of our site."""
+        own: Mask = self._zones[zone_of_key(keys)]
+        return own if self._place is None else own & (self._sites(keys) == self._here)
+
+    def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:
+        """Whom to send these pages to: each name, and their positions."""
+        owner = self._of_zone[zone_of_key(keys)]
+        if self._place is not None:
+            sites = self._sites(keys)
+            owner = np.where(sites == self._here, owner, self._of_site[sites])
+        for number in np.unique(owner).tolist():
+            yield self._names[number], np.flatnonzero(owner == number)
+
+    def is_abroad(self, name: str) -> bool:
+        """Whether a name is another site's, and not an agent's."""
+        return self._place is not None and name in self._place.sites.sites
+
+    def speaks_for_site(self, name: str) -> bool:
+        """Whether what was sent to this name was sent to our site, from abroad."""
+        return self._place is not None and name == self._place.site
+
+    @property
+    def abroad(self) -> list[str]:
+        """The sites that this agent speaks with."""
+        if self._place is None or self._place.home != self._agent:
+            return []
+        return [name for name in self._place.sites.sites if name != self._place.site]
+
+    def _sites(self, keys: Keys) -> NDArray[np.int64]:
+        assert self._place is not None
+        return self._place.sites.of_keys(host_of_key(keys))

@@ -1,0 +1,122 @@
+"""A federation as its file describes it: which sites there are, where, at what price, and what they crawl."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.config import Config, checked, key, section
+from gossamer.errors import ConfigError
+
+PARTITIONERS = ("ring", "distance", "region")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place of ours."""
+
+    address: str = key("", "where other sites reach its nats-server: HOST:PORT")
+    directory: str = key("", "holds everything of this site; default: its name, beside the file")
+    agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
+    weight: float = key(1.0, "its share of the hosts, against that of others", least=0.001)
+    latitude: float = key(0.0, "degrees north", least=-90, most=90)
+    longitude: float = key(0.0, "degrees east", least=-180, most=180)
+    countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
+    egress_price: float = key(0.0, "dollars per GB that leaves it", least=0)
+    cpu_price: float = key(0.0, "dollars per hour of one core", least=0)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all sites agree on."""
+
+    partitioner: str = key("ring", "which site a host belongs to", choices=PARTITIONERS)
+    keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
+    replicas: int = key(1, "at so many sites each site's archive is kept", least=1, most=16)
+    warc_replicas: bool = key(True, "WARC files are replicated too")
+
+
+@dataclass(frozen=True)
+class Federation:
+    path: Path
+    shared: Shared
+    sites: Mapping[str, Site] = field(default_factory=dict)
+    config: Config = field(default_factory=Config)
+
+    @property
+    def keys(self) -> Path:
+        return self._beside(self.shared.keys)
+
+    def directory(self, site: str) -> Path:
+        return self._beside(self.sites[site].directory or site)
+
+    def config_of(self, site: str) -> Config:
+        """What the agents of a site are told."""
+        values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
+        if self.config.crawl.pages:
+            weights = {name: one.weight for name, one in self.sites.items()}
+            share = weights[site] / sum(weights.values())
+            values["crawl.pages"] = max(1, round(self.config.crawl.pages * share))
+        return self.config.replace(values)
+
+    def _beside(self, name: str) -> Path:
+        return self.path.parent / name
+
+    @property
+    def first(self) -> str:
+        """The site that reads the seeds."""
+        return next(iter(self.sites))
+
+
+def home_of(site: str) -> str:
+    """The agent that speaks for a site."""
+    return f"{site}-a0"
+
+
+def site_of(agent: str) -> str:
+    return agent.rpartition("-a")[0]
+
+
+def load(path: Path) -> Federation:
+    try:
+        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; docs/federation.md shows such a file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    shared = section(Shared(), "federation", _table(values.pop("federation", {}), "federation"))
+    tables = _table(values.pop("sites", {}), "sites")
+    if not tables:
+        raise ConfigError(f"{path} has no site: write one table for each, such as [sites.paris]")
+    sites = {}
+    for name, given in tables.items():
+        if not re.fullmatch(r"[a-z][a-z0-9]{0,30}", name):
+            raise ConfigError(f"[sites.{name}]: a site's name is a word of small letters and digits")
+        sites[name] = section(Site(), f"sites.{name}", _table(given, f"sites.{name}"))
+        if not re.fullmatch(r"[^\s:]+:\d{1,5}", sites[name].address):
+            raise ConfigError(f'sites.{name}.address: write it like address = "192.0.2.7:4222"')
+    addresses = [site.address for site in sites.values()]
+    if len(set(addresses)) < len(addresses):
+        raise ConfigError("two sites have the same address")
+    if shared.replicas > len(sites):
+        raise ConfigError(f"federation.replicas is {shared.replicas}, but there are only {len(sites)} sites")
+    return Federation(path.resolve(), shared, sites, checked(Config(), values))
+
+
+def _table(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a section: write its keys under [{name}]")
+    return value
+
+
+def document() -> str:
+    """The keys of a federation's file, with their meanings."""
+    lines = []
+    for title, one in (("federation", Shared), ("sites.NAME", Site)):
+        lines += [f"[{title}]"]
+        for leaf in dataclasses.fields(one):
+            lines.append(f"{leaf.name}  # {leaf.metadata['meaning']}")
+    return "\n".join(lines) + "\n"

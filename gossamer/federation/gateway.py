@@ -1,0 +1,40 @@
+"""How one agent speaks for its site: what is for other sites waits in our own server, and we fetch ours from theirs.
+
+The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
+"""
+
+from collections.abc import Mapping
+
+from gossamer.archive.chain import Batch
+from gossamer.federation.exchange import Exchange
+from gossamer.federation.file import site_of
+from gossamer.federation.nats import NatsExchange
+from gossamer.federation.wire import Wire
+
+
+class Gateway:
+    """An Exchange: the site's own, and for each other site what its server has for us."""
+
+    def __init__(self, own: Exchange, site: str, others: Mapping[str, Wire]) -> None:
+        self._own, self._site = own, site
+        self._others = {name: NatsExchange(wire, site) for name, wire in others.items()}
+
+    def publish(self, batch: Batch) -> bool:
+        return self._own.publish(batch)
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        abroad = [batch for other in self._others.values() for batch in other.pending(self._site, marks)]
+        return self._own.pending(to, marks) + abroad
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        sender, _, to = stream.partition(">")
+        if to != self._site:
+            self._own.acknowledge(stream, number)
+        elif site_of(sender) in self._others:  # else it has left the federation
+            self._others[site_of(sender)].acknowledge(stream, number)
+
+    def confirmed(self, stream: str) -> int:
+        return self._own.confirmed(stream)
+
+    def lost(self) -> bool:
+        return self._own.lost()

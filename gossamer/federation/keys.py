@@ -1,0 +1,106 @@
+"""By which keys sites know each other: one authority for a federation, one certificate for each of its sites."""
+
+import datetime
+import ipaddress
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from gossamer.errors import ConfigError
+
+_DAYS = 3650
+_AUTHORITY = "authority"
+
+
+def tls_name(site: str) -> str:
+    """What a site is called in its certificate."""
+    return f"{site}.gossamer.internal"
+
+
+def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> list[str]:
+    """Certificates for sites that have none; the authority too, at first. Returns for whom they were made.
+
+    To another machine goes NAME.pem, NAME.key and authority.pem; authority.key stays where new sites are admitted.
+    """
+    missing = [site for site in sites if not (folder / f"{site}.pem").exists()]
+    if not missing:
+        return []
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not (folder / f"{_AUTHORITY}.pem").exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gossamer federation")])
+        _write(folder / f"{_AUTHORITY}.key", _private(key))
+        _write(folder / f"{_AUTHORITY}.pem", _certificate(name, name, key, key, now, None))
+    try:
+        authority = x509.load_pem_x509_certificate((folder / f"{_AUTHORITY}.pem").read_bytes())
+        signer = serialization.load_pem_private_key((folder / f"{_AUTHORITY}.key").read_bytes(), None)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{', '.join(missing)} cannot get a certificate here: {error.filename} is missing; run "
+            "`gossamer federation keys` where it is, and bring NAME.pem, NAME.key and authority.pem here"
+        ) from None
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    for site in missing:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, tls_name(site))])
+        _write(folder / f"{site}.key", _private(key))
+        _write(folder / f"{site}.pem", _certificate(name, authority.subject, key, signer, now, tls_name(site)))
+    return missing
+
+
+def paths(folder: Path, site: str) -> dict[str, str]:
+    """The files of a site: its certificate, its key, and the authority's certificate."""
+    found = {"cert": folder / f"{site}.pem", "key": folder / f"{site}.key", "authority": folder / f"{_AUTHORITY}.pem"}
+    for path in found.values():
+        if not path.exists():
+            raise ConfigError(f"{path} is missing: run `gossamer federation keys FILE`, or bring it here")
+    return {name: str(path) for name, path in found.items()}
+
+
+def context(files: Mapping[str, str]) -> ssl.SSLContext:
+    """For a connection to another site's server: both sides show who they are."""
+    made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["authority"])
+    made.load_cert_chain(files["cert"], files["key"])
+    return made
+
+
+def _certificate(
+    name: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    now: datetime.datetime,
+    dns: str | None,
+) -> bytes:
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=dns is None, path_length=None), critical=True)
+    )
+    if dns is not None:
+        names: list[x509.GeneralName] = [x509.DNSName(dns), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(both, False)
+    return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    return key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Never readable by others, not for a moment."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)

@@ -1,0 +1,52 @@
+"""Consistent hashing: which site a host belongs to by its name alone.
+
+Every site has points on a ring, as many as its weight says; a host belongs to the first point at or after its own hash.
+A site's points depend on nothing but its name, so that when it joins, leaves or changes its weight, only hosts that it
+wins or loses move.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.errors import ConfigError
+from gossamer.web.url import host_key
+
+I8 = npt.NDArray[np.int64]
+
+POINTS = 1_024  # of a site with weight 1: loads then differ by some 3 %
+
+
+class Ring:
+    def __init__(self, weights: Mapping[str, float], points: int = POINTS) -> None:
+        if not weights:
+            raise ConfigError("a ring needs at least one site")
+        for name, weight in weights.items():
+            if not 0 < weight < float("inf"):
+                raise ConfigError(f"site {name} has weight {weight}; it must be above 0")
+        self.sites: list[str] = sorted(weights)
+        counts = [max(1, round(weights[name] * points)) for name in self.sites]
+        keys = [
+            host_key(f"{name}#{number}")
+            for name, count in zip(self.sites, counts, strict=True)
+            for number in range(count)
+        ]
+        owners = np.repeat(np.arange(len(counts)), counts)
+        places = np.array(keys, np.int64)
+        order = np.lexsort((owners, places))  # two on one place: the first site by name has it
+        self._places, self._owners = places[order], owners[order]
+
+    def site(self, host: str) -> str:
+        return self.sites[int(self.of_keys(np.array([host_key(host)]))[0])]
+
+    def of_keys(self, host_keys: npt.NDArray[np.integer]) -> I8:
+        """The number, in `sites`, of each host's site. A host key is the first 24 bits of a page's key."""
+        found = np.searchsorted(self._places, host_keys.astype(np.int64))
+        owners: I8 = self._owners[found % len(self._places)]
+        return owners
+
+    def shares(self) -> npt.NDArray[np.float64]:
+        """The part of all hashes that each site has."""
+        arcs = np.diff(self._places, prepend=self._places[-1] - 2**24)
+        return np.bincount(self._owners, arcs, len(self.sites)) / 2**24

@@ -1,0 +1,190 @@
+"""Runs a federation: one site of it here, or all of them on one machine, each as it would run elsewhere."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.chain import snapshots
+from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
+from gossamer.crawl.seeds import parse_seeds
+from gossamer.crawl.stats import Stats
+from gossamer.errors import SiteError
+from gossamer.federation.file import Federation, home_of
+from gossamer.federation.keys import make_keys, paths, tls_name
+from gossamer.federation.wire import Wire
+from gossamer.remembered import remember
+from gossamer.site.neighbours import Neighbours, Summary, read_summary
+from gossamer.site.server import die_with_parent
+from gossamer.site.supervisor import Supervisor
+from gossamer.watch.log import EventLog
+
+_STEP_S = 0.2
+_CONNECT_S = 2.0
+_ADDED = ("visits", "run_visits", "wire_bytes", "refused_seeds")
+_KNOWN = ("connections", "hosts", "active_hosts", "backed_off_hosts", "frontier", "known", "memory_bytes")
+
+
+def prepare(federation: Federation) -> list[str]:
+    """Certificates for the sites that have none; returns for whom they were made."""
+    return make_keys(federation.keys, list(federation.sites), datetime.fromtimestamp(RealClock().now(), UTC))
+
+
+@contextlib.contextmanager
+def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
+    """The supervisor of one site, ready to run."""
+    neighbours = Neighbours(federation, site)
+    clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
+    urls, files = parse_seeds(seeds)
+    store = Directory.prepare(directory, clock.now())
+    with store.lock(config.crawl.agent), EventLog(directory / "log" / "crawl.jsonl") as log:
+        remember(directory, config)
+        yield Supervisor(directory, config, clock, log, urls, files, neighbours)
+
+
+class FederationRun:
+    """All sites on this machine. `run` returns when all have ended; `stop` may be called from a signal handler."""
+
+    def __init__(self, federation: Federation, seeds: Sequence[str]) -> None:
+        self._federation, self._seeds = federation, list(seeds)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping = False
+        self._last: dict[str, Summary] = {}
+
+    def stop(self) -> None:
+        """Each site ends as it would by Ctrl-C."""
+        self._stopping = True
+        for process in self._processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+
+    def run(self, show: Callable[[Stats], None]) -> Stats:
+        start_s, federation = time.monotonic(), self._federation
+        for site in federation.sites:
+            self._start(site)
+        wires = {site: _wire(federation, site) for site in federation.sites}
+        try:
+            while any(process.poll() is None for process in self._processes.values()):
+                for site, wire in wires.items():
+                    if wire.is_up and (found := read_summary(wire, site)) is not None:
+                        self._last[site] = found
+                show(added(self._last.values(), time.monotonic() - start_s, "stopping" if self._stopping else ""))
+                self._check()
+                time.sleep(_STEP_S)
+        finally:
+            for wire in wires.values():
+                wire.close()
+            for process in self._processes.values():
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+        self._check()
+        ended = "stopped" if self._stopping else "nothing left to visit"
+        return final(federation, self._last.values(), time.monotonic() - start_s, ended)
+
+    def _start(self, site: str) -> None:
+        words = self._words(site)
+        words.parent.mkdir(parents=True, exist_ok=True)
+        seeds = self._seeds if site == self._federation.first else []
+        command = [sys.executable, "-m", "gossamer", "site", "run", "--quiet", "--name", site]
+        with words.open("wb") as file:
+            self._processes[site] = subprocess.Popen(
+                [*command, str(self._federation.path), *seeds],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C is for us
+                preexec_fn=partial(die_with_parent, os.getpid()),
+            )
+
+    def _words(self, site: str) -> Path:
+        directory = self._federation.directory(site)
+        return directory.with_name(f"{directory.name}.err")
+
+    def _check(self) -> None:
+        """A site that fails ends the whole run: whoever runs all of them here wants to know why."""
+        for site, process in self._processes.items():
+            if process.poll():
+                words = self._words(site).read_text("utf-8", "replace").strip()
+                raise SiteError(f"site {site} failed: {words or f'exit code {process.returncode}'}")
+
+
+def _wire(federation: Federation, site: str) -> Wire:
+    """To a site, as one of its own."""
+    files = paths(federation.keys, site)
+    return Wire({"url": f"tls://{federation.sites[site].address}", "name": tls_name(site), **files})
+
+
+def added(summaries: Iterable[Summary], elapsed_s: float, phase: str) -> Stats:
+    """The figures of all sites as those of one crawl."""
+    total: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    for summary in summaries:
+        stats = summary["stats"]
+        total.update({name: stats[name] or 0 for name in (*_ADDED, *_KNOWN)})
+        outcomes.update(stats["outcomes"])
+    figures: dict[str, Any] = {name: total[name] for name in (*_ADDED, *_KNOWN)}
+    return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
+
+
+def final(federation: Federation, summaries: Iterable[Summary], elapsed_s: float, ended: str) -> Stats:
+    """What is committed, at the end."""
+    last = added(summaries, elapsed_s, "")
+    total: Counter[str] = Counter()
+    for site in federation.sites:
+        total.update(_counters(federation, site))
+    figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
+    figures |= {
+        name: getattr(last, name) for name in ("now_s", "run_visits", "wire_bytes", "outcomes", "refused_seeds")
+    }
+    return Stats(elapsed_s=elapsed_s, ended=ended, **figures)
+
+
+def status(federation: Federation) -> list[dict[str, Any]]:
+    """How each site stands: from itself if it answers, else from its directory, if that is here."""
+    rows = []
+    for site in federation.sites:
+        wire = _wire(federation, site)
+        try:
+            summary = read_summary(wire, site) if wire.wait_up(_CONNECT_S) else None
+        finally:
+            wire.close()
+        rows.append(_row(site, federation, summary))
+    return rows
+
+
+def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"site": site, "state": "not reached", "agents": 0, "visits": None, "known": None}
+    row |= {"frontier": None, "pages_per_s": None, "crossed": {}}
+    if summary is not None:
+        stats: Mapping[str, Any] = summary["stats"]
+        row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s")}
+        row |= {"state": "idle" if summary["finished"] else "crawling"}
+        return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
+    if (federation.directory(site) / "gossamer.json").exists():
+        total = _counters(federation, site)
+        row |= {"state": "ended", **{key: total[key] for key in ("visits", "known", "frontier")}}
+        row["crossed"] = crossed(federation, site)
+    return row
+
+
+def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
+    """What a site has sent to each other one, by the books of its first agent."""
+    home = snapshots(Directory(federation.directory(site))).get(home_of(site))
+    return dict(home.state.get("crossed", {})) if home else {}
+
+
+def _counters(federation: Federation, site: str) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for at in snapshots(Directory(federation.directory(site))).values():
+        total.update(at.state.get("counters", {}))
+    return total

@@ -1,0 +1,134 @@
+"""What the sites of a federation know of each other while they crawl: how each stands, and when all of it is over.
+
+Nobody decides for the others. Each site says in its own server how it stands and reads what the others say in theirs.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nats.aio.msg import Msg
+
+from gossamer.crawl.owners import Place
+from gossamer.errors import ConfigError
+from gossamer.federation.file import Federation, home_of
+from gossamer.federation.keys import paths, tls_name
+from gossamer.federation.link import NO_STREAM, Link, bucket
+from gossamer.federation.wire import Unreachable, Wire
+from gossamer.place.ring import Ring
+from gossamer.site.plan import undelivered
+from gossamer.site.server import Open
+
+Summary = Mapping[str, Any]
+
+_SITES = bucket("sites")
+_LINGER_S = 20.0  # who knows that all is over waits so long for the others to hear it
+
+
+class Neighbours:
+    """The other sites, seen from one. `wires` must be closed by `close`."""
+
+    def __init__(self, federation: Federation, site: str) -> None:
+        if site not in federation.sites:
+            raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
+        self._federation, self.site = federation, site
+        self.names = sorted(federation.sites)
+        self._files = paths(federation.keys, site)
+        self.open = Open(site, federation.sites[site].address, self._files, self.names)
+        self._wires: dict[str, Wire] = {}
+        self._own: Wire | None = None
+        self._serial = 0
+        self._wave: tuple[dict[str, Any], dict[str, int]] | None = None
+        self._done_s: float | None = None
+
+    def address(self, site: str) -> dict[str, str]:
+        """How an agent of ours reaches a site's server."""
+        url = f"tls://{self._federation.sites[site].address}"
+        return {"url": url, "name": tls_name(site), **self._files}
+
+    def job(self) -> dict[str, Any]:
+        """What agents are told of it."""
+        weights = {name: site.weight for name, site in self._federation.sites.items()}
+        others = {name: self.address(name) for name in self.names if name != self.site}
+        return {"site": self.site, "weights": weights, "others": others}
+
+    def begin(self, own: Wire) -> None:
+        self._own = own
+        self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
+
+    def close(self) -> None:
+        for wire in self._wires.values():
+            wire.close()
+
+    def hear(self) -> dict[str, Summary | None]:
+        """How the others stand; None: not to be reached."""
+        return {name: read_summary(wire, name) for name, wire in self._wires.items()}
+
+    def is_over(self, mine: dict[str, Any]) -> bool:
+        """Say how we stand, and look at the others: over is when all are finished, nothing is on its way between them,
+        and the same was so when they last spoke. (Two looks, because the sites are not looked at in one instant.)"""
+        self._serial += 1
+        mine = {**mine, "serial": self._serial, "done": self._done_s is not None}
+        self._tell(mine)
+        if not mine["finished"]:
+            self._wave = None
+            return False
+        others = self.hear()
+        if self._done_s is not None:
+            late = time.monotonic() - self._done_s > _LINGER_S
+            return late or all(other is None or other["done"] for other in others.values())
+        if any(other is not None and other["done"] for other in others.values()) or self._is_second(mine, others):
+            self._done_s = time.monotonic()
+        return False
+
+    def _is_second(self, mine: Summary, others: Mapping[str, Summary | None]) -> bool:
+        heard = [other for other in others.values() if other is not None]
+        if len(heard) < len(others) or not all(other["finished"] for other in heard):
+            self._wave = None
+            return False
+        everyone = {self.site: mine, **{name: other for name, other in others.items() if other is not None}}
+        sent = {name: one["sent"] for name, one in everyone.items()}
+        if undelivered(sent, {name: one["marks"] for name, one in everyone.items()}):
+            self._wave = None
+            return False
+        state = {name: (one["sent"], one["marks"], one["numbers"]) for name, one in everyone.items()}
+        serials = {name: one["serial"] for name, one in everyone.items()}
+        if self._wave is None or self._wave[0] != state:
+            self._wave = (state, serials)
+            return False
+        return all(serials[name] > before for name, before in self._wave[1].items())
+
+    def _tell(self, mine: Summary) -> None:
+        async def put(link: Link) -> int:
+            try:
+                return await link.send(f"$KV.sites.{self.site}", json.dumps(mine).encode())
+            except NO_STREAM:
+                await link.ensure(_SITES)
+                return await link.send(f"$KV.sites.{self.site}", json.dumps(mine).encode())
+
+        assert self._own is not None
+        with contextlib.suppress(Unreachable):  # the next one will be heard
+            self._own.call(put)
+
+
+def read_summary(wire: Wire, site: str) -> Summary | None:
+    """How a site stands; None if it cannot be reached, or has said nothing yet."""
+
+    async def ask(link: Link) -> list[Msg]:
+        try:
+            return await link.newest("KV_sites", f"$KV.sites.{site}")
+        except NO_STREAM:
+            return []
+
+    try:
+        found = wire.call(ask)
+    except Unreachable:
+        return None
+    return json.loads(found[-1].data) if found and found[-1].data else None
+
+
+def place(job: Mapping[str, Any]) -> Place:
+    """Where an agent is, from what it was told."""
+    return Place(job["site"], home_of(job["site"]), Ring(job["weights"]))

@@ -1,0 +1,120 @@
+"""Who crawls in a directory: which agents there are, what each has and does; and the wish for more or fewer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.archive.reading import Reading, reading
+from gossamer.errors import SiteError
+from gossamer.federation.wire import Wire
+from gossamer.site.registrar import Registrar
+from gossamer.site.server import read_address
+from gossamer.site.supervisor import FOLDER
+from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
+
+_CONNECT_S = 3.0
+
+
+def agents(directory: Path) -> list[dict[str, Any]]:
+    """One row for each agent that ever committed here or is alive now."""
+    alive = _alive(directory)
+    return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
+
+
+def change(directory: Path, wish: Mapping[str, Any]) -> None:
+    """Ask the running crawl for one agent more, or for one to leave."""
+    reading(directory, lambda _: None)  # it must be a crawl
+    wire = _connected(directory)
+    if wire is None:
+        raise SiteError(
+            f"no crawl with several agents is running in {directory}: start it with "
+            f"`gossamer crawl --dir {directory} --agents N`"
+        )
+    try:
+        registrar = Registrar(wire)
+        name = wish.get("retire")
+        if name is not None and name not in (registrar.alive() or {}):
+            raise SiteError(f"{name} is not running; `gossamer agents {directory}` shows who is")
+        if not registrar.wish(dict(wish)):
+            raise SiteError(f"the crawl in {directory} does not answer; try again")
+    finally:
+        wire.close()
+
+
+def _alive(directory: Path) -> dict[str, dict[str, Any]]:
+    wire = _connected(directory)
+    if wire is None:
+        return {}
+    try:
+        return Registrar(wire).alive() or {}
+    finally:
+        wire.close()
+
+
+def _connected(directory: Path) -> Wire | None:
+    address = read_address(directory / FOLDER)
+    if address is None:
+        return None
+    wire = Wire(address)
+    if wire.wait_up(_CONNECT_S):
+        return wire
+    wire.close()
+    return None
+
+
+def _row(at: Reading, name: str, report: Mapping[str, Any] | None) -> dict[str, Any]:
+    snapshot = at.snapshots.get(name)
+    counters = snapshot.state.get("counters", {}) if snapshot else {}
+    row = {
+        "agent": name,
+        "state": "ended",
+        "zones": list(snapshot.zones) if snapshot else [],
+        "visits": counters.get("visits", 0),
+        "known": counters.get("known", 0),
+        "frontier": counters.get("frontier", 0),
+        "pages_per_s": None,
+        "memory_bytes": None,
+        "cpu": None,
+        "backlog_bytes": sum(letter.size for letter in snapshot.outbox) if snapshot else 0,
+        "committed_s": snapshot.time_s if snapshot else None,
+        "process": None,
+    }
+    if report is None:
+        return row
+    row |= {"state": "starting", "process": report["pid"]}
+    stats = report.get("stats")
+    if stats:
+        busy = report["cpu_s"] / report["alive_s"] if report.get("alive_s") else None
+        row |= {name: stats[name] for name in ("visits", "known", "frontier", "pages_per_s", "memory_bytes")}
+        row |= {name: report[name] for name in ("zones", "backlog_bytes", "committed_s")}
+        row |= {"state": "idle" if report["idle"] else stats["phase"] or "crawling", "cpu": busy}
+    return row
+
+
+def render(rows: list[dict[str, Any]]) -> RenderableType:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 1, 0, 0))
+    names = ("agent", "state", "zones", "visits", "pages/s", "frontier", "memory", "CPU", "unsent", "committed")
+    for name in names:
+        is_text = name in ("agent", "state")
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
+    for row in rows:
+        style = {"ended": "dim", "crawling": "green"}.get(row["state"], "")
+        cpu = UNKNOWN if row["cpu"] is None else f"{100 * row['cpu']:.0f} %"
+        table.add_row(
+            row["agent"],
+            Text(row["state"], style),
+            count(len(row["zones"])),
+            count(row["visits"]),
+            rate(row["pages_per_s"]),
+            count(row["frontier"]),
+            size(row["memory_bytes"]),
+            cpu,
+            size(row["backlog_bytes"]),
+            moment(row["committed_s"])[11:19],
+        )
+    running = sum(row["process"] is not None for row in rows)
+    return Group(table, Text(), Text(f"{running} running, {len(rows)} in all", "dim"))

@@ -1,0 +1,57 @@
+"""A federation as a person sees it: how each site stands, and what crossed between them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.watch.figures import UNKNOWN, count, rate, size
+
+Row = Mapping[str, Any]
+
+
+def render(rows: Sequence[Row]) -> RenderableType:
+    """The sites, and under them the traffic between them."""
+    table = _table("site", "state", "agents", "visits", "pages/s", "frontier", "known")
+    for row in rows:
+        figures = [count(row[name]) for name in ("frontier", "known")]
+        state = Text(row["state"], {"crawling": "green", "not reached": "yellow"}.get(row["state"], ""))
+        table.add_row(
+            row["site"], state, count(row["agents"]), count(row["visits"]), rate(row["pages_per_s"]), *figures
+        )
+    visits = sum(row["visits"] or 0 for row in rows)
+    return Group(table, Text(), crossings({row["site"]: row["crossed"] for row in rows}, visits))
+
+
+def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: int) -> RenderableType:
+    """What each site sent to each other one."""
+    table = _table("from", "to", "links", "new URLs", "known pages", "bytes", "bytes/record", "known there")
+    total: dict[str, int] = {}
+    for site, to in crossed.items():
+        for other, sent in to.items():
+            table.add_row(site, other, *_figures(sent))
+            for name, number in sent.items():
+                total[name] = total.get(name, 0) + number
+    if not total:
+        return Text("nothing crossed between sites yet", "dim")
+    table.add_row("all", "", *_figures(total), style="bold")
+    per_page = f"{total.get('bytes', 0) / visits:.1f} bytes crossed per page visited" if visits else ""
+    return Group(table, Text(per_page, "dim"))
+
+
+def _figures(sent: Mapping[str, int]) -> list[str]:
+    records = sent.get("urls", 0) + sent.get("keys", 0)
+    each = f"{sent.get('bytes', 0) / records:.1f}" if records else UNKNOWN
+    hits = f"{100 * sent.get('cache_hits', 0) / sent['links']:.0f} %" if sent.get("links") else UNKNOWN
+    numbers = [count(sent.get(name, 0)) for name in ("links", "urls", "keys")]
+    return [*numbers, size(sent.get("bytes", 0)), each, hits]
+
+
+def _table(*names: str) -> Table:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    for name in names:
+        is_text = name in ("site", "state", "from", "to")
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
+    return table

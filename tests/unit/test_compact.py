@@ -1,0 +1,84 @@
+"""Links between sites: what arrives is what was sent, in few bytes."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.columns import Contributions
+from gossamer.federation import compact
+from gossamer.federation.sent import SentCache
+from gossamer.web.url import page_keys
+
+
+def columns(urls: list[str], cash: list[int]) -> Contributions:
+    count, rng = len(urls), np.random.default_rng(7)
+    return Contributions(
+        page_keys(urls),
+        compact.rounded(np.array(cash, np.int64)),
+        rng.integers(0, 2**32, count, np.uint32),
+        rng.integers(0, 256, count, np.uint8),
+        rng.integers(0, 256, count, np.uint8),
+        np.zeros(count, np.uint64),
+        urls,
+    )
+
+
+def rows(found: Contributions) -> dict[int, tuple[int, ...]]:
+    return {
+        key: values for key, *values in zip(found.key.tolist(), found.cash.tolist(), found.hits.tolist(),
+                                            found.depth.tolist(), found.hops.tolist(), strict=True)
+    }  # fmt: skip
+
+
+paths = st.text(st.characters(codec="ascii", min_codepoint=33), max_size=20)
+many = st.lists(st.tuples(paths, st.integers(0, 2**62), st.booleans()), unique_by=lambda item: item[0], max_size=40)
+
+
+@settings(deadline=None)
+@given(many, st.integers(150, 10_000))
+def test_what_arrives_is_what_was_sent(items: list[tuple[str, int, bool]], limit: int) -> None:
+    urls = [f"http://h{len(path) % 5}.test/{path}" for path, _, _ in items]
+    sent = columns(urls, [cash for _, cash, _ in items])
+    is_known = np.array([known for *_, known in items], bool)
+    parts = [compact.decode(part) for part in compact.encode(sent, is_known, limit)]
+    found = Contributions.joined(parts) if parts else sent
+    assert rows(found) == rows(sent)
+    texts = dict(zip(found.key.tolist(), found.url, strict=True))
+    for url, key, known in zip(urls, sent.key.tolist(), is_known.tolist(), strict=True):
+        assert texts[key] == ("" if known and parts else url)
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=1))
+def test_rounding_takes_less_than_a_five_hundredth(values: list[int]) -> None:
+    cash = np.array(values, np.int64)
+    rounded = compact.rounded(cash)
+    assert (rounded <= cash).all()
+    assert ((cash - rounded) * 512.0 <= cash).all()
+    assert (rounded == compact.rounded(rounded)).all()
+    assert (rounded[cash < 2048] == cash[cash < 2048]).all()
+
+
+def test_few_bytes() -> None:
+    rng = np.random.default_rng(3)
+    urls = sorted({f"http://host{h}.test/section/{s}/page-{p}.html" for h, s, p in rng.integers(0, 400, (5000, 3))})
+    sent = columns(urls, rng.integers(0, 2**40, len(urls)).tolist())
+    sent = sent._replace(hits=np.ones(len(urls), np.uint32), depth=sent.depth % 4, hops=sent.hops * 0)
+    new = sum(map(len, compact.encode(sent, np.zeros(len(urls), bool)))) / len(urls)
+    known = sum(map(len, compact.encode(sent, np.ones(len(urls), bool)))) / len(urls)
+    assert new < 14
+    assert known < 11
+
+
+def test_the_cache_forgets_but_never_invents() -> None:
+    cache, rng, told = SentCache(1000), np.random.default_rng(5), set[int]()
+    for _ in range(50):
+        keys = np.unique(rng.integers(1, 3000, 100).astype(np.uint64))
+        known = cache.add(keys)
+        assert {int(key) for key in keys[known]} <= told
+        told |= set(keys.tolist())
+    assert cache.hits
+    assert cache.hits + cache.misses > 4000
+    keys = np.array([5, 6], np.uint64)
+    cache.add(keys)
+    cache.forget(keys[:1])
+    assert cache.add(keys).tolist() == [False, True]
