@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true")
 
     sub = add("query", _query, "ask a crawl's archive in SQL")
-    sub.add_argument("dir", metavar="DIR")
+    sub.add_argument("dir", metavar="DIR", help="or the file of a federation: all its sites at once")
     sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
     sub.add_argument("--format", choices=FORMATS, help="default: by the ending of --out, else a table")
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
@@ -379,7 +379,11 @@ def _show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
     else:
         from rich.console import Console
 
-        Console().print(render(found))
+        shown = render(found)
+        if isinstance(shown, str):
+            print(shown)
+        else:
+            Console().print(shown)
 
 
 def _config(_: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections fo
 _FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r"[^\s/;]+/[^\s/;]+")}
 # What a string must look like, by an example.
 _WORDS = {
-    "a0": re.compile(r"[A-Za-z0-9_-]{1,64}"),
+    "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }

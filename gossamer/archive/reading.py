@@ -1,15 +1,15 @@
 """A crawl directory as readers see it: the committed files and states of all its agents, joined."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
-from gossamer.archive.chain import Chain, Snapshot
+from gossamer.archive.chain import Snapshot, snapshots
 from gossamer.archive.store import Directory
 from gossamer.errors import ArchiveError
 
@@ -24,13 +24,17 @@ class Reading:
 
     directory: Path
     snapshots: dict[str, Snapshot]  # by agent
+    roots: Mapping[str, Path] = field(default_factory=dict)  # of a federation: where each agent's files are
 
     def names(self, kind: str) -> list[str]:
         """The archive's files of a kind, all agents, in order of commit."""
         return [name for snapshot in self.snapshots.values() for name in snapshot.files.get(kind, [])]
 
     def paths(self, kind: str) -> list[Path]:
-        return [self.directory / name for name in self.names(kind)]
+        return [self.root(agent) / name for agent, at in self.snapshots.items() for name in at.files.get(kind, [])]
+
+    def root(self, agent: str) -> Path:
+        return self.roots.get(agent, self.directory)
 
     @property
     def kinds(self) -> list[str]:
@@ -51,10 +55,25 @@ class Reading:
 
 
 def read(directory: Path) -> Reading:
-    """Look at a crawl, running or not. Before its first commit it is empty."""
-    store = Directory(directory)
-    agents = sorted({name.split("/")[1] for name in store.list("manifest/")})
-    return Reading(Path(directory).resolve(), {agent: Chain.read(store, agent) for agent in agents})
+    """Look at a crawl, running or not. Before its first commit it is empty. The file of a federation stands for the
+    directories of all its sites."""
+    if directory.suffix == ".toml" and directory.is_file():
+        return _read_sites(directory)
+    return Reading(Path(directory).resolve(), snapshots(Directory(directory)))
+
+
+def _read_sites(path: Path) -> Reading:
+    from gossamer.federation.file import load  # knows crawls, as we do not know federations
+
+    federation = load(path)
+    found: dict[str, Snapshot] = {}
+    roots: dict[str, Path] = {}
+    for site in federation.sites:
+        root = federation.directory(site).resolve()
+        ours = snapshots(Directory(root))
+        found |= ours
+        roots |= dict.fromkeys(ours, root)
+    return Reading(path.resolve(), found, roots)
 
 
 def reading(directory: Path, work: Callable[[Reading], T]) -> T:

@@ -207,7 +207,7 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if self._incoming.seeds or any(batch.sender == SEEDS for batch in self._arrived):
+        if self._incoming.seeds or any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False
@@ -369,8 +369,12 @@ class Agent:
         if arrived.widened:
             self._reader.forget()
         others = orders.others if books.strategy.virtual else {}
-        changes, links, new = closing.close(books, round_, arrived.rows, owners, sum(others.values()), self._time_s())
+        self._outgoing.forget(arrived.unknown_there)
+        changes, links, new, textless = closing.close(
+            books, round_, arrived.rows, owners, sum(others.values()), self._time_s()
+        )
         letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
+        letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
         books.chain.commit(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,18 @@ class Books:
     scores: Scores | None = None
 
 
-def close(
-    books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float
-) -> tuple[Changes, Contributions, int]:
-    """Step 1 of the commit: everything of the round in synced files, and the index updated in memory.
+class Closed(NamedTuple):
+    """What a round has come to."""
 
-    Returns the files, the links of others, and how many pages are new. `others` are the pages that others know.
-    """
+    changes: Changes
+    links: Contributions  # of others
+    new: int  # pages
+    textless: NDArray[np.uint64]  # pages that others must tell us the URLs of
+
+
+def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float) -> Closed:
+    """Step 1 of the commit: everything of the round in synced files, and the index updated in memory. `others` are the
+    pages that others know."""
     store = books.store
     source, targets, verdicts = round_.links()
     if books.config.crawl.links_per_page:
@@ -70,7 +75,7 @@ def close(
         changes |= _write_links(books, round_, source, targets, verdicts)
     changes |= books.index.flush(store, books.chain.label)
     changes |= books.frontier.flush(store, books.chain.label)
-    return changes, result.outbox, len(result.new)
+    return Closed(changes, result.outbox, len(result.new), result.textless)
 
 
 def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:

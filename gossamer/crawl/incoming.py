@@ -31,6 +31,8 @@ class Arrived(NamedTuple):
     changes: Changes
     outbox: list[Batch]  # seeds of other agents' zones, and news for them
     widened: bool  # the scope
+    unknown_there: list[int]  # pages that another site does not know, though we told it of them
+    unknown_here: list[int]  # the same, of our own site: to be asked of others
 
 
 class Incoming:
@@ -93,11 +95,13 @@ class Incoming:
         self.seeds = []
         parts = [mentioned(list(sitemaps))]
         names, from_abroad = set[str](), set[str]()
+        unknown: tuple[list[int], list[int]] = ([], [])
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
+                unknown[0 if owners.speaks_for_site(batch.to) else 1].extend(news.get("unknown", ()))
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
             elif SEEDS in (batch.kind, batch.sender):
@@ -110,7 +114,7 @@ class Incoming:
         parts.append(minted(own, index, ledger))
         outbox += self._scope_news(sorted({*of_seeds, *passed_on}), sorted(orders.others))
         outbox += self._scope_news(of_seeds, owners.abroad)
-        return Arrived(Contributions.joined(parts), self._write_scope(new), outbox, bool(new))
+        return Arrived(Contributions.joined(parts), self._write_scope(new), outbox, bool(new), *unknown)
 
     def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
         """Our own seeds, and letters with those of others: whoever knows the page decides whether it is new."""

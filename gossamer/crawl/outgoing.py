@@ -39,6 +39,14 @@ class Outgoing:
                 made += [self._letter(name, LINKS, data) for data in encode(part)]
         return made
 
+    def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
+        """Whoever sent these without their URLs must send those: we do not know them."""
+        data = json.dumps({"unknown": keys}).encode()
+        return [self._letter(name, NEWS, data) for name in owners.informants] if keys else []
+
+    def forget(self, keys: list[int]) -> None:
+        self._cache.forget(np.array(keys, np.uint64))
+
     def shares(self, others: Mapping[str, int]) -> list[Batch]:
         """Virtual cash for the pages that others know."""
         shares = self._ledger.share(others)

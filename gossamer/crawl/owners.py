@@ -85,6 +85,13 @@ class Owners:
         return self._place is not None and name == self._place.site
 
     @property
+    def informants(self) -> list[str]:
+        """From whom pages of other sites' links come to us."""
+        if self._place is None:
+            return []
+        return self.abroad or [self._place.home]
+
+    @property
     def abroad(self) -> list[str]:
         """The sites that this agent speaks with."""
         if self._place is None or self._place.home != self._agent:

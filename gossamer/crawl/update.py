@@ -105,6 +105,7 @@ class UpdateResult:
     passed: I8  # per visit: cash that left the page
     verdicts: U1  # per link, meaningful for those followed: Verdict
     outbox: Contributions  # for zones of others, by key; its cash is no longer in the index
+    textless: U8  # pages that are not known, and of which only keys have come
 
 
 class _Targets(NamedTuple):
@@ -223,7 +224,8 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     of_target[np.flatnonzero(is_own)[~is_known]] = verdicts
     of_link = np.zeros(len(columns.links.target), np.uint8)
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
-    return rows, UpdateResult(new, passed, of_link, texts.outbox(others))
+    textless = entering.targets.key[[not url for url in entering.urls]]
+    return rows, UpdateResult(new, passed, of_link, texts.outbox(others), textless)
 
 
 def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
@@ -300,7 +302,8 @@ class _Texts:
 
     def __init__(self, columns: RoundColumns) -> None:
         self._links = columns.urls
-        self._inbox = dict(zip(columns.inbox.key.tolist(), columns.inbox.url, strict=True))
+        named = zip(columns.inbox.key.tolist(), columns.inbox.url, strict=True)
+        self._inbox = {key: url for key, url in named if url}  # of a page that comes twice, one may have no text
 
     def of(self, keys: U8) -> list[str]:
         links, inbox = self._links, self._inbox

@@ -19,6 +19,7 @@ class Site:
     """One place of ours."""
 
     address: str = key("", "where other sites reach its nats-server: HOST:PORT")
+    listen: str = key("", "where its nats-server listens, if that is not its address: HOST:PORT")
     directory: str = key("", "holds everything of this site; default: its name, beside the file")
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
     weight: float = key(1.0, "its share of the hosts, against that of others", least=0.001)
@@ -73,11 +74,11 @@ class Federation:
 
 def home_of(site: str) -> str:
     """The agent that speaks for a site."""
-    return f"{site}-a0"
+    return f"{site}_a0"
 
 
 def site_of(agent: str) -> str:
-    return agent.rpartition("-a")[0]
+    return agent.rpartition("_a")[0]
 
 
 def load(path: Path) -> Federation:
@@ -96,8 +97,10 @@ def load(path: Path) -> Federation:
         if not re.fullmatch(r"[a-z][a-z0-9]{0,30}", name):
             raise ConfigError(f"[sites.{name}]: a site's name is a word of small letters and digits")
         sites[name] = section(Site(), f"sites.{name}", _table(given, f"sites.{name}"))
-        if not re.fullmatch(r"[^\s:]+:\d{1,5}", sites[name].address):
-            raise ConfigError(f'sites.{name}.address: write it like address = "192.0.2.7:4222"')
+        for leaf in ("address", "listen"):
+            text = getattr(sites[name], leaf)
+            if not re.fullmatch(r"[^\s:]+:\d{1,5}", text) and (text or leaf == "address"):
+                raise ConfigError(f'sites.{name}.{leaf}: write it like {leaf} = "192.0.2.7:4222"')
     addresses = [site.address for site in sites.values()]
     if len(set(addresses)) < len(addresses):
         raise ConfigError("two sites have the same address")

@@ -16,14 +16,14 @@ from typing import Any
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import open_store
-from gossamer.archive.store import Store
+from gossamer.archive.store import Store, room
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import ZONES_MOVE, Agent
 from gossamer.crawl.handover import unowned
 from gossamer.crawl.post import Orders
 from gossamer.crawl.runtime import tune
-from gossamer.errors import Deposed, GossamerError
+from gossamer.errors import Deposed, GossamerError, OutOfSpace
 from gossamer.federation.exchange import Exchange, Inbox, Joined
 from gossamer.federation.gateway import Gateway
 from gossamer.federation.nats import NatsExchange
@@ -33,8 +33,8 @@ from gossamer.site.registrar import Registrar
 from gossamer.site.server import die_with_parent
 from gossamer.watch.log import EventLog
 
-# Exit codes: another process has our place; starting again would mend nothing. (1 is Python's: a bug, or bad luck.)
-REPLACED, MISTAKE = 3, 4
+# Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)
+REPLACED, MISTAKE, FULL = 3, 4, 5
 _FIRST_ORDERS_S = 30.0
 _REPORT_S = 1.0
 
@@ -163,9 +163,12 @@ def main() -> int:
     threading.Thread(target=watch, name="parent", daemon=True).start()
     tune()
     try:
-        run(job, stopping)
+        with room(Path(job["directory"])):
+            run(job, stopping)
     except Deposed:
         return REPLACED
+    except OutOfSpace:  # so that nothing could be said in a file either
+        return FULL
     except GossamerError as error:
         print(error, file=sys.stderr)
         return MISTAKE

@@ -36,7 +36,8 @@ class Neighbours:
         self._federation, self.site = federation, site
         self.names = sorted(federation.sites)
         self._files = paths(federation.keys, site)
-        self.open = Open(site, federation.sites[site].address, self._files, self.names)
+        here = federation.sites[site]
+        self.open = Open(site, here.listen or here.address, self._files, self.names)
         self._wires: dict[str, Wire] = {}
         self._own: Wire | None = None
         self._serial = 0

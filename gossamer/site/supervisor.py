@@ -14,10 +14,10 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.crawl.stats import Stats
-from gossamer.errors import SiteError
+from gossamer.errors import OutOfSpace, SiteError
 from gossamer.federation.exchange import Inbox
 from gossamer.federation.wire import Wire
-from gossamer.site.agent import MISTAKE
+from gossamer.site.agent import FULL, MISTAKE
 from gossamer.site.members import Member, flat, incarnation
 from gossamer.site.plan import Budget, shared_out, undelivered
 from gossamer.site.registrar import Registrar
@@ -176,6 +176,11 @@ class Supervisor:
                 continue
             code = member.ended(Chain.read(self._store, member.name))
             self._log.event("agent ended", agent=member.name, code=code)
+            if code == FULL:
+                raise OutOfSpace(
+                    f"no space left for agent {member.name} in {self._directory}: free some, then run the same command "
+                    "again; everything committed so far is safe"
+                )
             if code == MISTAKE:
                 raise SiteError(f"{member.name}: {self._last_words(member.name)}")
             if member.crashes >= _CRASHES:
@@ -376,6 +381,6 @@ def _receiver(stream: str) -> str:
 
 
 def _next_name(home: str, names: Collection[str]) -> str:
-    """As the first one is called, with another number: a0, a1, ...; north-a0, north-a1, ..."""
+    """As the first one is called, with another number: a0, a1, ...; north_a0, north_a1, ..."""
     stem = home.rstrip("0123456789") or "a"
     return next(name for name in (f"{stem}{number}" for number in count(1)) if name not in names)

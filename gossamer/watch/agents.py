@@ -50,9 +50,12 @@ def _alive(directory: Path) -> dict[str, dict[str, Any]]:
     if wire is None:
         return {}
     try:
-        return Registrar(wire).alive() or {}
+        found = Registrar(wire).alive()
     finally:
         wire.close()
+    if found is None:
+        raise SiteError(f"the crawl in {directory} does not answer; try again")
+    return found
 
 
 def _connected(directory: Path) -> Wire | None:

@@ -104,8 +104,8 @@ def _scanned(at: Reading) -> list[Path]:
 
 def _recent(at: Reading) -> dict[str, Any]:
     """Pages per second over the last rounds, from when their visits began."""
-    files = [snapshot.files.get("visits", [])[-_RECENT:] for snapshot in at.snapshots.values()]
-    paths = [str(at.directory / name) for names in files for name in names]
+    files = {agent: snapshot.files.get("visits", [])[-_RECENT:] for agent, snapshot in at.snapshots.items()}
+    paths = [str(at.root(agent) / name) for agent, names in files.items() for name in names]
     row = None
     if paths:
         with closing(duckdb.connect()) as database:

@@ -1,0 +1,211 @@
+"""What the federation tests share: sites as real processes, and what must hold of all of them together."""
+
+import dataclasses
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.archive.chain import Snapshot, snapshots
+from gossamer.archive.query import ask
+from gossamer.archive.store import Directory
+from gossamer.config import toml
+from gossamer.crawl.ledger import Ledger
+from gossamer.federation import compact
+from gossamer.federation.exchange import ABROAD, LINKS, decode
+from gossamer.federation.file import Federation, load
+from gossamer.index.pages import PageIndex, host_of_key
+from gossamer.place.ring import Ring
+from gossamer.site.federated import prepare
+
+PATIENCE_S = 180.0
+
+
+@dataclasses.dataclass
+class Sites:
+    """A federation in a folder, its sites as processes of this machine."""
+
+    federation: Federation
+    processes: dict[str, "subprocess.Popen[bytes]"] = dataclasses.field(default_factory=dict)
+
+    def start(self, site: str, *seeds: str) -> None:
+        command = [sys.executable, "-m", "gossamer", "site", "run", "--quiet", "--name", site]
+        with (self.federation.path.parent / f"{site}.err").open("ab") as words:
+            self.processes[site] = subprocess.Popen(
+                [*command, str(self.federation.path), *seeds], stdin=subprocess.DEVNULL, stderr=words
+            )
+
+    def start_all(self, *seeds: str) -> None:
+        for site in self.federation.sites:
+            self.start(site, *(seeds if site == self.federation.first else ()))
+
+    def kill(self, site: str) -> None:
+        """All of it, at once: nothing is said, nothing is finished."""
+        process = self.processes.pop(site)
+        family = _family(process.pid)
+        for pid in (process.pid, *family):
+            _signal(pid, signal.SIGKILL)
+        process.wait()
+        end_s = time.monotonic() + PATIENCE_S
+        while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < end_s:
+            time.sleep(0.02)
+
+    def wait(self) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        for site, process in self.processes.items():
+            code = process.wait(max(1.0, end_s - time.monotonic()))
+            assert code == 0, f"{site}: exit code {code}: {self.words(site)}"
+
+    def words(self, site: str) -> str:
+        return (self.federation.path.parent / f"{site}.err").read_text()
+
+    def wait_for_visits(self, visits: int) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while self.visits() < visits:
+            assert time.monotonic() < end_s, f"no {visits} visits"
+            assert any(process.poll() is None for process in self.processes.values())
+            time.sleep(0.05)
+
+    def visits(self) -> int:
+        found = [at for site in self.federation.sites for at in self.at(site).values()]
+        return sum(at.state.get("counters", {}).get("visits", 0) for at in found)
+
+    def at(self, site: str) -> dict[str, Snapshot]:
+        directory = self.federation.directory(site)
+        return snapshots(Directory(directory)) if (directory / "gossamer.json").exists() else {}
+
+    # What the archives say
+
+    def statuses(self) -> dict[str, str]:
+        rows = ask(self.federation.path, "SELECT url, status FROM pages")
+        found = {row["url"]: row["status"] for row in rows}
+        assert len(found) == len(rows), "a page is known to two"
+        return found
+
+    def hits(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for site in self.federation.sites:
+            for index in self.indexes(site).values():
+                rows = np.concatenate([np.zeros(0, index.pages.dtype), *index.pages.scan()])
+                found |= dict(zip(index.urls(rows), rows["hits"].tolist(), strict=True))
+        return found
+
+    def indexes(self, site: str) -> dict[str, PageIndex]:
+        store = Directory(self.federation.directory(site))
+        config = self.federation.config.index
+        return {name: PageIndex.open(store, at.files, config) for name, at in self.at(site).items()}
+
+    def check_owned_once(self) -> None:
+        ring = Ring({name: site.weight for name, site in self.federation.sites.items()})
+        for site in self.federation.sites:
+            assert Counter(zone for at in self.at(site).values() for zone in at.zones) == Counter(range(256))
+            for index in self.indexes(site).values():
+                keys = np.concatenate([np.zeros(0, np.uint64), *(rows["key"] for rows in index.pages.scan())])
+                owners = ring.of_keys(host_of_key(keys))
+                assert set(owners.tolist()) <= {ring.sites.index(site)}, "a page at a site that does not own it"
+
+    def missing_cash(self) -> int:
+        """What all ledgers together lack, letters that are on their way counted: always 0."""
+        everywhere = {name: at for site in self.federation.sites for name, at in self.at(site).items()}
+        marks = {stream: number for at in everywhere.values() for stream, number in at.marks.items()}
+        missing = on_its_way = 0
+        for site in self.federation.sites:
+            store, indexes = Directory(self.federation.directory(site)), self.indexes(site)
+            for name, at in self.at(site).items():
+                stored = sum(int(rows["cash"].sum()) for rows in indexes[name].pages.scan())
+                missing += Ledger.from_dict(at.state["ledger"]).missing(stored) if at.state.get("ledger") else 0
+                for letter in at.outbox:
+                    if letter.batch.number > marks.get(letter.batch.stream, 0):
+                        data = store.get(letter.name)
+                        rows = {LINKS: decode, ABROAD: compact.decode}.get(letter.batch.kind)
+                        on_its_way += int(rows(data).cash.sum()) if rows else 0
+        return missing - on_its_way
+
+
+@contextmanager
+def federation(
+    folder: Path,
+    names: list[str],
+    values: Mapping[str, Any],
+    agents: int = 1,
+    ports: Mapping[str, int] | None = None,
+    **shared: Any,
+) -> Iterator[Sites]:
+    """Sites with free ports; whatever happens in the block, none of their processes outlives it."""
+    path = write(folder, ports or {name: free_port() for name in names}, values, agents, **shared)
+    made = Sites(load(path))
+    prepare(made.federation)
+    try:
+        yield made
+    finally:
+        for site in list(made.processes):
+            made.kill(site)
+
+
+def write(
+    folder: Path,
+    ports: Mapping[str, int],
+    values: Mapping[str, Any],
+    agents: int,
+    behind: Mapping[str, int] | None = None,
+    **shared: Any,
+) -> Path:
+    """`behind`: ports where servers listen that others reach elsewhere, through a proxy."""
+    lines = ["[federation]", *(f"{name} = {toml(value)}" for name, value in shared.items())]
+    for name, port in ports.items():
+        lines += [f"[sites.{name}]", f'address = "127.0.0.1:{port}"', f"agents = {agents}"]
+        lines += [f'listen = "127.0.0.1:{behind[name]}"'] if behind and name in behind else []
+    sections: dict[str, list[str]] = {}
+    for name, value in values.items():
+        section, _, leaf = name.partition(".")
+        sections.setdefault(section, []).append(
+            f"{leaf} = {json.dumps(value) if section != 'resolve' else _map(value)}"
+        )
+    for section, keys in sections.items():
+        lines += [f"[{section}]", *keys]
+    path = folder / "sites.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _map(value: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'"{name}" = "{address}"' for name, address in value.items()) + "}"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _family(pid: int) -> list[int]:
+    """All processes that descend from one."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(path.name))
+    found, pending = [], [pid]
+    while pending:
+        new = children.get(pending.pop(), [])
+        found += new
+        pending += new
+    return found
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

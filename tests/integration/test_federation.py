@@ -1,0 +1,136 @@
+"""Several sites crawl together what one crawls alone, and exchange only what they must."""
+
+import ssl
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from crawls import QUICK, crawl, statuses
+from federations import Sites, federation, free_port, write
+
+from gossamer import Crawl
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory
+from gossamer.errors import ConfigError
+from gossamer.federation.file import load
+from gossamer.federation.keys import context, make_keys, paths, tls_name
+from gossamer.federation.wire import Wire
+from gossamer.index.pages import PageIndex
+from gossamer.site.federated import crossed, prepare
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+SPEC = WebSpec(
+    seed=21, hosts=40, pages=500, page_bytes=3_000.0, links=20.0, local=0.6, errors=0.0, robots_broken=0.0,
+    crawl_delays=0.0, changing=0.0,
+)  # fmt: skip
+VALUES: dict[str, Any] = {
+    **QUICK, "crawl.width": 40, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 16,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alone(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Crawl:
+    return crawl(web, tmp_path_factory.mktemp("alone") / "crawl", VALUES)
+
+
+def hits(found: Crawl) -> dict[str, int]:
+    store = Directory(found.directory)
+    index = PageIndex.open(store, Chain.read(store, "a0").files, found.config.index)
+    rows = np.concatenate([np.zeros(0, index.pages.dtype), *index.pages.scan()])
+    return dict(zip(index.urls(rows), rows["hits"].tolist(), strict=True))
+
+
+def check_same(sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int) -> None:
+    assert sites.statuses() == statuses(alone)
+    sites.check_owned_once()
+    requests = Counter(web.log().urls[log_lines:])
+    assert set(requests.values()) == {1}, "each page and each robots.txt is asked for once"
+
+
+@pytest.mark.parametrize(("agents", "scores"), [(1, "global"), (2, "local")])
+def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path, agents: int, scores: str) -> None:
+    lines = len(web.log())
+    values = {**VALUES, "resolve.map": {"*": web.address}, "site.scores": scores}
+    with federation(tmp_path, ["north", "east", "south"], values, agents) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait()
+        check_same(sites, alone, web, lines)
+        assert sites.missing_cash() == 0
+        sent = [figures for site in sites.federation.sites for figures in crossed(sites.federation, site).values()]
+        assert sum(figures["urls"] for figures in sent) > 100
+        if scores == "global":
+            assert sites.hits() == hits(alone), "a link was lost or counted twice"
+        else:
+            assert all(not figures["keys"] for figures in sent), "what was sent once is not mentioned again"
+
+
+def test_strangers_are_refused(tmp_path: Path) -> None:
+    with federation(tmp_path, ["north", "east"], {"crawl.scope": "any"}) as sites:
+        sites.start("north", "http://h0.test/")
+        address = f"tls://{sites.federation.sites['north'].address}"
+        own = {"url": address, "name": tls_name("north")}
+        wire = Wire({**own, **paths(sites.federation.keys, "east")})
+        assert wire.wait_up(60.0), sites.words("north")
+        wire.close()
+        # Somebody with certificates of another federation, and somebody with a site's name that is not in the file.
+        for folder, name in ((tmp_path / "others", "east"), (sites.federation.keys, "west")):
+            make_keys(folder, [name], datetime.now(UTC))
+            stranger = Wire({**own, **paths(folder, name), "authority": str(sites.federation.keys / "authority.pem")})
+            assert not stranger.wait_up(1.5)
+            stranger.close()
+
+
+def test_a_server_that_is_not_the_site_is_not_believed(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["north", "east"], datetime.now(UTC))
+    found = context(paths(tmp_path, "north"))
+    assert found.verify_mode is ssl.CERT_REQUIRED
+    assert found.check_hostname
+
+
+def test_mistakes_in_the_file(tmp_path: Path) -> None:
+    def complaint(text: str) -> str:
+        path = tmp_path / "f.toml"
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load(path)
+        return str(caught.value)
+
+    assert "has no site" in complaint("")
+    assert "unknown key sites.north.adress; did you mean address?" in complaint('[sites.north]\nadress = "x:1"')
+    assert 'write it like address = "192.0.2.7:4222"' in complaint("[sites.north]\naddress = 'x'")
+    assert "a word of small letters" in complaint("[sites.North-1]\naddress = 'x:1'")
+    assert "same address" in complaint("[sites.a]\naddress = 'x:1'\n[sites.b]\naddress = 'x:1'")
+    assert "only 1 sites" in complaint("[federation]\nreplicas = 2\n[sites.a]\naddress = 'x:1'")
+    assert "unknown key [crwl]" in complaint("[crwl]\n[sites.a]\naddress = 'x:1'")
+    with pytest.raises(ConfigError, match="does not exist"):
+        load(tmp_path / "nothing.toml")
+
+
+def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    values = {**VALUES, "resolve.map": {"*": web.address}}
+    path = write(tmp_path, {name: free_port() for name in ("north", "east")}, values, 1)
+    command = [sys.executable, "-m", "gossamer", "federation"]
+    done = subprocess.run([*command, "run", str(path), *web.start_urls], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "ended: nothing left to visit" in done.stdout
+    assert "bytes crossed per page visited" in done.stdout
+    assert Sites(load(path)).statuses() == statuses(alone)
+    again = subprocess.run([*command, "status", str(path)], capture_output=True, text=True, timeout=60)
+    assert again.returncode == 0, again.stderr
+    assert "north" in again.stdout
+    made = subprocess.run([*command, "keys", str(path)], capture_output=True, text=True, timeout=60)
+    assert "every site has its own" in made.stdout
+    assert prepare(load(path)) == []

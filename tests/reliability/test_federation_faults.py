@@ -1,0 +1,168 @@
+"""Sites, their servers and the links between them fail; together they still crawl what one crawls alone."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+
+from crawls import QUICK, crawl, statuses
+from federations import Sites, federation, free_port
+
+from gossamer import Crawl
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+NAMES = ["north", "east", "south"]
+SPEC = WebSpec(
+    seed=22, hosts=40, pages=500, page_bytes=3_000.0, links=20.0, local=0.5, errors=0.0, robots_broken=0.0,
+    crawl_delays=0.0, changing=0.0,
+)  # fmt: skip
+VALUES: dict[str, Any] = {
+    **QUICK, "crawl.width": 25, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 8,
+    "polite.delay_s": 0.05, "site.lease_s": 3.0, "fetch.timeout_s": 5.0,
+}  # fmt: skip
+
+
+class Proxy:
+    """Between a site and its server, for all others: can be cut, and mended."""
+
+    def __init__(self, to: int) -> None:
+        self._to, self.port = to, 0
+        self._is_cut = False
+        self._open: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    def cut(self) -> None:
+        self._is_cut = True
+        self._loop.call_soon_threadsafe(lambda: [writer.close() for writer in self._open])
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        self._loop.run_forever()
+        server.close()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.close()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.close()
+            return
+        self._open |= {writer, far_writer}
+        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        self._open -= {writer, far_writer}
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, asyncio.CancelledError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alone(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Crawl:
+    return crawl(web, tmp_path_factory.mktemp("alone") / "crawl", {**VALUES, "polite.delay_s": 0.0})
+
+
+def values(web: RunningWeb) -> dict[str, Any]:
+    return {**VALUES, "resolve.map": {"*": web.address}}
+
+
+def check(sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int, repeats: int = 0) -> None:
+    """The union is the undisturbed crawl; at most so many requests were made again."""
+    assert sites.statuses() == statuses(alone)
+    sites.check_owned_once()
+    assert sites.missing_cash() == 0
+    again = sum(times - 1 for times in Counter(web.log().urls[log_lines:]).values())
+    assert again <= repeats
+
+
+def test_a_link_is_cut_and_mended(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """Everybody goes on with what they have; then all of it arrives."""
+    lines = len(web.log())
+    behind = {"east": free_port()}
+    proxy = Proxy(behind["east"])
+    ports = {"north": free_port(), "east": proxy.port, "south": free_port()}
+    with contextlib.closing(proxy), federation(tmp_path, NAMES, values(web), ports=ports, behind=behind) as sites:
+        sites.start_all(*web.start_urls)
+        for visits in (60, 200):
+            sites.wait_for_visits(visits)
+            proxy.cut()
+            time.sleep(4.0)
+            assert all(process.poll() is None for process in sites.processes.values()), "nobody gives up"
+            proxy.mend()
+        sites.wait()
+        check(sites, alone, web, lines)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_whole_sites_are_killed_and_come_back(web: RunningWeb, alone: Crawl, tmp_path: Path, seed: int) -> None:
+    lines, chance = len(web.log()), random.Random(seed)
+    with federation(tmp_path, NAMES, values(web), agents=2 if seed == 2 else 1) as sites:
+        sites.start_all(*web.start_urls)
+        for visits in (50, 150, 300):
+            sites.wait_for_visits(visits)
+            victim = chance.choice(NAMES)
+            sites.kill(victim)
+            time.sleep(chance.uniform(0.0, 2.0))
+            sites.start(victim, *(web.start_urls if victim == sites.federation.first else ()))
+        sites.wait()
+        check(sites, alone, web, lines, repeats=3 * 2 * (25 + 8) * 2)
+
+
+def test_a_server_is_killed(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """Its supervisor starts it again, at the same place."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web)) as sites:
+        sites.start_all(*web.start_urls)
+        for site, visits in (("north", 50), ("south", 200)):
+            sites.wait_for_visits(visits)
+            config = str(sites.federation.directory(site) / "site" / "nats.conf").encode()
+            for path in Path("/proc").iterdir():
+                with contextlib.suppress(OSError):
+                    if path.name.isdigit() and config in (path / "cmdline").read_bytes():
+                        os.kill(int(path.name), signal.SIGKILL)
+        sites.wait()
+        check(sites, alone, web, lines)
