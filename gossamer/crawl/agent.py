@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
-from gossamer.archive.chain import Batch, Chain
+from gossamer.archive.chain import Batch, Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.merge import merge
@@ -15,12 +15,12 @@ from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, Config
-from gossamer.crawl import closing, generate
+from gossamer.crawl import closing, generate, placing
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.handover import leaving, settle_zones
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import Known, resident_bytes, robots_rows
+from gossamer.crawl.opening import Known, hostmap_files, resident_bytes, robots_rows
 from gossamer.crawl.outgoing import Outgoing
 from gossamer.crawl.owners import Owners, Place
 from gossamer.crawl.post import Alone, Post
@@ -82,6 +82,8 @@ class Agent:
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
         settle_zones(self._books, exchange, self._orders.owners, clock.now())
+        if place and place.placing:
+            place.placing.open(store, hostmap_files(store))
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
         self._outgoing = Outgoing(config, chain, ledger)
         self._reader = Reader(config, self._incoming.scope)
@@ -91,7 +93,10 @@ class Agent:
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
         self._counters: Counter[str] = Counter(chain.state.get("counters", {}))
-        self._visits_before = self._counters["visits"]
+        # A limit is one of the whole crawl: agents that have left have visited pages too.
+        left = set() if self._post.is_site else chains(store) - {chain.agent}
+        self._elsewhere = sum(Chain.read(store, name).state.get("counters", {}).get("visits", 0) for name in left)
+        self._visits_before = self._counters["visits"] + self._elsewhere
         self._busy_before_s = float(chain.state.get("busy_s", 0.0))
         self._run_outcomes: Counter[str] = Counter()
         self._run_visits = self._run_bytes = self._run_rounds = 0
@@ -138,7 +143,7 @@ class Agent:
         if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if not chain.state or incoming.seeds or incoming.batches() or chain.state.get("clean"):
+        if incoming.seeds or incoming.batches() or chain.state.get("clean", True):
             self._commit()
         self._allow()
         self._fetching.start()
@@ -150,7 +155,7 @@ class Agent:
             return
         contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
         contact_s = max(contact_s, state.get("quiet_until_s", 0.0))
-        hosts = {name: (float(until), int(failures)) for name, (until, failures) in state["resting"].items()}
+        hosts = {name: (float(until), int(failures)) for name, (until, failures) in state.get("resting", {}).items()}
         self._fetching.workbench.restore(hosts, now_s, contact_s)
 
     # Deciding
@@ -166,7 +171,7 @@ class Agent:
             return "stopped"
         if self._post.is_site:
             return ZONES_MOVE if self._zones_move() else ""
-        if crawl.pages and self._counters["visits"] + self._round.pages >= crawl.pages:
+        if crawl.pages and self._visits_before + self._run_visits + self._round.pages >= crawl.pages:
             return f"limit of {crawl.pages:,} pages"
         if crawl.rounds and self._run_rounds >= crawl.rounds:
             return f"limit of {crawl.rounds:,} rounds"
@@ -365,7 +370,9 @@ class Agent:
         books, round_, batches = self._books, self._round, self._incoming.batches()
         orders = self._orders
         owners = self._owners()
-        arrived = self._incoming.take(batches, round_.sitemaps, books.index, books.ledger, orders, owners)
+        arrived = self._incoming.take(
+            batches, round_.sitemaps, books.index, books.ledger, orders, owners, round_.followed
+        )
         if arrived.widened:
             self._reader.forget()
         others = orders.others if books.strategy.virtual else {}
@@ -374,6 +381,9 @@ class Agent:
             books, round_, arrived.rows, owners, sum(others.values()), self._time_s()
         )
         letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
+        if self._place and self._place.placing and (news := self._place.placing.take_news()):
+            changes |= placing.write(books.store, books.chain.label, news)
+            letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
         letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._count(round_)
@@ -461,7 +471,7 @@ class Agent:
         return Stats(
             now_s=self._clock.now(),
             elapsed_s=self._clock.monotonic() - self._start_s,
-            visits=self._counters["visits"] + round_.pages,
+            visits=self._elsewhere + self._counters["visits"] + round_.pages,
             run_visits=self._run_visits + round_.pages,
             wire_bytes=self._run_bytes,
             round=round_.number,

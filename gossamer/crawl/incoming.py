@@ -1,12 +1,13 @@
 """What reaches an agent besides the pages it fetches: seeds, links from other agents, news for all of them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.archive.chain import Batch, Chain, Changes
 from gossamer.archive.store import Store
@@ -14,14 +15,19 @@ from gossamer.columns import Contributions
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned, scope_hosts
 from gossamer.crawl.owners import Owners
+from gossamer.crawl.placing import Links
 from gossamer.crawl.post import Orders
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.federation import compact
 from gossamer.federation.exchange import ABROAD, LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
+from gossamer.federation.file import site_of
 from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
+
+U8 = NDArray[np.uint64]
+NO_KEYS: U8 = np.zeros(0, np.uint64)
 
 
 class Arrived(NamedTuple):
@@ -31,7 +37,7 @@ class Arrived(NamedTuple):
     changes: Changes
     outbox: list[Batch]  # seeds of other agents' zones, and news for them
     widened: bool  # the scope
-    unknown_there: list[int]  # pages that another site does not know, though we told it of them
+    unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
     unknown_here: list[int]  # the same, of our own site: to be asked of others
 
 
@@ -89,32 +95,64 @@ class Incoming:
         ledger: Ledger,
         orders: Orders,
         owners: Owners | None = None,
+        followed: Callable[[], tuple[U8, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
         seeds = dict.fromkeys(self.seeds)
         self.seeds = []
         parts = [mentioned(list(sitemaps))]
+        links: list[Links] = []
         names, from_abroad = set[str](), set[str]()
-        unknown: tuple[list[int], list[int]] = ([], [])
+        unknown_there: dict[str, list[int]] = {}
+        unknown_here: list[int] = []
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
-                unknown[0 if owners.speaks_for_site(batch.to) else 1].extend(news.get("unknown", ()))
+                if "hosts" in news and owners.placing is not None:
+                    owners.placing.hear(news)
+                asking = unknown_there.setdefault(site_of(batch.sender), [])
+                (asking if owners.speaks_for_site(batch.to) else unknown_here).extend(news.get("unknown", ()))
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
+                links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
             elif SEEDS in (batch.kind, batch.sender):
                 seeds.update(dict.fromkeys(decode(batch.data).url))
             elif batch.kind == LINKS:
                 parts.append(decode(batch.data))
+        if owners.placing is not None:
+            self._place_hosts(owners, links, parts, list(seeds), followed(), index)
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(list(seeds), owners)
         parts.append(minted(own, index, ledger))
         outbox += self._scope_news(sorted({*of_seeds, *passed_on}), sorted(orders.others))
         outbox += self._scope_news(of_seeds, owners.abroad)
-        return Arrived(Contributions.joined(parts), self._write_scope(new), outbox, bool(new), *unknown)
+        return Arrived(
+            Contributions.joined(parts), self._write_scope(new), outbox, bool(new), unknown_there, unknown_here
+        )
+
+    def _place_hosts(
+        self,
+        owners: Owners,
+        links: list[Links],
+        parts: list[Contributions],
+        seeds: list[str],
+        round_links: tuple[U8, Mapping[int, str]],
+        index: PageIndex,
+    ) -> None:
+        """Before anything is sorted out by owner, hosts that are ours to decide about get one."""
+        assert owners.placing is not None
+        abroad = {id(keys) for keys, _, _ in links}
+        here: list[Links] = [(part.key, part.hits, owners.site) for part in parts if id(part.key) not in abroad]
+        targets, urls = round_links
+        keys = page_keys(seeds)
+        here += [(targets, np.ones(len(targets)), owners.site), (keys, np.zeros(len(keys)), owners.site)]
+        texts = dict(zip(keys.tolist(), seeds, strict=True))
+        for part in parts:
+            texts |= {key: url for key, url in zip(part.key.tolist(), part.url, strict=True) if url}
+        owners.placing.decide(links + here, lambda key: urls.get(key) or texts.get(key, ""), index.count)
 
     def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
         """Our own seeds, and letters with those of others: whoever knows the page decides whether it is new."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.archive.chain import Chain, Files, chains
+from gossamer.archive.chain import Chain, Files, chains, snapshots
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.errors import ArchiveError
@@ -46,6 +46,11 @@ def scope_hosts(store: Store) -> list[str]:
     """Hosts of all seeds so far, whichever agent took them in."""
     names = [name for agent in sorted(chains(store)) for name in Chain.read(store, agent).files.get("scope", [])]
     return [line for name in names for line in store.get(name).decode().splitlines()]
+
+
+def hostmap_files(store: Store) -> list[str]:
+    """Decisions about hosts, by whichever agent they were taken or heard."""
+    return [name for at in snapshots(store).values() for name in at.files.get("hostmap", [])]
 
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What leaves an agent at a commit: links for others, to whom they belong, in as few bytes as they need."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,19 @@ class Outgoing:
                 made += [self._letter(name, LINKS, data) for data in encode(part)]
         return made
 
+    def news(self, said: Mapping[str, Any], names: Iterable[str]) -> list[Batch]:
+        data = json.dumps(said).encode()
+        return [self._letter(name, NEWS, data) for name in names]
+
     def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
         """Whoever sent these without their URLs must send those: we do not know them."""
         data = json.dumps({"unknown": keys}).encode()
         return [self._letter(name, NEWS, data) for name in owners.informants] if keys else []
 
-    def forget(self, keys: list[int]) -> None:
-        self._cache.forget(np.array(keys, np.uint64))
+    def forget(self, unknown: Mapping[str, list[int]]) -> None:
+        """Sites that do not know pages by their keys get the URLs once more, when they are found again."""
+        for site, keys in unknown.items():
+            self._cache.forget(site, np.array(keys, np.uint64))
 
     def shares(self, others: Mapping[str, int]) -> list[Batch]:
         """Virtual cash for the pages that others know."""
@@ -55,7 +62,7 @@ class Outgoing:
     def _abroad(self, site: str, columns: Contributions) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
         local ones nothing more is said about it."""
-        seen = self._cache.add(columns.key)
+        seen = self._cache.add(site, columns.key)
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
         if self._config.site.scores != GLOBAL:
             self._ledger.pool += int(columns.cash[seen].sum())

@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.archive.chain import ZONES_IN_ALL
 from gossamer.index.pages import host_of_key, zone_of_key
+
+if TYPE_CHECKING:
+    from gossamer.crawl.placing import Placing
 
 Keys = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
@@ -22,7 +25,10 @@ class Sites(Protocol):
     def sites(self) -> Sequence[str]: ...
 
     def of_keys(self, host_keys: NDArray[np.integer], /) -> NDArray[np.int64]:
-        """The number, in `sites`, of each host's site."""
+        """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
+
+    def is_settled(self, host_keys: NDArray[np.integer], /) -> NDArray[np.bool_]:
+        """Whether that is decided."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Place:
     site: str
     home: str  # the agent that speaks with the other sites
     sites: Sites
+    placing: "Placing | None" = None  # where more than a ring decides
 
 
 class Owners:
@@ -51,10 +58,14 @@ class Owners:
         sites = list(place.sites.sites) if place else []
         # Of the other sites' pages the one who speaks with them takes care.
         abroad = [name if place and place.home == agent else place.home for name in sites] if place else []
-        self._names = sorted({*owners, *abroad})
+        self._names = sorted({*owners, *abroad, *([place.home] if place else [])})
         self._of_zone = np.array([self._names.index(name) for name in owners])
         self._of_site = np.array([self._names.index(name) for name in abroad], np.intp)
         self._here = sites.index(place.site) if place else 0
+        # Who decides about a host: its home's speaker, through our own.
+        self._deciding = self._of_site.copy()
+        if place:
+            self._deciding[self._here] = self._names.index(place.home)
 
     def is_own(self, keys: Keys) -> Mask:
         """Which pages we may have in our index."""
@@ -65,7 +76,10 @@ class Owners:
     def is_native(self, keys: Keys) -> Mask:
         """Which pages are in our zones, and of our site."""
         own: Mask = self._zones[zone_of_key(keys)]
-        return own if self._place is None else own & (self._sites(keys) == self._here)
+        if self._place is None:
+            return own
+        native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(host_of_key(keys))
+        return native
 
     def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:
         """Whom to send these pages to: each name, and their positions."""
@@ -73,6 +87,7 @@ class Owners:
         if self._place is not None:
             sites = self._sites(keys)
             owner = np.where(sites == self._here, owner, self._of_site[sites])
+            owner = np.where(self._place.sites.is_settled(host_of_key(keys)), owner, self._deciding[sites])
         for number in np.unique(owner).tolist():
             yield self._names[number], np.flatnonzero(owner == number)
 
@@ -83,6 +98,14 @@ class Owners:
     def speaks_for_site(self, name: str) -> bool:
         """Whether what was sent to this name was sent to our site, from abroad."""
         return self._place is not None and name == self._place.site
+
+    @property
+    def placing(self) -> "Placing | None":
+        return self._place.placing if self._place else None
+
+    @property
+    def site(self) -> str:
+        return self._place.site if self._place else ""
 
     @property
     def informants(self) -> list[str]:

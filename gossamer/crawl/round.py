@@ -160,6 +160,11 @@ class Round:
         verdicts = np.concatenate([visit.verdicts for visit in self.visits])
         return source, targets, verdicts
 
+    def followed(self) -> tuple[NDArray[np.uint64], dict[int, str]]:
+        """Pages that links lead to, as often as they do, and their URLs."""
+        _, targets, verdicts = self.links()
+        return targets[verdicts == FOLLOWED], self.urls
+
     def relevance(self) -> NDArray[np.float64] | None:
         """Of the same links, to the topic; None if nobody asked."""
         if all(visit.relevance is None for visit in self.visits):

@@ -10,8 +10,7 @@ from typing import Any
 
 from gossamer.config import Config, checked, key, section
 from gossamer.errors import ConfigError
-
-PARTITIONERS = ("ring", "distance", "region")
+from gossamer.place.hosts import NAMES
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Site:
 class Shared:
     """What all sites agree on."""
 
-    partitioner: str = key("ring", "which site a host belongs to", choices=PARTITIONERS)
+    partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
     keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
     replicas: int = key(1, "at so many sites each site's archive is kept", least=1, most=16)
     warc_replicas: bool = key(True, "WARC files are replicated too")

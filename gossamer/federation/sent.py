@@ -2,6 +2,7 @@
 
 import numpy as np
 import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
 
 Keys = npt.NDArray[np.uint64]
 
@@ -14,9 +15,9 @@ class SentCache:
         self._places = np.zeros(max(1, entries), np.uint64)
         self.hits = self.misses = 0
 
-    def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Which of these (distinct) keys are known; from now on all of them are."""
-        # The low bits of a key are its URL's hash.
+    def add(self, site: str, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of these (distinct) keys that site was told of; from now on, all of them."""
+        keys = _salted(site, keys)
         places = (keys % np.uint64(len(self._places))).astype(np.intp)
         known: npt.NDArray[np.bool_] = self._places[places] == keys
         self._places[places] = keys
@@ -24,7 +25,13 @@ class SentCache:
         self.misses += len(keys) - int(known.sum())
         return known
 
-    def forget(self, keys: Keys) -> None:
-        """The owner asks for the text again."""
+    def forget(self, site: str, keys: Keys) -> None:
+        """The site asks for the text again."""
+        keys = _salted(site, keys)
         places = (keys % np.uint64(len(self._places))).astype(np.intp)
         self._places[places[self._places[places] == keys]] = 0
+
+
+def _salted(site: str, keys: Keys) -> Keys:
+    """A host may be given to another site later: what one was told, the other was not."""
+    return keys ^ np.uint64(xxh3_64_intdigest(site.encode()))

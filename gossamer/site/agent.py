@@ -54,7 +54,7 @@ class Desk:
         self._lives = 0
         self._said: Mapping[str, Any] | None = None
         self._orders = Orders(())
-        self.lease_until_s = clock.monotonic() + lease_s
+        self.lease_until_s = clock.monotonic()  # until the first report is heard
 
     def begin(self) -> None:
         """A new Agent works for this process: its figures begin anew."""
@@ -120,7 +120,7 @@ def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
         if job["federation"]:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
             exchange = Gateway(exchange, job["federation"]["site"], others)
-    there = place(job["federation"]) if job["federation"] else None
+    there = place(job["federation"], name) if job["federation"] else None
     urls, files = job["urls"], [Path(path) for path in job["files"]]
     try:
         with EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl") as log:

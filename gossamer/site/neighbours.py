@@ -4,6 +4,7 @@ Nobody decides for the others. Each site says in its own server how it stands an
 """
 
 import contextlib
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
@@ -12,11 +13,14 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from gossamer.crawl.owners import Place
+from gossamer.crawl.placing import Placing
 from gossamer.errors import ConfigError
 from gossamer.federation.file import Federation, home_of
 from gossamer.federation.keys import paths, tls_name
 from gossamer.federation.link import NO_STREAM, Link, bucket
 from gossamer.federation.wire import Unreachable, Wire
+from gossamer.place.hostmap import HostMap
+from gossamer.place.hosts import partitioner
 from gossamer.place.ring import Ring
 from gossamer.site.plan import undelivered
 from gossamer.site.server import Open
@@ -51,9 +55,10 @@ class Neighbours:
 
     def job(self) -> dict[str, Any]:
         """What agents are told of it."""
-        weights = {name: site.weight for name, site in self._federation.sites.items()}
         others = {name: self.address(name) for name in self.names if name != self.site}
-        return {"site": self.site, "weights": weights, "others": others}
+        sites = {name: dataclasses.asdict(site) for name, site in self._federation.sites.items()}
+        partitioner = self._federation.shared.partitioner
+        return {"site": self.site, "sites": sites, "others": others, "partitioner": partitioner}
 
     def begin(self, own: Wire) -> None:
         self._own = own
@@ -130,6 +135,12 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
     return json.loads(found[-1].data) if found and found[-1].data else None
 
 
-def place(job: Mapping[str, Any]) -> Place:
+def place(job: Mapping[str, Any], agent: str) -> Place:
     """Where an agent is, from what it was told."""
-    return Place(job["site"], home_of(job["site"]), Ring(job["weights"]))
+    site, home = job["site"], home_of(job["site"])
+    ring = Ring({name: one["weight"] for name, one in job["sites"].items()})
+    decide = partitioner(job["partitioner"], job["sites"])
+    if decide is None:
+        return Place(site, home, ring)
+    hosts = HostMap(ring)
+    return Place(site, home, hosts, Placing(hosts, site, decide if agent == home else None))

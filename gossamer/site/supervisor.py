@@ -63,7 +63,7 @@ class Supervisor:
         for name in before.keys() - self._members.keys():
             if before[name].zones or before[name].outbox:
                 self._members[name] = Member(name, before[name], is_retiring=True)
-        self._left = {name: at.marks for name, at in before.items() if name not in self._members}
+        self._left = {name: Member(name, at) for name, at in before.items() if name not in self._members}
         self._owners = self._planned()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
         self._totals = Totals(before.values(), clock)
@@ -163,7 +163,7 @@ class Supervisor:
     def _waited_for(self) -> set[str]:
         """Agents for whom there is a letter."""
         members = self._members.values()
-        marks = {**self._left, **{m.name: m.marks for m in members}}
+        marks = {m.name: m.marks for m in (*self._left.values(), *members)}
         return undelivered({m.name: m.sent for m in members}, marks) - self._abroad
 
     # Processes
@@ -213,6 +213,7 @@ class Supervisor:
         waited_for = self._waited_for()
         for name in waited_for - self._members.keys():  # it has left, but somebody had not heard of it
             self._members[name] = Member(name, Chain.read(self._store, name), is_retiring=True)
+            self._left.pop(name, None)
         most = self._config.site.max_agents or len(self._members)
         running = sum(member.is_running for member in self._members.values())
         for member in self._members.values():
@@ -272,7 +273,7 @@ class Supervisor:
 
     def _order(self) -> None:
         if self._budget:
-            members = self._members.values()
+            members = [*self._left.values(), *self._members.values()]
             idle = {m.name for m in members if m.is_idle or not m.is_running}
             heard = {m.name: int(m.report.get("pages") or 0) for m in members if m.is_running}
             self._budget.divide({m.name: m.visits for m in members}, heard, idle)
@@ -280,8 +281,7 @@ class Supervisor:
             if member.is_running:
                 self._tell(member)
             elif member.is_retiring and member.is_resting and not member.zones:
-                self._left[member.name] = dict(member.marks)
-                del self._members[member.name]
+                self._left[member.name] = self._members.pop(member.name)
 
     def _tell(self, member: Member) -> None:
         others = {m.name: m.known for m in self._members.values() if m is not member}
@@ -328,7 +328,7 @@ class Supervisor:
             return late or not any(member.is_running for member in members)
         if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
             self._ended = f"limit of {crawl.minutes:g} minutes"
-        elif crawl.pages and sum(member.visits for member in members) >= crawl.pages:
+        elif crawl.pages and self._visits() >= crawl.pages:
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
@@ -338,6 +338,10 @@ class Supervisor:
             )
         self._stopping = bool(self._ended)
         return False
+
+    def _visits(self) -> int:
+        """Of all agents, also those that have left."""
+        return sum(member.visits for member in (*self._left.values(), *self._members.values()))
 
     def _is_all_over(self) -> bool:
         if self._neighbours is None:

@@ -21,10 +21,11 @@ from gossamer.errors import ConfigError
 from gossamer.federation.file import load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
-from gossamer.index.pages import PageIndex
+from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.site.federated import crossed, prepare
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.web.url import page_keys
 
 SPEC = WebSpec(
     seed=21, hosts=40, pages=500, page_bytes=3_000.0, links=20.0, local=0.6, errors=0.0, robots_broken=0.0,
@@ -75,6 +76,25 @@ def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path
             assert sites.hits() == hits(alone), "a link was lost or counted twice"
         else:
             assert all(not figures["keys"] for figures in sent), "what was sent once is not mentioned again"
+
+
+@pytest.mark.parametrize(("partitioner", "agents"), [("fennel", 1), ("region", 2)])
+def test_hosts_are_placed_as_they_are_discovered(
+    web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
+) -> None:
+    """One site decides about a host, all of them know it, and together they crawl what one crawls alone."""
+    lines = len(web.log())
+    values = {**VALUES, "resolve.map": {"*": web.address}}
+    with federation(tmp_path, ["north", "east", "south"], values, agents, partitioner=partitioner) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait()
+        check_same(sites, alone, web, lines)
+        assert sites.missing_cash() == 0
+        assert sites.hits() == hits(alone), "a link was lost or counted twice"
+        maps = [sites.owners(site) for site in sites.federation.sites]
+        hosts = np.unique(host_of_key(page_keys(list(statuses(alone)))))
+        assert all(one.is_settled(hosts).all() for one in maps)
+        assert len({tuple(one.of_keys(hosts).tolist()) for one in maps}) == 1, "they disagree"
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:

@@ -73,12 +73,14 @@ def test_the_cache_forgets_but_never_invents() -> None:
     cache, rng, told = SentCache(1000), np.random.default_rng(5), set[int]()
     for _ in range(50):
         keys = np.unique(rng.integers(1, 3000, 100).astype(np.uint64))
-        known = cache.add(keys)
+        known = cache.add("x", keys)
         assert {int(key) for key in keys[known]} <= told
         told |= set(keys.tolist())
     assert cache.hits
     assert cache.hits + cache.misses > 4000
     keys = np.array([5, 6], np.uint64)
-    cache.add(keys)
-    cache.forget(keys[:1])
-    assert cache.add(keys).tolist() == [False, True]
+    cache.add("x", keys)
+    assert not cache.add("y", keys).any(), "each site for itself"
+    cache.add("x", keys)
+    cache.forget("x", keys[:1])
+    assert cache.add("x", keys).tolist() == [False, True]

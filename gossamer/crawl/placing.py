@@ -1,0 +1,81 @@
+"""Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.archive.chain import Changes
+from gossamer.archive.store import Store
+from gossamer.index.pages import host_of_key
+from gossamer.place.hostmap import ENTRY, HostMap
+
+Keys = npt.NDArray[np.uint64]
+F8 = npt.NDArray[np.float64]
+Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
+
+# Host keys, a URL of each, links to them by site (a row for each host), pages that each site has: the site of each.
+Partitioner = Callable[[npt.NDArray[np.uint32], Sequence[str], F8, F8], npt.NDArray[np.int64]]
+
+KIND = "hostmap"
+
+
+class Placing:
+    """The host map of an agent; `partitioner` is None for those that do not speak for their site."""
+
+    def __init__(self, hosts: HostMap, site: str, partitioner: Partitioner | None) -> None:
+        self._hosts, self._partitioner = hosts, partitioner
+        self._here = list(hosts.sites).index(site)
+        self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
+        self._new: list[npt.NDArray[np.void]] = []  # since the last commit
+
+    def open(self, store: Store, files: Iterable[str]) -> None:
+        for name in files:
+            self._hosts.record(np.frombuffer(store.get(name), ENTRY))
+
+    def decide(self, links: Sequence[Links], urls: Callable[[int], str], pages: int) -> None:
+        """About every host of these links that is undecided and whose home we are."""
+        if self._partitioner is None:
+            return
+        self._pages[self._here] = pages
+        keys = np.concatenate([keys for keys, _, _ in links])
+        hosts = host_of_key(keys)
+        open_ = ~self._hosts.is_settled(hosts) & (self._hosts.of_keys(hosts) == self._here)
+        if not open_.any():
+            return
+        names = list(self._hosts.sites)
+        source = np.repeat([names.index(site) for _, _, site in links], [len(keys) for keys, _, _ in links])
+        weight = np.concatenate([np.asarray(weight, np.float64) for _, weight, _ in links])
+        found, first, inverse = np.unique(hosts[open_], return_index=True, return_inverse=True)
+        table = np.zeros((len(found), len(names)))
+        np.add.at(table, (inverse, source[open_]), weight[open_])
+        examples = [urls(int(key)) for key in keys[open_][first]]
+        entries = np.zeros(len(found), ENTRY)
+        entries["host"] = found
+        entries["site"] = self._partitioner(found, examples, table, self._pages)
+        self._new.append(self._hosts.record(entries))
+
+    def hear(self, news: Mapping[str, Any]) -> None:
+        """What another agent says: decisions, and how many pages its site has."""
+        entries = np.frombuffer(base64.b85decode(news["hosts"]), ENTRY)
+        self._new.append(self._hosts.record(entries))
+        self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
+
+    def take_news(self) -> dict[str, Any] | None:
+        """What is new since the last time, to be told to others; None if nothing is."""
+        entries = np.concatenate(self._new) if self._new else np.zeros(0, ENTRY)
+        self._new = []
+        if not len(entries):
+            return None
+        site = self._hosts.sites[self._here]
+        data = base64.b85encode(entries.tobytes()).decode()
+        return {"hosts": data, "site": site, "pages": int(self._pages[self._here])}
+
+
+def write(store: Store, label: str, news: Mapping[str, Any]) -> Changes:
+    """Keep decisions with the commit that makes them."""
+    name = f"tables/{KIND}-{label}.bin"
+    store.put(name, base64.b85decode(news["hosts"]))
+    return Changes({KIND: [name]})
