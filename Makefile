@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all lint bench bench-index bench-lab lab clean
+.PHONY: help setup demo test test-all lint bench bench-index bench-agents bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,11 +35,17 @@ bench: setup  ## the same real pages with Gossamer and with Scrapy
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 	$(BIN)/python -m benchmarks.bench_index
 
+bench-agents: setup  ## one agent on one core, two agents on two
+	$(BIN)/python -m benchmarks.bench_agents --keep
+
 bench-lab: setup  ## simulate a crawl of a million pages
 	$(BIN)/python -m benchmarks.bench_lab
+
+bench-place: setup  ## place a million pages at 16 sites
+	$(BIN)/python -m benchmarks.bench_place
 
 lab: setup  ## every experiment of docs/lab.md, its figures and tables
 	$(BIN)/python scripts/lab_page.py
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl gossamer/web/_scan.c gossamer/web/*.so
+	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl demo-crawl-sites gossamer/web/_scan.c gossamer/web/*.so

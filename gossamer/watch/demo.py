@@ -2,17 +2,22 @@
 
 import os
 import shutil
+import socket
 import sys
+from dataclasses import replace as replace_spec
 from pathlib import Path
 
 from rich.console import Console
 
-from gossamer.api import Crawl
+from gossamer.api import Crawl, stopped_by_signals
 from gossamer.archive import query
-from gossamer.config import Config
+from gossamer.config import Config, toml
 from gossamer.errors import ArchiveError
+from gossamer.federation.file import load
+from gossamer.site import federated
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.watch import sites
 from gossamer.watch.progress import Progress
 
 HOSTS = 300
@@ -30,6 +35,8 @@ SETTINGS = {
     # The test web asks for crawl-delays as real hosts do; a demonstration has not that much time.
     "polite.crawl_delay_max_s": 1.0,
 }
+FILE = "three-sites.toml"
+SITES = {"paris": (48.9, 2.4), "tokyo": (35.7, 139.7), "lima": (-12.0, -77.0)}
 QUESTIONS = (
     (
         "Which pages do most other hosts link to?",
@@ -73,7 +80,54 @@ def demo(directory: Path, replace: bool = False) -> int:
     for question, sql in QUESTIONS:
         console.print(f"\n[bold]{question}[/bold]")
         query.run(directory, sql)
+    folder = directory.with_name(f"{directory.name}-sites")
+    _second_act(console, folder)
     command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
     console.print(f'\nAsk more: [bold]{command} query {directory} "SELECT ..."[/bold]', highlight=False)
+    console.print(f'Ask all sites: [bold]{command} query {folder / FILE} "SELECT ..."[/bold]', highlight=False)
     console.print(f"What there is: [bold]{command} query {directory} tables[/bold]", highlight=False)
     return 0
+
+
+def _second_act(console: Console, folder: Path) -> None:
+    """The same with three sites."""
+    console.print(
+        f"\n[bold]Second act: {', '.join(SITES)} crawl a web together.[/bold] Each has its own server and archive."
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with RunningWeb(replace_spec(web_spec(), hosts=100, pages=2_000)) as web:
+        (folder / FILE).write_text(_federation(web.address))
+        federation = load(folder / FILE)
+        federated.prepare(federation)
+        run = federated.FederationRun(federation, [web.start_url])
+        progress = Progress(console, federation.config)
+        with progress, stopped_by_signals(run):
+            stats = run.run(progress.update)
+        progress.finish(stats)
+    console.print()
+    console.print(sites.render(federated.status(federation)))
+    console.print("\n[bold]One question to all of them[/bold]")
+    query.run(
+        folder / FILE, "SELECT status, count(*) AS pages, count(DISTINCT host) AS hosts FROM pages GROUP BY status"
+    )
+
+
+def _federation(address: str) -> str:
+    lines = []
+    for name, (latitude, longitude) in SITES.items():
+        lines += [f"[sites.{name}]", f'address = "127.0.0.1:{_free_port()}"']
+        lines += [f"latitude = {latitude}", f"longitude = {longitude}"]
+    values = {**SETTINGS, "crawl.width": 500, "polite.connections": 50}
+    for section in ("crawl", "polite", "fetch"):
+        lines.append(f"[{section}]")
+        lines += [
+            f"{name.partition('.')[2]} = {toml(v)}" for name, v in values.items() if name.startswith(f"{section}.")
+        ]
+    return "\n".join([*lines, "[resolve]", f'map = {{"*" = "{address}"}}']) + "\n"
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
