@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from benchmarks import machine, write_section
 from gossamer import config
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger

@@ -1,50 +1,21 @@
 """One TOML file becomes frozen dataclasses; unknown keys and wrong values are errors that name the remedy."""
 
 import dataclasses
-import difflib
-import json
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from gossamer.errors import ConfigError
-
-T = TypeVar("T")
+from gossamer.settings import KINDS, allowed, key, section, unknown
+from gossamer.settings import toml as toml
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
-
-
-# What the items of a list must look like, by an example.
-_FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r"[^\s/;]+/[^\s/;]+")}
-# What a string must look like, by an example.
-_WORDS = {
-    "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
-    "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
-    "": re.compile(r"[^\x00-\x1f\x7f]*"),
-}
-_LONGEST_S = 1e9  # thirty years; what computes with times stays in range
-
-
-def key(
-    default: Any,
-    meaning: str,
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    choices: tuple[str, ...] = (),
-    like: str = "",
-) -> Any:
-    """A configuration key: its default, what it means, and what is allowed."""
-    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like}
-    if isinstance(default, list | dict):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -253,6 +224,11 @@ class Config:
             )
         if not self.polite.robots:
             found.append("polite.robots is false: do this only to servers that are yours")
+        if self.site.mode == CROSS_OVER and self.site.agents > 1:
+            found.append(
+                "site.mode is cross-over: agents visit each other's hosts, and each keeps polite.delay_s for itself; "
+                f"a host may see {self.site.agents} times as many visits: make polite.delay_s so much longer"
+            )
         return found
 
     def replace(self, values: Mapping[str, Any]) -> "Config":
@@ -281,13 +257,13 @@ def checked(config: Config, values: Mapping[str, Any]) -> Config:
     changes: dict[str, Any] = {}
     for name, given in values.items():
         if name not in _SECTIONS and name != "host":
-            raise ConfigError(_unknown(f"[{name}]", name, [*_SECTIONS, "host"]))
+            raise ConfigError(unknown(f"[{name}]", name, [*_SECTIONS, "host"]))
         if not isinstance(given, Mapping):
             raise ConfigError(f"{name} is a section: write its keys under [{name}]")
         if name == "host":
             changes[name] = {**config.host, **_hosts(given)}
         else:
-            changes[name] = section(getattr(config, name), name, given)
+            changes[name] = section(getattr(config, name), name, given, _SECTIONS)
     return dataclasses.replace(config, **changes)
 
 
@@ -304,63 +280,19 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def section(part: T, name: str, values: Mapping[str, Any]) -> T:
-    """A section with keys changed; every value is checked."""
-    fields = {f.name: f for f in dataclasses.fields(part)}  # type: ignore[arg-type]
-    types = get_type_hints(type(part))
-    new = {}
-    for leaf, value in values.items():
-        if leaf not in fields:
-            elsewhere = [s for s, known in _SECTIONS.items() if leaf in known and not isinstance(part, Host)]
-            hint = f"; did you mean {elsewhere[0]}.{leaf}?" if elsewhere else ""
-            raise ConfigError(
-                f"unknown key {name}.{leaf}{hint}" if hint else _unknown(f"{name}.{leaf}", leaf, list(fields))
-            )
-        new[leaf] = _value(f"{name}.{leaf}", value, types[leaf], fields[leaf].metadata)
-    return dataclasses.replace(part, **new)  # type: ignore[type-var]
-
-
-def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
-    kind = get_origin(kind) or kind
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ConfigError(f"{name} must be {_KINDS[kind]}, not {value!r}")
-    if rule["least"] is not None and not value >= rule["least"]:
-        raise ConfigError(f"{name} must be at least {rule['least']:g}, not {value!r}")
-    if rule["most"] is not None and value > rule["most"]:
-        raise ConfigError(f"{name} must be at most {rule['most']}, not {value!r}")
-    if rule["choices"] and value not in rule["choices"]:
-        raise ConfigError(f"{name} must be one of {', '.join(rule['choices'])}, not {value!r}")
-    if kind is list and not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{name} must be a list of strings")
-    if kind is str and not _WORDS.get(rule["like"], _WORDS[""]).fullmatch(value):
-        raise ConfigError(
-            f"{name} must be one line of text{', like ' + rule['like'] if rule['like'] else ''}, not {value!r}"
-        )
-    if kind is float and value > _LONGEST_S:
-        raise ConfigError(f"{name} must be at most {_LONGEST_S:g}, not {value!r}")
-    for item in value if kind is list and rule["like"] else ():
-        if not _FORMS[rule["like"]].fullmatch(item):
-            raise ConfigError(f"{name}: {item!r} can match nothing; write it like {rule['like']!r}")
-    if kind is dict and not all(isinstance(item, str) for item in value.values()):
-        raise ConfigError(f"{name} must map strings to strings")
-    return value
-
-
 def parse_value(name: str, text: str) -> Any:
     """The value of `section.key` given as text, as on the command line."""
     section, _, leaf = name.partition(".")
     if section not in _SECTIONS or leaf not in _SECTIONS[section]:
         known = [f"{s}.{k}" for s, keys in _SECTIONS.items() for k in keys]
-        raise ConfigError(_unknown(name, name, known))
+        raise ConfigError(unknown(name, name, known))
     kind = get_type_hints(_CLASSES[section])[leaf]
     if kind is str:
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        raise ConfigError(f"{name} must be {_KINDS[get_origin(kind) or kind]}, not {text!r}") from None
+        raise ConfigError(f"{name} must be {KINDS[get_origin(kind) or kind]}, not {text!r}") from None
 
 
 def meaning(name: str) -> str:
@@ -371,20 +303,14 @@ def meaning(name: str) -> str:
     return f"{found.metadata['meaning']}{'' if isinstance(default, list) else f' (default: {default})'}"
 
 
-def _unknown(what: str, name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-    return f"unknown key {what}; {hint}"
-
-
 def document() -> str:
     """A TOML file with every key, its meaning and its default."""
     lines = ["# Gossamer's configuration: every key with its default."]
-    for name, section in _CLASSES.items():
-        lines += ["", f"# {section.__doc__}", f"[{name}]"]
-        for f in dataclasses.fields(section):
-            default = getattr(section(), f.name)
-            lines.append(f"# {f.metadata['meaning']}{_allowed(f.metadata)}")
+    for name, kind in _CLASSES.items():
+        lines += ["", f"# {kind.__doc__}", f"[{name}]"]
+        for f in dataclasses.fields(kind):
+            default = getattr(kind(), f.name)
+            lines.append(f"# {f.metadata['meaning']}{allowed(f.metadata)}")
             lines.append(f"{f.name} = {toml(default)}")
     lines += ["", *(f"# {line.strip()}" for line in str(Host.__doc__).splitlines()), '# [host."example.org"]']
     for f in dataclasses.fields(Host):
@@ -405,30 +331,6 @@ as `--set section.key=value`, except the rules of single hosts; the most used on
 """
 
 
-def _allowed(rule: Mapping[str, Any]) -> str:
-    return f" ({', '.join(rule['choices'])})" if rule["choices"] else ""
-
-
-def toml(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml, value))}]"
-    if isinstance(value, dict):
-        entries = (f"{toml(name)} = {toml(item)}" for name, item in value.items())
-        return f"{{ {', '.join(entries)} }}" if value else "{}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_KINDS = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-}
 _CLASSES: Mapping[str, type[Any]] = MappingProxyType(
     {"crawl": Crawl, "site": Site, "polite": Polite, "fetch": Fetch, "resolve": Resolve,
      "limits": Limits, "index": Index, "archive": Archive, "refresh": Refresh}

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from gossamer import columns
 from gossamer.archive import cdxj
-from gossamer.archive.chain import Changes, Files
+from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store, room
 from gossamer.archive.tables import PARQUET
 from gossamer.config import Config

@@ -9,7 +9,8 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from gossamer.archive.chain import Snapshot, snapshots
+from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.errors import ArchiveError
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from isal import isal_zlib
 
 from gossamer import __version__
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store, room
 from gossamer.config import Config
 from gossamer.web.http import dechunk

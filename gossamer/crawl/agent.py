@@ -7,9 +7,10 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
-from gossamer.archive.chain import Batch, Chain, chains
+from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.digests import DigestCache
+from gossamer.archive.manifest import Batch
 from gossamer.archive.merge import merge
 from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
-from gossamer.archive.chain import Chain, Changes
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gossamer.archive.chain import ZONES_IN_ALL, Batch, Chain, Changes, chains
+from gossamer.archive.chain import Chain, chains
+from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store, room
 from gossamer.columns import HOST, NO_TEXT, PAGE, VISITED
 from gossamer.crawl.closing import Books

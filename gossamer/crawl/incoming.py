@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.archive.chain import Batch, Chain, Changes
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.crawl.ledger import Ledger

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.archive.chain import Chain, Files, chains, snapshots
+from gossamer.archive.chain import Chain, chains, snapshots
+from gossamer.archive.manifest import Files
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.errors import ArchiveError

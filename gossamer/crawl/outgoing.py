@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.archive.chain import Batch, Chain
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch
 from gossamer.columns import Contributions
 from gossamer.config import FIREWALL, Config
 from gossamer.crawl.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.archive.chain import ZONES_IN_ALL
+from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.index.pages import host_of_key, zone_of_key
 
 if TYPE_CHECKING:

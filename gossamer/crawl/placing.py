@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.index.pages import host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
-from gossamer.archive.chain import ZONES_IN_ALL
+from gossamer.archive.manifest import ZONES_IN_ALL
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
-from gossamer.archive.chain import ABROAD as ABROAD
-from gossamer.archive.chain import ANY as ANY
-from gossamer.archive.chain import LINKS as LINKS
-from gossamer.archive.chain import NEWS as NEWS
-from gossamer.archive.chain import SEEDS as SEEDS
-from gossamer.archive.chain import ZONES as ZONES
-from gossamer.archive.chain import Batch as Batch
+from gossamer.archive.manifest import ABROAD as ABROAD
+from gossamer.archive.manifest import ANY as ANY
+from gossamer.archive.manifest import LINKS as LINKS
+from gossamer.archive.manifest import NEWS as NEWS
+from gossamer.archive.manifest import SEEDS as SEEDS
+from gossamer.archive.manifest import ZONES as ZONES
+from gossamer.archive.manifest import Batch as Batch
 from gossamer.archive.store import Store
 from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gossamer.config import Config, checked, key, section
+from gossamer.config import Config, checked
 from gossamer.errors import ConfigError
 from gossamer.place.hosts import NAMES
+from gossamer.settings import key, section
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The receiver pulls. A link that is down costs nothing but time: batches wait in 
 
 from collections.abc import Mapping
 
-from gossamer.archive.chain import Batch
+from gossamer.archive.manifest import Batch
 from gossamer.federation.exchange import Exchange
 from gossamer.federation.file import site_of
 from gossamer.federation.nats import NatsExchange

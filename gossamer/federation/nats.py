@@ -16,7 +16,7 @@ from typing import NamedTuple
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.archive.chain import ANY, Batch
+from gossamer.archive.manifest import ANY, Batch
 from gossamer.federation.exchange import in_order, stale
 from gossamer.federation.link import MESSAGE_BYTES, NO_STREAM, Link, always, bucket
 from gossamer.federation.wire import Unreachable, Wire

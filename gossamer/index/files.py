@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 
 Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
 

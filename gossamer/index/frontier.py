@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer import config
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.columns import NEVER
 from gossamer.index.candidates import NOTHING_YET, Candidates, Cuts, Mark, Ranks, better, top, turn
 from gossamer.index.files import FileStore, Named, add, file_name, remove

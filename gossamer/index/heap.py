@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import room
 from gossamer.errors import ArchiveError
 from gossamer.index.files import FileStore, Named, add, file_name, remove

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer import columns
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.index.files import FileStore, Named, add, file_name, remove
 from gossamer.index.merging import Keys, Rows, Sorted, merge_two, raw, search, union
 from gossamer.index.runs import Run, write_run

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 
 from gossamer import columns, config
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.index.files import FileStore, Named
 from gossamer.index.heap import Heap
 from gossamer.index.hosts import Hosts

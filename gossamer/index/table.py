@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer import columns
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.errors import ArchiveError
 from gossamer.index.files import FileStore, Named, add, file_name, remove
 from gossamer.index.merging import (

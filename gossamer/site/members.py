@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gossamer.archive.chain import Snapshot
+from gossamer.archive.manifest import Snapshot
 from gossamer.config import Config
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gossamer.archive.chain import ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
 
 LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spare surplus
 

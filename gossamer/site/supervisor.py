@@ -9,7 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.archive.chain import Chain, Snapshot, chains
+from gossamer.archive.chain import Chain, chains
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.config import Config

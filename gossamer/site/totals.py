@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gossamer.archive.chain import Snapshot
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome

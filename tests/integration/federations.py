@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.archive.chain import Snapshot, snapshots
+from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.config import toml

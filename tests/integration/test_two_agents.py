@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from crawls import QUICK
 
-from gossamer.archive.chain import Chain, Snapshot
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from gossamer.archive.chain import Chain, Snapshot
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.cli import main

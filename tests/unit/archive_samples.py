@@ -5,7 +5,7 @@ from typing import Any
 
 from gossamer import columns
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import IDENTICAL, Location, WarcWriter, payload_digest

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
-from gossamer.archive.chain import Chain, Changes
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Changes
 from gossamer.archive.merge import merge
 from gossamer.archive.store import Directory
 from gossamer.archive.tables import write_table

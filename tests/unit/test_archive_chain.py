@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gossamer.archive.chain import FULL_EVERY, Chain, Changes
+from gossamer.archive.chain import FULL_EVERY, Chain
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveError, Deposed
 from gossamer.federation.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water

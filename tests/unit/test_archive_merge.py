@@ -14,7 +14,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from gossamer import columns
 from gossamer.archive import merge as merging
-from gossamer.archive.chain import Chain, Changes
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Changes
 from gossamer.archive.merge import choose, merge
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.archive.tables import write_table

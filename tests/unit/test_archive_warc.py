@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
-from gossamer.archive.chain import Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory, Memory
 from gossamer.archive.warc import (
     IDENTICAL,
