@@ -62,7 +62,12 @@ class Site:
     """How the agents of one site share a crawl."""
 
     agents: int = key(1, "processes that share the crawl", least=1, most=200)
-    max_agents: int = key(0, "of them, so many run at a time; the others wait for their turn; 0: all", least=0)
+    max_agents: int = key(
+        0,
+        'of them, so many run at a time, the others wait for their turn; 0 or "unlimited": all',
+        least=0,
+        words={"unlimited": 0},
+    )
     mode: str = key(
         "exchange",
         "links to pages of other agents are exchanged, dropped, or followed when nothing else is left",
@@ -287,7 +292,8 @@ def parse_value(name: str, text: str) -> Any:
         known = [f"{s}.{k}" for s, keys in _SECTIONS.items() for k in keys]
         raise ConfigError(unknown(name, name, known))
     kind = get_type_hints(_CLASSES[section])[leaf]
-    if kind is str:
+    (rule,) = [f.metadata for f in dataclasses.fields(_CLASSES[section]) if f.name == leaf]
+    if kind is str or text in rule["words"]:
         return text
     try:
         return tomllib.loads(f"value = {text}")["value"]

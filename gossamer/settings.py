@@ -34,9 +34,10 @@ def key(
     most: float | None = None,
     choices: tuple[str, ...] = (),
     like: str = "",
+    words: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
-    """A configuration key: its default, what it means, and what is allowed."""
-    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like}
+    """A configuration key: its default, what it means, and what is allowed. `words` stand for values."""
+    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like, "words": words}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -60,6 +61,8 @@ def section(part: T, name: str, values: Mapping[str, Any], elsewhere: Mapping[st
 
 def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
     kind = get_origin(kind) or kind
+    if isinstance(value, str) and value in rule["words"]:
+        return rule["words"][value]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):

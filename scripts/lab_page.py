@@ -1,4 +1,5 @@
-"""Runs the lab's experiments for docs/lab.md: figures and JSON into docs/lab/, tables into the page's marked places.
+"""Runs the lab's experiments for docs/lab.md and docs/agents.md: figures and JSON into docs/lab/ and docs/agents/,
+tables into the pages' marked places.
 
 python scripts/lab_page.py [GRAPHS]     (default: ../shared/data/graphs; --tables: only what docs/lab/ has already)
 """
@@ -12,7 +13,7 @@ from pathlib import Path
 from gossamer.lab.output import Block, markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
-OUT = DOCS / "lab"
+OUT, AGENTS = DOCS / "lab", DOCS / "agents"
 GRAPHS = ("cnr-2000-nat", "debian-docs", "cs-stanford")
 
 
@@ -25,23 +26,29 @@ def experiments(graphs: Path) -> list[list[str]]:
         ["robots", *graph("cnr-2000-nat")],
         ["batch", *graph("cnr-2000-nat")],
         ["realcrawl"],
-        ["parity", *graph("cs-stanford")],
+        *(["parity", *graph(name)] for name in ("cs-stanford", "debian-docs")),
+        ["agents"],
     ]
 
 
 def run(graphs: Path) -> None:
     for arguments in experiments(graphs):
         print("gossamer lab", *arguments, flush=True)
-        subprocess.run([sys.executable, "-m", "gossamer", "lab", *arguments, "--out", str(OUT)], check=True)
+        out = AGENTS if arguments == ["agents"] else OUT
+        subprocess.run([sys.executable, "-m", "gossamer", "lab", *arguments, "--out", str(out)], check=True)
 
 
 def tables() -> None:
-    """A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the experiment."""
-    page = DOCS / "lab.md"
+    """In both pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
+    experiment."""
+    for folder in (OUT, AGENTS):
+        fill_in(folder.with_suffix(".md"), folder)
 
+
+def fill_in(page: Path, folder: Path) -> None:
     def fill(found: re.Match[str]) -> str:
         name, title = found[1], found[2].strip()
-        facts = json.loads((OUT / f"{name}.json").read_text())
+        facts = json.loads((folder / f"{name}.json").read_text())
         block = facts["tables"][title or facts["title"]]
         return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
 

@@ -3,6 +3,7 @@
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
@@ -39,8 +40,8 @@ from gossamer.order.strategies import own_first, strategy
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
-_TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
-_STARVING = 4.0  # a crawl with too few pages to fetch commits early, but spends at most a fifth of its time on it
+_TOP_UP_S = 0.5  # how often a workbench is topped up that is not nearly empty
+_STARVING = 4.0  # a crawl with too few pages to fetch commits and looks early, but spends a fifth of its time at most
 _IDLE_S, _IDLE = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
 ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
 
@@ -110,7 +111,8 @@ class Agent:
         self._phase = ""
         self._start_s = clock.monotonic()
         self._looked_s = self._committed_s = self._topped_s = self._start_s
-        self._commit_cost_s = self._generate_s = 0.0  # of the last commit; of all takes since then
+        self._commit_cost_s = self._take_cost_s = 0.0
+        self._generate_s = 0.0  # of all takes since the last commit
         self._round = self._new_round()
 
     def stop(self) -> None:
@@ -245,7 +247,9 @@ class Agent:
                     self._thaw()
             return
         is_low = self._outstanding <= width // 2 and not self._starving
-        if not is_low and now_s - self._topped_s < _TOP_UP_S:
+        # What few hosts can serve fills it just to a half: it must not be topped up for every page that it loses.
+        is_urgent = is_low and self._outstanding <= width // 4
+        if not is_urgent and now_s - self._topped_s < max(_TOP_UP_S, _STARVING * self._take_cost_s):
             return
         if not is_low and not self._starving and not self._has_idle_connections:
             return
@@ -256,6 +260,7 @@ class Agent:
         if half > 0 and later > soon:
             self._take_from_frontier(half, later)
         self._starving = self._outstanding <= width // 2
+        self._take_cost_s = self._clock.monotonic() - now_s
 
     def _is_held_back(self) -> bool:
         """Others are too far behind with what we found: find no more for now."""
@@ -399,7 +404,7 @@ class Agent:
         )
         books.index.release(changes)
         self._arrived = []
-        self._starving = False  # there may be new pages
+        self._starving, self._topped_s = False, -inf  # there may be new pages
         self._round = self._new_round()
         self._phase = ""
         self._committed_s = self._clock.monotonic()

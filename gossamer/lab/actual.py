@@ -154,8 +154,9 @@ def as_measured(
 
 
 def _pace_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
-    """What a page took, and how much later than allowed it was asked for; not if that was long: then its host had
-    nothing that could be asked for."""
-    lag_s = time_s - elapsed_s - np.roll(time_s, 1) - delay_s
+    """What a page took, and how much later than allowed it was asked for, a host's first from the beginning on; not if
+    that was long: then its host had nothing that could be asked for."""
     goes_on = np.concatenate((np.zeros(1, np.bool_), np.diff(host) == 0))[: len(host)]
-    return elapsed_s + np.where(goes_on & (lag_s < _PAUSE_S), np.maximum(lag_s, 0.0), 0.0)
+    allowed_s = np.where(goes_on, np.roll(time_s, 1) + delay_s, 0.0)
+    lag_s = time_s - elapsed_s - allowed_s
+    return elapsed_s + np.where(lag_s < _PAUSE_S, np.maximum(lag_s, 0.0), 0.0)

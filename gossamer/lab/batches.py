@@ -29,6 +29,7 @@ from gossamer.lab.world import (
     TOP_UP_S,
     TOPPED,
     VISITS,
+    Calls,
     Rules,
     World,
 )
@@ -58,7 +59,7 @@ def _batch(world: World, frontier: Queues, bench: Queues, rules: Rules, host_ran
 
 
 @njit
-def _give_back(world: World, frontier: Queues, bench: Queues, rules: Rules, page_rank: Any, host_rank: Any) -> None:
+def _give_back(world: World, frontier: Queues, bench: Queues, rules: Rules, calls: Calls) -> None:
     """What was not visited returns to the frontier."""
     for host in range(len(bench.size)):
         back = np.empty(bench.size[host], np.int32)
@@ -68,8 +69,8 @@ def _give_back(world: World, frontier: Queues, bench: Queues, rules: Rules, page
         if len(back):
             world.taken[host] -= len(back)
             place_host(bench, host, 0.0)
-            rank_pages(world, frontier, rules, page_rank, back)
-            place(world, frontier, rules, host_rank, host)
+            rank_pages(world, frontier, rules, calls.page_rank, back)
+            place(world, frontier, rules, calls.host_rank, host)
 
 
 @njit
@@ -78,15 +79,13 @@ def prepare(
     frontier: Queues,
     bench: Queues,
     rules: Rules,
-    page_rank: Any,
-    host_rank: Any,
-    link_weight: Any,
+    calls: Calls,
     limit: int,
 ) -> bool:
     """Batches: learn and choose when it is time. False: the limit is reached, or nothing is left."""
     number = world.number
     if rules.rounds:
-        return _make_rounds(world, frontier, bench, rules, page_rank, host_rank, link_weight, limit)
+        return _make_rounds(world, frontier, bench, rules, calls, limit)
     left = bench.counts[1] + number[ACTIVE]
     if rules.advance > 0:
         due = left <= rules.advance * rules.width
@@ -98,19 +97,19 @@ def prepare(
         if is_idle and bench.counts[1] and 10 * (number[VISITS] - number[BATCH_START]) >= rules.width:
             number[DRAINING] = 1
         if number[DRAINING] and number[ACTIVE] == 0:
-            _give_back(world, frontier, bench, rules, page_rank, host_rank)
+            _give_back(world, frontier, bench, rules, calls)
             due = True
     if not due:
         return True
     if number[HELD]:
-        learn(world, frontier, rules, page_rank, host_rank, link_weight)
+        learn(world, frontier, rules, calls)
     number[DRAINING] = 0
     if number[VISITS] >= limit:
         return False
     number[BATCH_START] = number[VISITS]
     room = rules.width - (bench.counts[1] + number[ACTIVE])
     number[BATCHES] += room > 0 and frontier.counts[0] > 0
-    _batch(world, frontier, bench, rules, host_rank, room, rules.later)
+    _batch(world, frontier, bench, rules, calls.host_rank, room, rules.later)
     return bench.counts[1] + number[ACTIVE] > 0
 
 
@@ -120,9 +119,7 @@ def _make_rounds(
     frontier: Queues,
     bench: Queues,
     rules: Rules,
-    page_rank: Any,
-    host_rank: Any,
-    link_weight: Any,
+    calls: Calls,
     limit: int,
 ) -> bool:
     """As `crawl/agent.py` does it: what was visited is learnt when a round is over, while the workbench is topped up
@@ -140,7 +137,7 @@ def _make_rounds(
             real[TIME] = max(real[TIME], real[COMMITTED])  # nothing else happens meanwhile
         if real[TIME] < real[COMMITTED]:
             return True
-        _learn_first(world, frontier, rules, page_rank, host_rank, link_weight)
+        _learn_first(world, frontier, rules, calls)
         waiting = number[HELD]  # come meanwhile, and nobody has looked at them
         if number[VISITS] - number[HELD] >= limit:
             return False
@@ -148,10 +145,10 @@ def _make_rounds(
     is_low = left + waiting <= rules.width // 2 and not number[STARVING]
     if is_low or ((number[STARVING] or is_idle) and real[TIME] - real[TOPPED] >= TOP_UP_S):
         real[TOPPED] = real[TIME]
-        _batch(world, frontier, bench, rules, host_rank, rules.width - left - waiting, rules.soon)
+        _batch(world, frontier, bench, rules, calls.host_rank, rules.width - left - waiting, rules.soon)
         half = rules.width // 2 + 1 - (bench.counts[1] + number[ACTIVE] + waiting)
         if rules.later > rules.soon:
-            _batch(world, frontier, bench, rules, host_rank, half, rules.later)
+            _batch(world, frontier, bench, rules, calls.host_rank, half, rules.later)
         number[STARVING] = bench.counts[1] + number[ACTIVE] + waiting <= rules.width // 2
     return bench.counts[1] + number[ACTIVE] + number[HELD] > 0
 
@@ -169,19 +166,12 @@ def _is_round_over(number: I8, real: F8, rules: Rules, left: int) -> bool:
 
 
 @njit
-def _learn_first(
-    world: World,
-    frontier: Queues,
-    rules: Rules,
-    page_rank: Any,
-    host_rank: Any,
-    link_weight: Any,
-) -> None:
+def _learn_first(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     """Apply the round that was being committed; what has come since belongs to the next."""
     number = world.number
     later = world.held[number[COMMITTING] : number[HELD]].copy()
     number[HELD] = number[COMMITTING]
-    learn(world, frontier, rules, page_rank, host_rank, link_weight)
+    learn(world, frontier, rules, calls)
     world.held[: len(later)] = later
     number[HELD] = len(later)
     number[COMMITTING] = number[STARVING] = 0  # there may be new pages

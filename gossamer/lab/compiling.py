@@ -13,7 +13,7 @@ from xxhash import xxh3_64_hexdigest
 from gossamer import columns
 from gossamer.errors import ConfigError
 from gossamer.lab import kernel
-from gossamer.lab.world import HOST_ROW, LINK_ROW, PAGE_ROW
+from gossamer.lab.world import HOST_ROW, LINK_ROW, PAGE_ROW, Calls
 
 
 def _rows(dtype: np.dtype[np.void]) -> types.Array:
@@ -42,11 +42,10 @@ def compiled(function: Callable[..., Any], role: str, name: str) -> Any:
 @cache
 def entry_points(world: Any, hosts: Any, frontier: Any, rules: Any) -> tuple[Any, Any]:
     """`kernel.run` and `kernel.rank_anew` for arguments of these types."""
-    page_rank, host_rank, link_weight = (types.FunctionType(signature) for signature in _SIGNATURES.values())
     crawl, anew = _cached(_stamp())
-    signature = (world, hosts, frontier, frontier, rules, page_rank, host_rank, link_weight, types.int64)
-    run = njit(signature, cache=True, nogil=True)(crawl)  # several at once, in threads
-    return run, njit((world, frontier, rules, page_rank, host_rank), cache=True)(anew)
+    calls = tuple(types.FunctionType(signature) for signature in _SIGNATURES.values())
+    run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
+    return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several at once, in threads
 
 
 def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -64,13 +63,12 @@ def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         link_weight: Any,
         limit: int,
     ) -> bool:
-        return len(stamp) > 0 and kernel.run(
-            world, hosts, frontier, bench, rules, page_rank, host_rank, link_weight, limit
-        )
+        calls = Calls(page_rank, host_rank, link_weight)
+        return len(stamp) > 0 and kernel.run(world, hosts, frontier, bench, rules, calls, limit)
 
-    def anew(world: Any, frontier: Any, rules: Any, page_rank: Any, host_rank: Any) -> None:
+    def anew(world: Any, frontier: Any, rules: Any, page_rank: Any, host_rank: Any, link_weight: Any) -> None:
         if len(stamp) > 0:
-            kernel.rank_anew(world, frontier, rules, page_rank, host_rank)
+            kernel.rank_anew(world, frontier, rules, Calls(page_rank, host_rank, link_weight))
 
     return crawl, anew
 

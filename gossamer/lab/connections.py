@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from gossamer.lab.learning import place, take_out
-from gossamer.lab.queues import F8, I4, Queues, best_rank, place_host, pop
+from gossamer.lab.queues import F8, I4, Queues, best_rank, inlined, place_host, pop
 from gossamer.lab.world import (
     ACTIVE,
     AT_REST,
@@ -73,7 +73,7 @@ def _pull(heap: I4, sizes: I8, which: int, due: F8) -> int:
 # --- connections
 
 
-@njit
+@inlined
 def _request(world: World, hosts: Hosts, host: int, page: int, wait_s: float) -> None:
     hosts.page[host] = page
     hosts.phase[host] = WAITING
@@ -81,7 +81,7 @@ def _request(world: World, hosts: Hosts, host: int, page: int, wait_s: float) ->
     _push(hosts.waiting, hosts.sizes, 0, hosts.due, host)
 
 
-@njit
+@inlined
 def _count_active(world: World, change: int) -> None:
     number = world.number
     number[ACTIVE] += change
@@ -91,19 +91,19 @@ def _count_active(world: World, change: int) -> None:
         number[CHANGES] += 1
 
 
-@njit
+@inlined
 def _next_page(world: World, bench: Queues, rules: Rules, host_rank: Any, host: int) -> int:
     return pop(bench, host) if rules.width else take_out(world, bench, rules, host_rank, host)
 
 
-@njit
+@inlined
 def _latency_s(world: World, host: int) -> float:
     at = world.pace_first[host] + world.asked[host]
     world.asked[host] += 1
     return world.pace_s[at] if at < world.pace_first[host + 1] else world.latency_s[host]
 
 
-@njit
+@inlined
 def connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: Any) -> None:
     """Start as many connections as there may be, to the best hosts."""
     while world.number[ACTIVE] < rules.connections and bench.counts[0]:
@@ -116,14 +116,14 @@ def connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: 
         _request(world, hosts, host, page, _latency_s(world, host))
 
 
-@njit
+@inlined
 def _scale(world: World, rules: Rules) -> float:
     """How much slower than it could everybody receives because our link is full."""
     speeds = world.real[SPEEDS]
     return rules.bandwidth / speeds if 0 < rules.bandwidth < speeds else 1.0
 
 
-@njit
+@inlined
 def next_event(world: World, hosts: Hosts, rules: Rules) -> int:
     """Let time pass until something happens. Returns the host, -1 if nothing is ahead."""
     real, sizes = world.real, hosts.sizes
@@ -142,14 +142,14 @@ def next_event(world: World, hosts: Hosts, rules: Rules) -> int:
     return _pull(hosts.receiving, sizes, 1, hosts.due)
 
 
-@njit
+@inlined
 def _rest_s(world: World, rules: Rules, host: int) -> float:
     if rules.small_delay_s > 0 and world.hosts[host]["known"] < rules.small_pages:
         return rules.small_delay_s
     return rules.delay_s
 
 
-@njit
+@inlined
 def finish(world: World, hosts: Hosts, host: int) -> None:
     """A page has come."""
     page = hosts.page[host]
@@ -162,7 +162,7 @@ def finish(world: World, hosts: Hosts, host: int) -> None:
     number[VISITS] += 1
 
 
-@njit
+@inlined
 def move_on(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: Any, host: int) -> bool:
     """After a page: go on with this connection, or close it. True if the host is open again at once."""
     if hosts.served[host] < rules.burst and bench.size[host] and not world.number[DRAINING]:
@@ -189,7 +189,7 @@ def open_host(world: World, bench: Queues, rules: Rules, host_rank: Any, host: i
         place(world, bench, rules, host_rank, host)
 
 
-@njit
+@inlined
 def answer(world: World, hosts: Hosts, host: int) -> None:
     """Its latency has passed: the host begins to send."""
     hosts.phase[host] = RECEIVING

@@ -103,7 +103,21 @@ def load(path: Path, hosts: str = "", suffix: str = "test") -> Graph:
     return graph.with_hosts(hosts, suffix) if hosts else graph
 
 
-def of_links(name: str, source: I8, target: I8, pages: int, **more: object) -> Graph:
+def of_links(
+    name: str,
+    source: I8,
+    target: I8,
+    pages: int,
+    *,
+    host: I4,
+    host_names: list[str],
+    page_bytes: F8,
+    rule: str,
+    listed: list[str] | None = None,
+    latency_s: F8 | None = None,
+    speed: F8 | None = None,
+    starts: I4 | None = None,
+) -> Graph:
     """A graph of distinct links, in the order in which each page has them."""
     order = np.argsort(source, kind="stable")
     source, target = source[order], target[order]
@@ -112,7 +126,8 @@ def of_links(name: str, source: I8, target: I8, pages: int, **more: object) -> G
     distinct[np.unique(pairs, return_index=True)[1]] = True
     counts = np.bincount(source[distinct], minlength=pages)
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    return Graph(name, indptr, target[distinct].astype(np.int32), **more)  # type: ignore[arg-type]
+    indices = target[distinct].astype(np.int32)
+    return Graph(name, indptr, indices, host, host_names, page_bytes, rule, True, listed, latency_s, speed, starts)
 
 
 def _matrix(path: Path, suffix: str) -> Graph:
@@ -160,6 +175,8 @@ def _edges(path: Path, suffix: str) -> Graph:
     columns = _columns(path)
     name = path.name.removesuffix(".gz").rsplit(".", 1)[0]
     labels, numbers = np.unique(np.concatenate(columns), return_inverse=True)
+    if labels.dtype.kind == "i" and labels[0] < 0:
+        raise ConfigError(f"{path}: page {labels[0]} is negative; pages are numbered from 0")
     count = len(columns[0])
     source, target = numbers[:count].astype(np.int64), numbers[count:].astype(np.int64)
     sizes = np.full(len(labels), PAGE_BYTES)

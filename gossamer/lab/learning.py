@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from gossamer.columns import Status
-from gossamer.lab.queues import I4, Queues, best_rank, place_host, pop, put
+from gossamer.lab.queues import I4, Queues, best_rank, inlined, place_host, pop, put
 from gossamer.lab.world import (
     HELD,
     I8,
@@ -25,13 +25,14 @@ from gossamer.lab.world import (
     TAKEN,
     TAKEN_OUT,
     UNKNOWN,
+    Calls,
     Rules,
     V,
     World,
 )
 
 
-@njit
+@inlined
 def _links_of(world: World, page: int, rules: Rules, link_weight: Any, shares: I8, passed: int) -> int:
     """What each link of a page carries. Returns how many there are."""
     first, last = world.indptr[page], world.indptr[page + 1]
@@ -56,14 +57,7 @@ def _links_of(world: World, page: int, rules: Rules, link_weight: Any, shares: I
 
 
 @njit
-def learn(
-    world: World,
-    frontier: Queues,
-    rules: Rules,
-    page_rank: Any,
-    host_rank: Any,
-    link_weight: Any,
-) -> None:
+def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     """Apply the visits that are held: links become known, cash is passed on, ranks change."""
     pages, hosts, number, state = world.pages, world.hosts, world.number, world.state
     touched, mark = world.touched, world.mark
@@ -87,7 +81,7 @@ def learn(
     stamp = np.int32(number[LESSONS])
     for i in range(held):
         page = world.held[i]
-        degree = _links_of(world, page, rules, link_weight, shares, passed[i])
+        degree = _links_of(world, page, rules, calls.link_weight, shares, passed[i])
         gift = pages[page]["score"] / max(degree, 1)
         for j in range(degree):
             target = world.indices[world.indptr[page] + j]
@@ -115,16 +109,16 @@ def learn(
         number[V] += each
         number[POOL] -= each * number[KNOWN]
     number[HELD] = 0
-    rank_pages(world, frontier, rules, page_rank, touched[:count])
+    rank_pages(world, frontier, rules, calls.page_rank, touched[:count])
     last = -1
     for i in range(held + count):
         host = frontier.host[world.held[i] if i < held else touched[i - held]]
         if host != last:  # most links of a page lead to one host
-            place(world, frontier, rules, host_rank, host)
+            place(world, frontier, rules, calls.host_rank, host)
         last = host
 
 
-@njit
+@inlined
 def rank_pages(world: World, frontier: Queues, rules: Rules, page_rank: Any, touched: I4) -> None:
     """Queue those pages that wait for a visit, by what the strategy says of their rows."""
     rows = np.empty(len(touched), PAGE_ROW)
@@ -140,7 +134,7 @@ def rank_pages(world: World, frontier: Queues, rules: Rules, page_rank: Any, tou
             put(frontier, touched[i], ranks[i])
 
 
-@njit
+@inlined
 def place(world: World, frontier: Queues, rules: Rules, host_rank: Any, host: int) -> None:
     if frontier.size[host] == 0:
         place_host(frontier, host, 0.0)
@@ -150,7 +144,7 @@ def place(world: World, frontier: Queues, rules: Rules, host_rank: Any, host: in
         place_host(frontier, host, best_rank(frontier, host))
 
 
-@njit
+@inlined
 def take_out(world: World, frontier: Queues, rules: Rules, host_rank: Any, host: int) -> int:
     """The best page of a host leaves the frontier."""
     page = pop(frontier, host)

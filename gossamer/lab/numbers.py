@@ -1,6 +1,10 @@
 """Numbers on the command line: what makes no sense is refused there, with its name."""
 
 import argparse
+from collections.abc import Callable
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 
 def positive(text: str) -> int:
@@ -13,21 +17,19 @@ def positive(text: str) -> int:
 
 def natural(text: str) -> int:
     """A whole number from 0 on."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-    if not 0 <= number < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is out of range, from 0 to {2**31 - 1}")
-    return number
+    return _number(text, int, "no whole number", 2**31 - 1)
 
 
 def span(text: str) -> float:
     """A length of time or a factor: 0 or more."""
+    return _number(text, float, "no number", 1e9)
+
+
+def _number(text: str, kind: Callable[[str], Number], otherwise: str, most: Number) -> Number:
     try:
-        number = float(text)
+        number = kind(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-    if not 0 <= number < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is out of range, from 0 to 1e9")
+        raise argparse.ArgumentTypeError(f"{text!r} is {otherwise}") from None
+    if not 0 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text} is out of range, from 0 to {most:.10g}")
     return number

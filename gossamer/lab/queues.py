@@ -14,6 +14,9 @@ I4 = npt.NDArray[np.int32]
 F8 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint64]
 
+# Columns are hundreds of words as arguments, and a call that is really made copies them all.
+inlined = njit(forceinline=True)
+
 
 class Queues(NamedTuple):
     key: U8  # of pages
@@ -58,7 +61,7 @@ def _better(q: Queues, a: int, b: int) -> bool:
     return q.rank[a] > q.rank[b] or (q.rank[a] == q.rank[b] and q.key[a] < q.key[b])
 
 
-@njit
+@inlined
 def _settle_page(q: Queues, host: int, at: int) -> None:
     """Move the page at this place of its host's heap to where it belongs."""
     first, size = q.first[host], q.size[host]
@@ -94,7 +97,7 @@ def _host_better(q: Queues, a: int, b: int) -> bool:
     return q.host_key[a] < q.host_key[b]
 
 
-@njit
+@inlined
 def _settle_host(q: Queues, at: int) -> None:
     host, size = q.hosts[at], q.counts[0]
     while at > 0:
@@ -121,7 +124,7 @@ def _settle_host(q: Queues, at: int) -> None:
     q.host_place[host] = at
 
 
-@njit
+@inlined
 def place_host(q: Queues, host: int, rank: float) -> None:
     """The host ranks so, or its best page changed: it moves, enters or leaves the upper heap."""
     at = q.host_place[host]
@@ -145,7 +148,7 @@ def place_host(q: Queues, host: int, rank: float) -> None:
     _settle_host(q, at)
 
 
-@njit
+@inlined
 def put(q: Queues, page: int, rank: float) -> None:
     """Queue a page, or change its rank. Its host must be placed afterwards."""
     host = q.host[page]
@@ -159,7 +162,7 @@ def put(q: Queues, page: int, rank: float) -> None:
     _settle_page(q, host, at)
 
 
-@njit
+@inlined
 def pop(q: Queues, host: int) -> int:
     """Take the best page of a host. The host must be placed afterwards."""
     first = q.first[host]
@@ -175,7 +178,7 @@ def pop(q: Queues, host: int) -> int:
     return page
 
 
-@njit
+@inlined
 def best_rank(q: Queues, host: int) -> float:
     """Of its pages; for a host that has some."""
     return q.rank[q.pages[q.first[host]]]

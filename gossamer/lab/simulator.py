@@ -13,6 +13,7 @@ from gossamer.lab import world as w
 from gossamer.lab.compiling import compiled, entry_points
 from gossamer.lab.graphs import F8, I4, I8, Graph
 from gossamer.lab.queues import queues
+from gossamer.lab.ranking import flow, known_links
 from gossamer.order.scores import known_score, random_old
 from gossamer.order.strategies import Strategy
 
@@ -129,7 +130,7 @@ class _Simulation:
         self._assign_scores()
         self._sow(starts)
         run, rank_anew = entry_points(*(typeof(part) for part in (world, self._hosts, self._frontier, self._rules)))
-        rank_anew(world, self._frontier, self._rules, *self._calls[:2])
+        rank_anew(world, self._frontier, self._rules, *self._calls)
         score = self._strategy.score
         is_batch = score is not None and score.is_batch
         every = (self._knowledge.every or max(1, self._graph.pages // RECOMPUTATIONS)) if is_batch else limit
@@ -141,7 +142,7 @@ class _Simulation:
             learnt = int(number[w.VISITS] - number[w.HELD])
             if is_batch and learnt >= due:
                 self._compute_scores()
-                rank_anew(world, self._frontier, self._rules, *self._calls[:2])
+                rank_anew(world, self._frontier, self._rules, *self._calls)
                 due = learnt + every
         visits, changes = min(int(number[w.VISITS]), limit), int(number[w.CHANGES])
         return Trace(
@@ -187,18 +188,14 @@ class _Simulation:
 
     def _compute_scores(self) -> None:
         """From the links known now, pages in order of discovery, links in order of visits: as production has them."""
-        world, graph = self._world, self._graph
-        visited = world.order[: world.number[w.VISITS] - world.number[w.HELD]].astype(np.int64)
-        known = np.flatnonzero(world.state != w.UNKNOWN)
-        known = known[np.argsort(world.pages["text"][known])]
-        number = np.full(graph.pages, -1, np.int64)
-        number[known] = np.arange(len(known))
-        degree = graph.degree[visited]
-        first = np.repeat(graph.indptr[visited] - np.concatenate(([0], np.cumsum(degree)[:-1])), degree)
-        target = number[graph.indices[first + np.arange(degree.sum())]]
-        source = np.repeat(number[visited], degree)
-        assert self._strategy.score is not None
-        world.pages["score"][known] = known_score(self._strategy.score)(source, target, len(known))
+        world, score = self._world, self._strategy.score
+        assert score is not None
+        visited = world.order[: world.number[w.VISITS] - world.number[w.HELD]]
+        number = world.pages["text"].astype(np.int64)  # in order of discovery
+        source, target = known_links(world.indptr, world.indices, visited, number)
+        scores = known_score(score, flow)(source, target, int(world.number[w.KNOWN]))
+        known = world.state != w.UNKNOWN
+        world.pages["score"][known] = scores[number[known]]
         world.scored[known] = True
 
 

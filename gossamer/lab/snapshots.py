@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gossamer.index.merging import search
 from gossamer.lab.graphs import F8, Graph
-from gossamer.order.pagerank import pagerank
+from gossamer.lab.ranking import pagerank
 
 PAGES, RANK = 0.55, 0.72
 OLD_LINKS = 0.75

@@ -1,6 +1,6 @@
 """What a simulated crawl consists of, as columns that compiled code shares: graph, hosts, how far it has come."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,14 @@ class Hosts(NamedTuple):
     waiting: I4  # heap of hosts by due
     receiving: I4  # heap of hosts by due in virtual time
     sizes: I8  # of the two
+
+
+class Calls(NamedTuple):
+    """The strategy's own functions, compiled; pointers."""
+
+    page_rank: Any
+    host_rank: Any
+    link_weight: Any
 
 
 class Rules(NamedTuple):

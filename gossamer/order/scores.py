@@ -7,6 +7,7 @@ them again.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from gossamer.columns import PAGE
 from gossamer.index.merging import search
-from gossamer.order.pagerank import Nodes, authorities, pagerank
+from gossamer.order.pagerank import Flow, Nodes, authorities, counted, pagerank
 from gossamer.order.strategies import Ranks, Rows, Score, Strategy, by_chance
 
 Keys = npt.NDArray[np.uint64]
@@ -184,11 +185,11 @@ class History:
         return np.sort(new)
 
 
-def known_score(score: Score) -> Callable[[Nodes, Nodes, int], F8]:
+def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Nodes, Nodes, int], F8]:
     """What is computed on links (as pairs of numbers) and a number of pages."""
     if score.source == "authority":
-        return authorities
-    return lambda source, target, pages: pagerank(source, target, pages, TOLERANCE)
+        return partial(authorities, flow_of=flow_of)
+    return partial(pagerank, tolerance=TOLERANCE, flow_of=flow_of)
 
 
 def random_old(keys: Keys, old: F8, seed: int) -> F8:

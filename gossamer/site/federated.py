@@ -141,7 +141,7 @@ def final(federation: Federation, summaries: Iterable[Summary], elapsed_s: float
     last = added(summaries, elapsed_s, "")
     total: Counter[str] = Counter()
     for site in federation.sites:
-        total.update(_counters(federation, site))
+        total.update(counters(federation, site))
     figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
     figures |= {
         name: getattr(last, name) for name in ("now_s", "run_visits", "wire_bytes", "outcomes", "refused_seeds")
@@ -171,7 +171,7 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         row |= {"state": "idle" if summary["finished"] else "crawling"}
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
     if (federation.directory(site) / "gossamer.json").exists():
-        total = _counters(federation, site)
+        total = counters(federation, site)
         row |= {"state": "ended", **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
@@ -183,7 +183,7 @@ def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
     return dict(home.state.get("crossed", {})) if home else {}
 
 
-def _counters(federation: Federation, site: str) -> Counter[str]:
+def counters(federation: Federation, site: str) -> Counter[str]:
     total: Counter[str] = Counter()
     for at in snapshots(Directory(federation.directory(site))).values():
         total.update(at.state.get("counters", {}))

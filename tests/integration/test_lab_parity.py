@@ -97,11 +97,11 @@ def test_the_command_says_whether_it_passed(graph: Path, capsys: pytest.CaptureF
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {
         "graph": "small", "strategy": "opic", "pages": 40, "first_difference": None, "largest_difference": None,
-        "at_percent": None, "passed": True,
+        "at_percent": None, "single_crawl": None, "between_crawls": None, "passed": True,
     }  # fmt: skip
     assert main([*command, "--order", f"{__name__}:BY_PLACE", "--out", str(tmp_path)]) == 1
     assert "first other page" in capsys.readouterr().out
-    (row,) = pq.read_table(tmp_path / "parity.parquet").to_pylist()
+    (row,) = pq.read_table(tmp_path / "parity-small.parquet").to_pylist()
     assert row["first_difference"] >= 1
     assert not row["passed"]
 
@@ -114,6 +114,28 @@ def test_first_difference() -> None:
     assert first([1, 2, 3], [1, 3, 2]) == 2
     assert first([1, 2, 3], [1, 2]) == 3
     assert first([], [1]) == 1
+
+
+def test_how_late_a_host_was_asked_counts() -> None:
+    """All begin at once, but somebody is asked first: who is asked later answers later, also the first time."""
+    host, elapsed_s = np.array([0, 0, 0, 1, 2], np.int32), np.array([0.034, 0.006, 0.006, 0.041, 0.002])
+    time_s = np.array([0.034, 0.060, 0.950, 0.056, 0.700])
+    pace_s = actual._pace_s(host, time_s, elapsed_s, delay_s=0.005)
+    # 15 ms late each; then host 0 and from the beginning host 2 had nothing that could be asked for.
+    assert pace_s.tolist() == pytest.approx([0.034, 0.006 + 0.015, 0.006, 0.041 + 0.015, 0.002])
+
+
+def test_differences_of_several_crawls() -> None:
+    """Crawls that differ from each other in opposite ways agree in the mean; what they do alone is still shown."""
+    simulated = np.full((2, parity.MARKS), 0.5)
+    crawled = simulated.copy()
+    crawled[:, 3] += [0.02, -0.02]
+    crawled[:, 7] += 0.005
+    found = parity.differences(crawled, simulated)
+    assert found["largest_difference"] == pytest.approx(0.005)
+    assert found["at_percent"] == 40
+    assert found["single_crawl"] == pytest.approx(0.02)
+    assert found["between_crawls"] == pytest.approx(0.04)
 
 
 def test_a_real_crawl_leaves_its_figures(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

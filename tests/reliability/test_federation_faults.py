@@ -1,12 +1,10 @@
 """Sites, their servers and the links between them fail; together they still crawl what one crawls alone."""
 
-import asyncio
 import contextlib
 import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from crawls import QUICK, crawl, statuses
 from federations import Sites, federation, free_port
 
 from gossamer import Crawl
+from gossamer.lab.proxy import Proxy
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -33,66 +32,6 @@ VALUES: dict[str, Any] = {
     **QUICK, "crawl.width": 25, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 8,
     "polite.delay_s": 0.05, "site.lease_s": 3.0, "fetch.timeout_s": 5.0,
 }  # fmt: skip
-
-
-class Proxy:
-    """Between a site and its server, for all others: can be cut, and mended."""
-
-    def __init__(self, to: int) -> None:
-        self._to, self.port = to, 0
-        self._is_cut = False
-        self._open: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
-        self._thread.start()
-        ready.wait()
-
-    def cut(self) -> None:
-        self._is_cut = True
-        self._loop.call_soon_threadsafe(lambda: [writer.close() for writer in self._open])
-
-    def mend(self) -> None:
-        self._is_cut = False
-
-    def close(self) -> None:
-        self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
-        ready.set()
-        self._loop.run_forever()
-        server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_cut:
-            writer.close()
-            return
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
-        except OSError:
-            writer.close()
-            return
-        self._open |= {writer, far_writer}
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-        self._open -= {writer, far_writer}
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError, asyncio.CancelledError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 @pytest.fixture(scope="module")

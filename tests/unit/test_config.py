@@ -96,3 +96,13 @@ def test_warnings() -> None:
     assert Config().warnings() == []
     slow = Config().replace({"polite.burst": 10, "polite.burst_delay_s": 20.0, "polite.robots": False})
     assert [text.split()[0] for text in slow.warnings()] == ["polite.burst_delay_s", "polite.robots"]
+
+
+def test_words_that_stand_for_values(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[site]\nmax_agents = "unlimited"\n')
+    assert config.load(file).site.max_agents == 0
+    given = {"site.max_agents": config.parse_value("site.max_agents", "unlimited")}
+    assert config.Config().replace({"site.max_agents": 3}).replace(given).site.max_agents == 0
+    with pytest.raises(ConfigError, match="must be a whole number, not 'many'"):
+        config.Config().replace({"site.max_agents": "many"})

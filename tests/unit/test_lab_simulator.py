@@ -222,7 +222,7 @@ class Production:
 
     def close(self, columns):
         result = update(
-            self.index, self.frontier, self.ledger, columns, limits=NO_LIMITS, strategy=self.order, zones=range(256),
+            self.index, self.frontier, self.ledger, columns, limits=NO_LIMITS, strategy=self.order,
             now_s=1000.0, seed=self.seed,
         )  # fmt: skip
         if self.scores is None:

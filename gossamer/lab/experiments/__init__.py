@@ -2,12 +2,15 @@
 
 from types import ModuleType
 
-from gossamer.lab.experiments import batch, order, parity, realcrawl, robots
+from gossamer.lab.experiments import agents, batch, order, parity, partition, realcrawl, robots, sites
 
 EXPERIMENTS: dict[str, ModuleType] = {
     "order": order,
     "robots": robots,
     "batch": batch,
+    "partition": partition,
     "realcrawl": realcrawl,
     "parity": parity,
+    "agents": agents,
+    "sites": sites,
 }

@@ -9,13 +9,13 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from gossamer.errors import ConfigError
 from gossamer.lab.activity import mean_active, over_time
-from gossamer.lab.experiments.robots import CLAIM_SHOWN, DELAY_S, PAGES_PER_HOST, enough_hosts
+from gossamer.lab.arguments import add_graph, add_starts
+from gossamer.lab.experiments.robots import CLAIM_SHOWN, DELAY_S, HOSTS_HELP, enough_hosts
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, I8, Graph, of_links
 from gossamer.lab.numbers import natural, positive
@@ -32,12 +32,12 @@ SEED = {("small", 1): 33.0, ("small", BURST): 29.0, ("large", 1): 9.0, ("large",
 # the large one it is not: 9 h are what its largest host takes. Ours has the same link times against that.
 LINK_TIMES = {"small": 29.0 / 9.0, "large": 2.9 / 9.0}
 BATCHES = 4  # for the remedies
-REMEDIES: dict[str, dict[str, float]] = {
-    "none": {},
-    "end early, below 10 % active": {"early": 0.1},
-    "end early, below 50 % active": {"early": 0.5},
-    "next in advance, at 10 % left": {"advance": 0.1},
-    "next in advance, at 50 % left": {"advance": 0.5},
+REMEDIES = {  # early, advance: as in Conditions
+    "none": (0.0, 0.0),
+    "end early, below 10 % active": (0.1, 0.0),
+    "end early, below 50 % active": (0.5, 0.0),
+    "next in advance, at 10 % left": (0.0, 0.1),
+    "next in advance, at 50 % left": (0.0, 0.5),
 }
 COLORS = dict(zip(REMEDIES, ("#999999", "#fdae6b", "#d94801", "#9ecae1", "#08519c"), strict=True))
 DRAWN = ("none", "end early, below 50 % active", "next in advance, at 50 % left")  # more would hide each other
@@ -64,14 +64,8 @@ REMEDY_SHOWN = {
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--graph", type=Path, required=True, help="npz, list of links, or the directory of a crawl")
-    parser.add_argument(
-        "--hosts",
-        default="",
-        metavar="RULE",
-        help=f"even:N, power:N, cuts:N, or own: the graph's own (default: power, {PAGES_PER_HOST} pages to a host)",
-    )
-    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    add_graph(parser, hosts=HOSTS_HELP)
+    add_starts(parser)
     parser.add_argument("--width", type=natural, default=0, metavar="K", help="of a batch (default: a 35th of all)")
     parser.add_argument("--connections", type=positive, default=256, metavar="R", help="robots (default: 256)")
 
@@ -162,16 +156,17 @@ class Experiment:
 
     def crawl(self, case: tuple[str, int]) -> Trace:
         remedy, burst = case
-        return self._simulate("large", burst, BATCHES * self.width, **REMEDIES[remedy])
+        return self._simulate("large", burst, BATCHES * self.width, *REMEDIES[remedy])
 
-    def _simulate(self, link: str, burst: int, pages: int, **remedy: float) -> Trace:
+    def _simulate(self, link: str, burst: int, pages: int, early: float = 0.0, advance: float = 0.0) -> Trace:
         conditions = Conditions(
             connections=self.connections,
             delay_s=DELAY_S,
             burst=burst,
             bandwidth=self.bandwidth(link),
             width=self.width,
-            **remedy,  # type: ignore[arg-type]
+            early=early,
+            advance=advance,
         )
         return simulate(self.rest, strategy(ORDER), self.waiting, conditions, pages=pages)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.lab import measures
+from gossamer.lab.arguments import add_graph, add_orders, add_starts
 from gossamer.lab.experiments.claims import SHOWN as CLAIMS_SHOWN
 from gossamer.lab.experiments.claims import Claim, check
 from gossamer.lab.figures import Curve, Figure
@@ -21,9 +22,9 @@ from gossamer.lab.graphs import F8, I4, Graph, load
 from gossamer.lab.hosts import RULES
 from gossamer.lab.numbers import natural, positive
 from gossamer.lab.output import Block, Results, publish
+from gossamer.lab.ranking import pagerank
 from gossamer.lab.simulator import RECOMPUTATIONS, Conditions, Knowledge, simulate
 from gossamer.lab.snapshots import earlier, remembered
-from gossamer.order.pagerank import pagerank
 from gossamer.order.strategies import ORDERS, Strategy, strategy
 
 # Castillo, Table 4.1: average cumulative PageRank and Kendall's tau, .cl and .gr of 2004, 2.5 to 3.5 M pages
@@ -70,10 +71,9 @@ SHOWN = {
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--graph", type=Path, required=True, help="npz, list of links, or the directory of a crawl")
-    parser.add_argument("--hosts", metavar="RULE", help="other hosts for all strategies: even:N, power:N or cuts:N")
-    parser.add_argument("--order", action="append", metavar="NAME", help="only these strategies (default: all)")
-    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    add_graph(parser)
+    add_orders(parser, "all")
+    add_starts(parser)
     parser.add_argument("--repeat", type=positive, default=5, metavar="N", help="sets of them (default: 5)")
     parser.add_argument("--rescore", type=natural, default=0, metavar="K", help="default: a 35th of the pages")
     parser.add_argument("--earlier", type=Path, metavar="DIR", help="an earlier crawl of the same web")
@@ -83,7 +83,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    graph = load(arguments.graph, arguments.hosts or "")
+    graph = load(arguments.graph, arguments.hosts)
     orders = [strategy(name) for name in arguments.order or ORDERS if arguments.order or not ORDERS[name].needs_topic]
     experiment = Experiment(graph, arguments)
     cases = [case for order in orders for case in experiment.cases(order)]

@@ -17,13 +17,14 @@ from gossamer.config import Config
 from gossamer.crawl import generate
 from gossamer.errors import ConfigError
 from gossamer.lab import actual, measures
+from gossamer.lab.arguments import add_graph, add_orders, add_pages
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, Graph, load
 from gossamer.lab.made import make
-from gossamer.lab.numbers import natural, positive, span
+from gossamer.lab.numbers import positive, span
 from gossamer.lab.output import Results, Row, publish
+from gossamer.lab.ranking import pagerank
 from gossamer.lab.simulator import Conditions, Knowledge, simulate
-from gossamer.order.pagerank import pagerank
 from gossamer.order.strategies import strategy
 
 MADE_PAGES, MADE_HOSTS, MADE_SKEW = 4_000, 150, 3.0
@@ -46,15 +47,9 @@ SHOWN = {
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--graph", type=Path, help="npz, list of links, or a crawl's directory (default: a made one)")
-    parser.add_argument("--hosts", default="", metavar="RULE", help="other hosts: even:N, power:N or cuts:N")
-    parser.add_argument(
-        "--order",
-        action="append",
-        metavar="NAME",
-        help="strategies (default: breadth-first, larger-sites-first and opic)",
-    )
-    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="crawl only so many (default: all)")
+    add_graph(parser, made=True)
+    add_orders(parser, "breadth-first, larger-sites-first and opic")
+    add_pages(parser)
     parser.add_argument("--scale", type=span, default=200.0, help="how many seconds become one (default: 200)")
     parser.add_argument("--delay", type=span, default=15.0, metavar="S", help="between connections to a host (15)")
     parser.add_argument(

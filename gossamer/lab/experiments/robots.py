@@ -16,12 +16,13 @@ import numpy as np
 
 from gossamer.lab import measures
 from gossamer.lab.activity import mean_active
+from gossamer.lab.arguments import add_graph, add_pages, add_starts
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import F8, I4, Graph, load
-from gossamer.lab.numbers import natural, positive
+from gossamer.lab.numbers import positive
 from gossamer.lab.output import Block, Results, publish
+from gossamer.lab.ranking import pagerank
 from gossamer.lab.simulator import Conditions, simulate, speeds
-from gossamer.order.pagerank import pagerank
 from gossamer.order.strategies import strategy
 
 ROBOTS = (1, 64, 256)
@@ -37,6 +38,7 @@ SEED = {
     20_000_000: (1.0, 54.6, 220.1),
 }
 PAGES_PER_HOST = 16  # enough hosts for 256 robots: each may be asked once in 15 s, and answers in less than one
+HOSTS_HELP = f"even:N, power:N, cuts:N, or own: the graph's own (default: power, {PAGES_PER_HOST} pages to a host)"
 ORDERS = ("larger-sites-first", "breadth-first")
 COLORS = {
     "larger-sites-first": ("#9ecae1", "#4292c6", "#08519c"),
@@ -67,16 +69,10 @@ CLAIM_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--graph", type=Path, required=True, help="npz, list of links, or the directory of a crawl")
-    parser.add_argument(
-        "--hosts",
-        default="",
-        metavar="RULE",
-        help=f"even:N, power:N, cuts:N, or own: the graph's own (default: power, {PAGES_PER_HOST} pages to a host)",
-    )
-    parser.add_argument("--starts", type=positive, default=50, metavar="N", help="random start pages (default: 50)")
+    add_graph(parser, hosts=HOSTS_HELP)
+    add_starts(parser)
     parser.add_argument("--repeat", type=positive, default=3, metavar="N", help="sets, for the order (default: 3)")
-    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="for speed-ups (default: half of all)")
+    add_pages(parser, "half of all, for speed-ups")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -109,8 +105,8 @@ class Case:
     robots: int
 
     def conditions(self, seed: int) -> Conditions:
-        stay = {"burst": 2**31 - 1, "burst_delay_s": DELAY_S} if self.is_waiting else {}
-        return Conditions(connections=self.robots, delay_s=DELAY_S, bandwidth=self.bandwidth, seed=seed, **stay)  # type: ignore[arg-type]
+        stay, rest_s = (2**31 - 1, DELAY_S) if self.is_waiting else (1, 0.0)
+        return Conditions(self.robots, DELAY_S, burst=stay, burst_delay_s=rest_s, bandwidth=self.bandwidth, seed=seed)
 
 
 @dataclass(frozen=True)

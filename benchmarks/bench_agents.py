@@ -1,0 +1,191 @@
+"""One agent on one core against two agents on two: pages per second without politeness, and what a page costs.
+
+The web's server needs CPU, too, and there are only two cores. So three things are measured: how fast pages come by the
+clock, while the server takes its share of the same cores; what a page costs the agents in CPU seconds; and the server's
+share. Time counts from the first page until the last commit with pages: starting is not sharing.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import RESULTS, ROOT, machine, table, write_section
+from gossamer.lab.processes import cpu_s
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+CONNECTIONS, WIDTH = 64, 2_000
+GOAL = 1.7
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Run:
+    agents: int
+    pages: int
+    seconds: float
+    wall_s: float  # of the whole command
+    agents_cpu_s: float  # in these seconds
+    others_cpu_s: float  # supervisor, nats-server
+    server_cpu_s: float
+    commits: int
+    update_s: float  # of all commits, by the clock
+    sent_mb: float
+
+    @property
+    def per_s(self) -> float:
+        return self.pages / self.seconds
+
+    @property
+    def ms_per_page(self) -> float:
+        return 1000 * self.agents_cpu_s / self.pages
+
+    def row(self) -> list[str]:
+        shares = (self.agents_cpu_s, self.others_cpu_s, self.server_cpu_s)
+        figures = [f"{self.per_s:,.0f}", f"{self.wall_s:.1f}", f"{self.ms_per_page:.3f}"]
+        cores = [f"{cpu / self.seconds:.2f}" for cpu in shares]
+        return [str(self.agents), *figures, *cores, str(self.commits), f"{self.update_s:.1f}", f"{self.sent_mb:.1f}"]
+
+
+HEADER = [
+    "agents",
+    "pages/s",
+    "wall s",
+    "CPU ms/page",
+    "cores: agents",
+    "others",
+    "web",
+    "commits",
+    "s in them",
+    "MB sent",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pages", type=int, default=30_000)
+    parser.add_argument("--runs", type=int, default=3, help="of each; the median by speed counts")
+    parser.add_argument("--keep", action="store_true", help=f"write the figures to {RESULTS.name}")
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    spec = WebSpec.plain(seed=3, hosts=300, pages=arguments.pages, links=40.0, page_bytes=10_000.0)
+    with tempfile.TemporaryDirectory() as scratch, RunningWeb(spec, options=["--warm", "--cache-mb", "1000"]) as web:
+        runs = {agents: [] for agents in (1, 2)}  # type: dict[int, list[Run]]
+        for number in range(arguments.runs):
+            for agents, done in runs.items():
+                done.append(crawl(web, Path(scratch) / f"{agents}-{number}", agents))
+                print(*done[-1].row(), flush=True)
+    text = report(runs, load)
+    print(text)
+    if arguments.keep:
+        write_section("agents", text)
+
+
+def crawl(web: RunningWeb, directory: Path, agents: int) -> Run:
+    """Agents run on one core each; whatever else there is, on all."""
+    command = [sys.executable, "-m", "gossamer", "crawl", web.start_url, "--dir", str(directory), "--json"]
+    command += ["--testweb", web.address, "--delay", "0", "--connections", str(CONNECTIONS)]
+    command += ["--agents", str(agents), "--set", "crawl.scope=any", "--set", f"crawl.width={WIDTH}"]
+    start_s = time.time()
+    with open(os.devnull, "w") as nowhere:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=nowhere)
+    samples = []
+    while process.poll() is None:
+        workers = _workers(process.pid, directory, agents)
+        for core, pid in enumerate(workers):
+            pin(pid, core % (os.cpu_count() or 1))
+        others = [] if agents == 1 else [process.pid, *_server(directory)]
+        samples.append((time.time(), cpu_s(workers), cpu_s(others), cpu_s([web.pid])))
+        time.sleep(LOOK_S)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    run = _measured(agents, directory, samples, time.time() - start_s)
+    shutil.rmtree(directory)
+    return run
+
+
+def pin(pid: int, core: int) -> None:
+    """All threads of a process."""
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setaffinity(int(task), {core})
+    except OSError:
+        return  # it has just ended
+
+
+def _workers(pid: int, directory: Path, agents: int) -> list[int]:
+    if agents == 1:
+        return [pid]
+    started = [event for event in events([directory / "log" / "crawl.jsonl"]) if event["event"] == "agent started"]
+    return list({event["agent"]: int(event["process"]) for event in started}.values())
+
+
+def _server(directory: Path) -> list[int]:
+    """The nats-server of the site, by its command line."""
+    config = str(directory / "site" / "nats.conf").encode()
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                if config in (path / "cmdline").read_bytes():
+                    found.append(int(path.name))
+            except OSError:
+                continue
+    return found
+
+
+def events(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    lines = [line for path in paths if path.exists() for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def _measured(agents: int, directory: Path, samples: list[tuple[float, ...]], wall_s: float) -> Run:
+    ask = [sys.executable, "-m", "gossamer", "query", str(directory), "--json"]
+    ask.append("SELECT epoch_ms(time) / 1000.0 + elapsed_s AS s FROM visits WHERE NOT is_robots ORDER BY s")
+    times = [row["s"] for row in json.loads(subprocess.run(ask, check=True, cwd=ROOT, stdout=subprocess.PIPE).stdout)]
+    commits = [event for event in events((directory / "log").glob("*.jsonl")) if event["event"] == "commit"]
+    begin_s, end_s = times[0], max(_time_s(event["time"]) for event in commits if event["visits"])
+    inside = [sample for sample in samples if begin_s <= sample[0] <= end_s]
+    used = [last - first for first, last in zip(inside[0], inside[-1], strict=True)]
+    sent = sum(event["sent_bytes"] for event in commits) / 1e6
+    update_s = sum(event["seconds"] for event in commits)
+    return Run(agents, len(times), used[0], wall_s, *used[1:], len(commits), update_s, sent)
+
+
+def _time_s(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def report(runs: dict[int, list[Run]], load: float) -> str:
+    one, two = (sorted(done, key=lambda run: run.per_s)[len(done) // 2] for done in runs.values())
+    by_clock = two.per_s / one.per_s
+    by_cpu = 2 * one.ms_per_page / two.ms_per_page
+    ratios = [b.per_s / a.per_s for a, b in zip(*runs.values(), strict=True)]
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else "one run"
+    return f"""`make bench-agents` on {machine()}; load {load:.1f} at the start
+
+{table([HEADER, one.row(), two.row()])}
+
+- Two agents on two cores are {by_clock:.2f} times as fast as one on one, by the clock ({spread} in {len(ratios)} pairs;
+  median {statistics.median(ratios):.2f}; at least {GOAL} is wanted). The web's server, the supervisor and nats-server
+  take their CPU from the same two cores: with one agent they have a core of their own, with two they have none.
+- A page costs the agents {one.ms_per_page:.3f} ms of CPU with one, {two.ms_per_page:.3f} ms with two: with cores of
+  their own for everything else, two would be {by_cpu:.2f} times as fast.
+- {one.pages:,} pages of 10 KB with 40 links each on 300 hosts, no delays, {CONNECTIONS} connections per
+  agent, rounds of {WIDTH:,}; from the first page to the last commit with pages; agents are pinned to a core each.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""Zones change hands: nothing is lost on the way, nothing is owned twice, wherever one of the two dies."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_archive_chain import Crash, Mortal
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import ZONES_IN_ALL, Changes
+from gossamer.archive.store import Memory
+from gossamer.columns import NO_TEXT, PAGE, Status
+from gossamer.config import Config
+from gossamer.crawl import handover
+from gossamer.crawl.closing import Books
+from gossamer.crawl.handover import leaving, settle_zones, unowned, zone_of_name
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.owners import Owners
+from gossamer.crawl.update import RoundColumns, seeds, update
+from gossamer.errors import Deposed
+from gossamer.federation.exchange import ZONES, InProcess
+from gossamer.index import hosts as hosts_of_index
+from gossamer.index import table
+from gossamer.index.frontier import Frontier
+from gossamer.index.pages import PageIndex, zone_of_host, zone_of_key
+from gossamer.order.strategies import strategy
+from gossamer.web.url import page_keys
+
+CONFIG = Config()
+HOSTS = [f"h{number}.test" for number in range(40)]
+NAMES = ("a0", "a1")
+EVEN = range(0, ZONES_IN_ALL, 2)
+LEFT, SWAPPED, ALL_TO_ONE = (
+    ("a0",) * 128 + ("a1",) * 128,
+    ("a0", "a1") * 128,
+    ("a1",) * 256,
+)
+
+
+def books(store: Any, exchange: Any, name: str, is_new: bool = False) -> Books:
+    """As an agent opens them: one that comes back takes its chain over."""
+    zones = [zone for zone, owner in enumerate(LEFT) if owner == name]
+    if is_new:
+        chain = Chain.open(store, name, exchange, zones)
+    else:
+        chain = Chain.take_over(store, name, exchange, 1.0)
+    index = PageIndex.open(store, chain.files, CONFIG.index)
+    order = strategy("opic-virtual")
+    frontier = Frontier(index, order, CONFIG.index)
+    frontier.restore(store, chain.files)
+    ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+    return Books(store, CONFIG, chain, index, frontier, ledger, order)
+
+
+def filled(store: Memory, exchange: InProcess, name: str, v: int) -> None:
+    """An agent with pages in its half of the zones, some of them visited, and with a virtual page of its own."""
+    mine = books(store, exchange, name, is_new=True)
+    urls = [f"http://{host}/{page}" for host in HOSTS for page in range(5)]
+    keys = page_keys(urls)
+    urls = [url for url, zone in zip(urls, zone_of_key(keys).tolist(), strict=True) if zone in mine.chain.zones]
+    update(
+        mine.index, mine.frontier, mine.ledger, RoundColumns(inbox=seeds(urls, mine.ledger)), limits=CONFIG.limits,
+        strategy=mine.strategy, is_own=Owners("a0", mine.chain.zones, ["a0"] * 256).is_own, now_s=1.0,
+    )  # fmt: skip
+    rows = np.concatenate(list(mine.index.pages.scan()))
+    rows["cash"] += np.arange(len(rows)) * 1_000 - v
+    rows["hits"], rows["depth"], rows["tries"] = np.arange(len(rows)), np.arange(len(rows)) % 9, 1
+    mine.ledger.minted += int(np.arange(len(rows)).sum()) * 1_000 + 17
+    mine.ledger.v, mine.ledger.pool = v, 17
+    seen = rows["key"][::3]
+    rows["status"][::3], rows["due_s"] = Status.FETCHED, np.arange(len(rows)) + 50
+    mine.index.pages.write(rows, 0)
+    visited = np.zeros(len(seen), mine.index.visited.dtype)
+    visited["key"], visited["digest"], visited["visits"], visited["validators"] = seen, seen ^ np.uint64(5), 2, NO_TEXT
+    texts = [b"etag %d" % key for key in seen[::2].tolist()]
+    visited["validators"][::2] = mine.index.heap.append(texts)
+    mine.index.visited.write(visited)
+    hosts, counts = np.unique((seen >> np.uint64(40)).astype(np.uint32), return_counts=True)
+    mine.index.hosts.grow(hosts, np.zeros(len(hosts), np.uint32), np.zeros(len(hosts), np.int64), counts)
+    resting = {host: [100.0 + n, n] for n, host in enumerate(HOSTS[::4]) if zone_of_name(host) in mine.chain.zones}
+    changes = mine.index.flush(store, mine.chain.label) | mine.frontier.flush(store, mine.chain.label)
+    state = {
+        "ledger": mine.ledger.as_dict(), "counters": {"visits": len(seen), "known": len(rows)}, "resting": resting,
+        "committed_s": 1.0, "clean": False, "quiet_until_s": 7.0 * (name == "a0"),
+    }  # fmt: skip
+    mine.chain.commit(changes, state=state, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+    mine.index.release(changes)
+
+
+def world() -> tuple[Memory, InProcess]:
+    store, exchange = Memory(), InProcess()
+    filled(store, exchange, "a0", v=333)
+    filled(store, exchange, "a1", v=77_777)
+    return store, exchange
+
+
+def settle(store: Any, exchange: Any, owners: tuple[str, ...]) -> None:
+    """Both settle until nothing moves any more."""
+    for _ in range(3):
+        for name in NAMES:
+            settle_zones(books(store, exchange, name), exchange, owners, 2.0)
+
+
+def facts(store: Memory) -> dict[str, Any]:
+    """All that the agents know, whoever knows it; each thing must be known to one of them only."""
+    pages: dict[int, Any] = {}
+    visited: dict[int, Any] = {}
+    hosts: dict[int, Any] = {}
+    resting: dict[str, Any] = {}
+    owned: list[int] = []
+    lacking = 0
+    for name in NAMES:
+        at = Chain.read(store, name)
+        index, ledger = PageIndex.open(store, at.files, CONFIG.index), Ledger.from_dict(at.state["ledger"])
+        rows = np.concatenate([np.zeros(0, PAGE.numpy), *index.pages.scan()])
+        assert set(zone_of_key(rows["key"]).tolist()) <= set(at.zones)
+        assert set(zone_of_host(index.hosts.rows["host"]).tolist()) <= set(at.zones)
+        assert index.count == ledger.known == at.state["counters"]["known"] == len(rows)
+        for row, url in zip(rows.tolist(), index.urls(rows), strict=True):
+            assert row[0] not in pages
+            pages[row[0]] = (row[1] + ledger.v, url, *row[3:])
+        seen = np.concatenate([np.zeros(0, index.visited.dtype), *index.visited.scan()])
+        for row in seen.tolist():
+            text = None if row[-1] == NO_TEXT else index.heap.read(np.array([row[-1]], np.uint64))[0]
+            assert row[0] not in visited
+            visited[row[0]] = (*row[1:-1], text)
+        for host, domain, *counts in index.hosts.rows.tolist():
+            assert host not in hosts
+            hosts[host] = (domain, counts)
+        for host, rest in at.state["resting"].items():
+            assert zone_of_name(host) in at.zones
+            resting[host] = rest
+        owned += at.zones
+        lacking += ledger.missing(int(rows["cash"].sum()))
+    assert sorted(owned) == list(range(ZONES_IN_ALL)), "a zone is lost or owned twice"
+    assert lacking == 0, "cash was lost or made"
+    return {"pages": pages, "visited": visited, "hosts": hosts, "resting": resting}
+
+
+@pytest.mark.parametrize("owners", [SWAPPED, ALL_TO_ONE, LEFT], ids=["swapped", "all to one", "nothing moves"])
+def test_everything_moves(owners: tuple[str, ...]) -> None:
+    store, exchange = world()
+    before = facts(store)
+    assert len(before["pages"]) == 200
+    assert len(before["visited"]) >= 66
+    assert len(before["resting"]) == 10
+    settle(store, exchange, owners)
+    assert facts(store) == before
+    for name in NAMES:
+        at = Chain.read(store, name)
+        assert at.zones == tuple(zone for zone, owner in enumerate(owners) if owner == name)
+        assert not at.outbox
+    assert store.list("handover/") == [], "files of hand-overs that were taken in are gone"
+
+
+def test_there_and_back_again() -> None:
+    store, exchange = world()
+    before = facts(store)
+    for owners in (SWAPPED, ALL_TO_ONE, ("a0",) * 256, SWAPPED, LEFT):
+        settle(store, exchange, owners)
+        assert facts(store) == before
+
+
+def test_order_of_discovery_is_kept() -> None:
+    """Breadth-first ranks by it."""
+    store, exchange = world()
+
+    def order(name: str) -> list[str]:
+        index = PageIndex.open(store, Chain.read(store, name).files, CONFIG.index)
+        rows = np.concatenate([np.zeros(0, PAGE.numpy), *index.pages.scan()])
+        return index.urls(rows[np.argsort(rows["text"])])
+
+    urls, of_one = order("a0"), order("a1")
+    settle(store, exchange, ALL_TO_ONE)
+    assert order("a1") == of_one + urls
+
+
+def test_quiet_time_goes_with_the_zones() -> None:
+    """Who hosts were contacted by, and may still be: nobody contacts them before that is over."""
+    store, exchange = world()
+    settle(store, exchange, SWAPPED)
+    assert Chain.read(store, "a1").state["quiet_until_s"] == 7.0
+    assert Chain.read(store, "a1").state["clean"], "nothing is being fetched"
+    assert Chain.read(store, "a1").state["committed_s"] == 2.0
+
+
+def test_a_new_owner_visits_what_has_come() -> None:
+    store, exchange = world()
+    settle(store, exchange, ALL_TO_ONE)
+    taker, giver = books(store, exchange, "a1"), books(store, exchange, "a0")
+    assert len(taker.frontier.take(1_000, 10_000.0, 100)) == 200
+    assert len(giver.frontier.take(1_000, 10_000.0, 100)) == 0
+
+
+def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new owner must hold what comes at a time in memory."""
+    monkeypatch.setattr(handover, "PAGES_AT_ONCE", 20)
+    store, exchange = world()
+    before, number = facts(store), Chain.read(store, "a0").number
+    mine = books(store, exchange, "a0")
+    settle_zones(mine, exchange, ALL_TO_ONE, 2.0)
+    letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES]
+    assert len(letters) > 3
+    assert all(json.loads(letter.data)["pages"] <= 20 for letter in letters)
+    assert mine.chain.number >= number + len(letters)
+    for _ in letters:
+        settle(store, exchange, ALL_TO_ONE)
+    assert facts(store) == before
+
+
+def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
+    """Letters behind the hand-over are applied after it, by the new owner."""
+    store, exchange = world()
+    mine = books(store, exchange, "a0")
+    settle_zones(mine, exchange, ALL_TO_ONE, 2.0)
+    assert [batch.kind for batch in exchange.pending("a1", {})] == [ZONES]
+    his = books(store, exchange, "a1")
+    settle_zones(his, exchange, ALL_TO_ONE, 2.0)
+    assert exchange.pending("a1", his.chain.marks) == []
+    assert len(his.chain.zones) == ZONES_IN_ALL
+
+
+def test_leaving() -> None:
+    owners = ("a0", "a1", "", "a2", "a0", "a1")
+    assert leaving([0, 1, 2, 3], owners, "a0") == {"a1": [1], "a2": [3]}
+    assert leaving([0, 4], owners, "a0") == {}
+
+
+def operations() -> list[str]:
+    store, exchange = world()
+    alive = Mortal(store, exchange, 10_000, True)
+    settle(alive, alive, SWAPPED)
+    return alive.done
+
+
+@pytest.mark.parametrize("k", range(1, len(operations()) + 1))
+def test_death_at_every_operation(k: int) -> None:
+    store, exchange = world()
+    at_first = facts(store)
+    dying = Mortal(store, exchange, k, before=True)  # after it is before the next one
+    with pytest.raises(Crash):
+        settle(dying, dying, SWAPPED)
+    settle(store, exchange, SWAPPED)
+    assert facts(store) == at_first
+    assert store.list("handover/") == []
+
+
+def test_the_exchange_may_forget_everything() -> None:
+    """What was on its way is still in the old owner's outbox."""
+    store, exchange = world()
+    before = facts(store)
+    for name in NAMES:
+        settle_zones(books(store, exchange, name), exchange, SWAPPED, 2.0)
+    settle(store, InProcess(), SWAPPED)
+    assert facts(store) == before
+
+
+def test_nothing_to_hand_over() -> None:
+    """Zones without pages move too."""
+    store, exchange = Memory(), InProcess()
+    for name in NAMES:
+        mine = books(store, exchange, name, is_new=True)
+        state = {"ledger": mine.ledger.as_dict(), "counters": {"known": 0}, "resting": {}, "committed_s": 1.0}
+        mine.chain.commit(
+            mine.index.flush(store, mine.chain.label), state=state, marks={}, outbox=[], exchange=exchange, applied=[],
+            now_s=1.0,
+        )  # fmt: skip
+    settle(store, exchange, SWAPPED)
+    assert Chain.read(store, "a0").zones == tuple(EVEN)
+    assert facts(store)["pages"] == {}
+
+
+# What the index forgets
+
+
+def check_retained(index: PageIndex, store: Memory, files: dict[str, list[str]], kept: dict[int, int]) -> None:
+    for found in (index, PageIndex.open(store, files, CONFIG.index)):
+        rows = np.concatenate([np.zeros(0, PAGE.numpy), *found.pages.scan()])
+        assert dict(zip(rows["key"].tolist(), rows["hits"].tolist(), strict=True)) == kept
+        assert found.count == len(kept)
+        hosts = {key >> 40 for key in kept}
+        assert {*found.hosts.rows["host"].tolist()} == hosts
+        assert int(found.hosts.rows["known"].sum()) == len(kept)
+        pages, _ = found.hosts.domain_counts(np.array([7], np.uint32))
+        assert pages.tolist() == [len(kept)]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=40), min_size=1, max_size=6),
+    st.sets(st.integers(0, 9)),
+    st.sampled_from([1, 40]),
+)
+def test_retain_keeps_what_it_shall(rounds: list[list[tuple[int, int]]], zones: set[int], deltas: int) -> None:
+    """Whatever mixture of base, runs and deltas there was; and it goes on afterwards."""
+    store, files, kept, number = Memory(), dict[str, list[str]](), dict[int, int](), 0
+    index = PageIndex.open(store, files, CONFIG.index)
+
+    def commit(changes: Changes) -> None:
+        nonlocal number
+        number += 1
+        for kind in {**changes.added, **changes.removed}:
+            names = [*files.get(kind, []), *changes.added.get(kind, [])]
+            files[kind] = [name for name in names if name not in changes.removed.get(kind, [])]
+        index.release(changes)
+
+    def write(pages: list[tuple[int, int]]) -> None:
+        keys = np.array(sorted({zone << 56 | (page % 3) << 40 | page for zone, page in pages}), np.uint64)
+        rows = np.zeros(len(keys), PAGE.numpy)
+        rows["key"], rows["hits"] = keys, number + 1
+        new = np.array([key not in kept for key in keys.tolist()], bool)
+        index.pages.write(rows)
+        hosts, counts = np.unique((keys[new] >> np.uint64(40)).astype(np.uint32), return_counts=True)
+        index.hosts.grow(hosts, np.full(len(hosts), 7, np.uint32), counts, np.zeros(len(hosts), np.int64))
+        kept.update(dict.fromkeys(keys.tolist(), number + 1))
+        commit(index.flush(store, f"a0-{number + 1:08d}"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "MAX_DELTAS", deltas)
+        patch.setattr(hosts_of_index, "MAX_DELTAS", deltas)
+        for pages in rounds:
+            write(pages)
+        commit(index.retain(store, f"a0-{number + 1:08d}", zones))
+        kept = {key: hits for key, hits in kept.items() if key >> 56 in zones}
+        check_retained(index, store, files, kept)
+        write(rounds[0])
+        check_retained(index, store, files, kept)
+
+
+# Who begins
+
+
+def test_zones_of_nobody() -> None:
+    """The first agent gets them all, also if others were quicker to begin; whatever somebody has is left alone."""
+    store, exchange = Memory(), InProcess()
+    Chain.take_over(store, "a1", exchange, 1.0)
+    assert unowned(store) == list(range(ZONES_IN_ALL))
+    Chain.take_over(store, "a0", exchange, 1.0, zones=unowned(store))
+    assert len(Chain.read(store, "a0").zones) == ZONES_IN_ALL
+    assert unowned(store) == []
+    store, exchange = world()
+    settle_zones(books(store, exchange, "a0"), exchange, ALL_TO_ONE, 2.0)
+    assert len(Chain.read(store, "a0").zones) == 0
+    assert unowned(store) == [], "on their way"
+
+
+def test_of_two_who_begin_a_chain_one_is_deposed() -> None:
+    """Else a process that hung at its start would write over what its successor has committed under the same names."""
+    store, exchange = Memory(), InProcess()
+    first = Chain.take_over(store, "a1", exchange, 1.0)
+    second = Chain.take_over(store, "a1", exchange, 1.0)
+    assert first.label != second.label
+    with pytest.raises(Deposed):
+        first.commit(Changes(), state={}, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
