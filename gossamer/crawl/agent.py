@@ -1,14 +1,12 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
 import resource
-from collections import Counter
 from collections.abc import Callable, Iterable
-from math import inf
 from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
-from gossamer.archive.chain import Chain, chains
+from gossamer.archive.chain import Chain
 from gossamer.archive.copies import mend
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import Batch
@@ -17,7 +15,7 @@ from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, Config
-from gossamer.crawl import closing, generate, placing
+from gossamer.crawl import closing, placing
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.handover import leaving, settle_zones
 from gossamer.crawl.incoming import Incoming, numbered_parts
@@ -30,6 +28,8 @@ from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.scoring import open_scores
 from gossamer.crawl.stats import Stats
+from gossamer.crawl.supply import Supply
+from gossamer.crawl.tally import Tally
 from gossamer.errors import SeedError
 from gossamer.federation.exchange import SEEDS, Exchange, high_water
 from gossamer.fetch.robots_book import RobotsBook
@@ -94,25 +94,16 @@ class Agent:
         book.load(robots_rows(store, chain, clock.now()))
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
-        self._counters: Counter[str] = Counter(chain.state.get("counters", {}))
-        # A limit is one of the whole crawl: agents that have left have visited pages too.
-        left = set() if self._post.is_site else chains(store) - {chain.agent}
-        self._elsewhere = sum(Chain.read(store, name).state.get("counters", {}).get("visits", 0) for name in left)
-        self._visits_before = self._counters["visits"] + self._elsewhere
+        self._tally = Tally(store, chain, self._post.is_site)
         self._busy_before_s = float(chain.state.get("busy_s", 0.0))
-        self._run_outcomes: Counter[str] = Counter()
-        self._run_visits = self._run_bytes = self._run_rounds = 0
-        self._outstanding = self._taken = 0
-        self._starving = False
+        self._supply = Supply(self._books, self._fetching, clock, lambda: self._owners().is_native)
         self._arrived: list[Batch] = []  # when last looked
-        self._frozen_s = 0.0
         self._stopping = False
         self._ended = ""
         self._phase = ""
         self._start_s = clock.monotonic()
-        self._looked_s = self._committed_s = self._topped_s = self._start_s
-        self._commit_cost_s = self._take_cost_s = 0.0
-        self._generate_s = 0.0  # of all takes since the last commit
+        self._looked_s = self._committed_s = self._start_s
+        self._commit_cost_s = 0.0
         self._round = self._new_round()
 
     def stop(self) -> None:
@@ -124,7 +115,8 @@ class Agent:
         try:
             while not self._is_over():
                 self._allow()
-                self._top_up()
+                if not self._is_held_back():
+                    self._supply.top_up(self._round.empty)
                 self._gather(_LOOK_S)
                 if self._is_round_over():
                     self._commit()
@@ -133,7 +125,7 @@ class Agent:
         finally:
             self._fetching.close()
         self._commit(clean=True)
-        self._log.event("end", round=self._books.chain.number, visits=self._counters["visits"])
+        self._log.event("end", round=self._books.chain.number, visits=self._tally.visits)
         return self.stats()
 
     # Beginning
@@ -174,9 +166,9 @@ class Agent:
             return "stopped"
         if self._post.is_site:
             return ZONES_MOVE if self._zones_move() else ""
-        if crawl.pages and self._visits_before + self._run_visits + self._round.pages >= crawl.pages:
+        if crawl.pages and self._tally.visits + self._round.pages >= crawl.pages:
             return f"limit of {crawl.pages:,} pages"
-        if crawl.rounds and self._run_rounds >= crawl.rounds:
+        if crawl.rounds and self._tally.run_rounds >= crawl.rounds:
             return f"limit of {crawl.rounds:,} rounds"
         if crawl.minutes and now_s - self._start_s >= crawl.minutes * 60:
             return f"limit of {crawl.minutes:g} minutes"
@@ -185,7 +177,7 @@ class Agent:
     def _why_idle(self) -> str:
         """Why there is nothing to do, in words; nothing while there is."""
         incoming, now_s = self._incoming, self._clock.now()
-        if self._outstanding or not self._round.empty or incoming.seeds or not self._starving:
+        if self._supply.outstanding or not self._round.empty or incoming.seeds or not self._supply.is_starving:
             return ""
         if incoming.files.unread() or self._arrived:
             return ""
@@ -205,13 +197,7 @@ class Agent:
     def _allow(self) -> None:
         """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
         pages = self._orders.pages if self._post.is_site else self._config.crawl.pages or None
-        self._fetching.allow(None if pages is None else pages - self._visits_before, self._post.lease_until_s)
-
-    @property
-    def _lockstep(self) -> bool:
-        """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
-        and committed before the next is generated."""
-        return self._config.polite.connections == 1
+        self._fetching.allow(None if pages is None else pages - self._tally.visits_before, self._post.lease_until_s)
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
@@ -219,81 +205,21 @@ class Agent:
             return True
         if self._round.empty and not self._arrived:
             return False
-        if self._round.is_full(crawl.width) or not self._outstanding:
+        if self._round.is_full(crawl.width) or not self._supply.outstanding:
             return True
-        if self._lockstep:
+        if self._supply.is_lockstep:
             return False
         if crawl.round_s and since_s >= crawl.round_s:
             return True
         # The links of this round may lead to hosts that would keep idle connections busy: then it ends early.
-        if self._starving:
+        if self._supply.is_starving:
             return since_s >= max(_LOOK_S, _STARVING * self._commit_cost_s)
-        return self._has_idle_connections and since_s >= max(_IDLE_S, _IDLE * self._commit_cost_s)
-
-    @property
-    def _has_idle_connections(self) -> bool:
-        return self._fetching.connections < self._config.polite.connections // 2
-
-    def _top_up(self) -> None:
-        """Generate: keep the workbench between half full and full, and full while connections are idle."""
-        width, now_s = self._config.crawl.width, self._clock.monotonic()
-        if self._is_held_back():
-            return
-        if self._lockstep:
-            if not self._outstanding and self._round.empty:
-                self._take_from_frontier(width, generate.per_host(self._config)[1])
-                self._starving = not self._outstanding
-                if self._starving:
-                    self._thaw()
-            return
-        is_low = self._outstanding <= width // 2 and not self._starving
-        # What few hosts can serve fills it just to a half: it must not be topped up for every page that it loses.
-        is_urgent = is_low and self._outstanding <= width // 4
-        if not is_urgent and now_s - self._topped_s < max(_TOP_UP_S, _STARVING * self._take_cost_s):
-            return
-        if not is_low and not self._starving and not self._has_idle_connections:
-            return
-        self._topped_s = now_s
-        soon, later = generate.per_host(self._config)
-        self._take_from_frontier(width - self._outstanding, soon)
-        half = width // 2 + 1 - self._outstanding
-        if half > 0 and later > soon:
-            self._take_from_frontier(half, later)
-        self._starving = self._outstanding <= width // 2
-        self._take_cost_s = self._clock.monotonic() - now_s
+        return self._supply.has_idle_connections and since_s >= max(_IDLE_S, _IDLE * self._commit_cost_s)
 
     def _is_held_back(self) -> bool:
         """Others are too far behind with what we found: find no more for now."""
         most = self._config.site.backlog_mb << 20
         return self._post.is_site and self._books.chain.backlog(self._exchange) > most
-
-    def _thaw(self) -> None:
-        """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
-        took. It moves on when nothing else is left, and when all that is due within our patience is due."""
-        now_s = self._clock.now()
-        last_s = self._books.frontier.last_due_s(now_s + self._config.crawl.patience_s)
-        if last_s is not None and last_s <= now_s:
-            self._frozen_s = now_s
-
-    def _time_s(self) -> float:
-        return self._frozen_s if self._lockstep else self._clock.now()
-
-    def _take_from_frontier(self, room: int, per_host: int) -> None:
-        crawl, books = self._config.crawl, self._books
-        if room <= 0:
-            return
-        start_s = self._clock.monotonic()
-        rows = books.frontier.take(room, self._time_s(), per_host)
-        if self._config.site.mode == CROSS_OVER and (native := self._owners().is_native)(books.frontier.taken).any():
-            # Own pages are due, or may be found by those under way: those of others have to wait.
-            foreign = ~native(rows["key"])
-            books.frontier.give_back(rows["key"][foreign])
-            rows = rows[~foreign]
-        if len(rows):
-            self._fetching.add(generate.requests(books.index, rows, books.strategy, crawl.seed, self._taken))
-            self._outstanding += len(rows)
-            self._taken += len(rows)
-        self._generate_s += self._clock.monotonic() - start_s
 
     # Gathering
 
@@ -310,14 +236,14 @@ class Agent:
     def _take(self, result: Result) -> None:
         if isinstance(result, Visit):
             self._fetching.consumed(result)
-            self._run_bytes += len(result.response.body)
+            self._tally.run_bytes += len(result.response.body)
             self._round.add(result)
             if not result.response.request.is_robots:
-                self._outstanding -= 1
+                self._supply.outstanding -= 1
         elif isinstance(result, Broken):
             raise result.error
         else:
-            self._outstanding -= 1
+            self._supply.outstanding -= 1
             self._round.deferrals.append(result)
             if result.outcome is not None:
                 self._round.outcomes[result.outcome.name.lower()] += 1
@@ -359,9 +285,9 @@ class Agent:
             "sent": chain.snapshot.sent,
             "marks": chain.marks,
             "pages": self._orders.pages,
-            "rounds": self._run_rounds,
+            "rounds": self._tally.run_rounds,
             "idle": self._why_idle(),
-            "next_due_s": self._books.frontier.next_due_s() if self._starving else None,
+            "next_due_s": self._books.frontier.next_due_s() if self._supply.is_starving else None,
             "backlog_bytes": chain.backlog(self._exchange),
             "committed_s": chain.snapshot.time_s,
             "cpu_s": used.ru_utime + used.ru_stime,
@@ -384,7 +310,7 @@ class Agent:
         others = orders.others if books.strategy.virtual else {}
         self._outgoing.forget(arrived.unknown_there)
         changes, links, new, textless = closing.close(
-            books, round_, arrived.rows, owners, sum(others.values()), self._time_s()
+            books, round_, arrived.rows, owners, sum(others.values()), self._supply.time_s
         )
         letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
         if self._place and self._place.placing and (news := self._place.placing.take_news()):
@@ -392,7 +318,7 @@ class Agent:
             letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
         letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
-        self._count(round_)
+        self._tally.add(round_)
         books.chain.commit(
             changes,
             state=self._state(clean),
@@ -404,7 +330,6 @@ class Agent:
         )
         books.index.release(changes)
         self._arrived = []
-        self._starving, self._topped_s = False, -inf  # there may be new pages
         self._round = self._new_round()
         self._phase = ""
         self._committed_s = self._clock.monotonic()
@@ -418,25 +343,14 @@ class Agent:
             known=books.index.count,
             sent_links=len(links.key) if self._config.site.mode != FIREWALL else 0,
             sent_bytes=sum(len(batch.data) for batch in letters),
-            generate_s=self._generate_s,
+            generate_s=self._supply.cost_s,
             seconds=self._commit_cost_s,
         )
-        self._generate_s = 0.0
+        self._supply.committed()
 
     def _owners(self) -> Owners:
         chain, everything = self._books.chain, self._config.site.mode == CROSS_OVER
         return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything)
-
-    def _count(self, round_: Round) -> None:
-        counters = self._counters
-        counters.update(round_.outcomes)
-        counters["visits"] += round_.pages
-        counters["wire_bytes"] += round_.wire_bytes
-        counters["rounds"] += 1
-        counters["deferred"] += len(round_.deferrals)
-        self._run_outcomes.update(round_.outcomes)
-        self._run_visits += round_.pages
-        self._run_rounds += bool(round_.pages)
 
     def _state(self, clean: bool) -> dict[str, Any]:
         now_s = self._clock.now()
@@ -448,7 +362,7 @@ class Agent:
         }
         return {
             "ledger": books.ledger.as_dict(),
-            "counters": {**self._counters, **figures},
+            "counters": {**self._tally.counters, **figures},
             "seed_files": self._incoming.files.offsets,
             "resting": self._fetching.resting(),
             "started_s": before.get("started_s", now_s),
@@ -477,11 +391,8 @@ class Agent:
         return Stats(
             now_s=self._clock.now(),
             elapsed_s=self._clock.monotonic() - self._start_s,
-            visits=self._elsewhere + self._counters["visits"] + round_.pages,
-            run_visits=self._run_visits + round_.pages,
-            wire_bytes=self._run_bytes,
             round=round_.number,
-            outcomes=dict(self._run_outcomes + round_.outcomes),
+            **self._tally.figures(round_),
             connections=self._fetching.connections,
             hosts=len(books.index.hosts),
             active_hosts=work.hosts,

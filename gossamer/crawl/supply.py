@@ -1,0 +1,102 @@
+"""Keeps the workbench filled: the only module that takes pages from the frontier, when and how many."""
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.clocks import Clock
+from gossamer.config import CROSS_OVER
+from gossamer.crawl import generate
+from gossamer.crawl.closing import Books
+from gossamer.crawl.fetching import Fetching
+
+_TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
+_PATIENCE = 4.0  # times that a take may cost before the next
+
+IsNative = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
+
+
+class Supply:
+    """`is_native` says which pages are of our own zones; it matters in cross-over mode only."""
+
+    def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: Callable[[], IsNative]) -> None:
+        self._books, self._fetching, self._clock, self._is_native = books, fetching, clock, is_native
+        self.outstanding = 0  # pages that were taken and have not come back
+        self.is_starving = False  # there was not enough to take
+        self.cost_s = 0.0  # of all takes since the last commit
+        self._taken = 0
+        self._frozen_s = 0.0
+        self._topped_s = clock.monotonic()
+        self._take_cost_s = 0.0
+
+    @property
+    def is_lockstep(self) -> bool:
+        """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
+        and committed before the next is generated."""
+        return self._books.config.polite.connections == 1
+
+    @property
+    def has_idle_connections(self) -> bool:
+        return self._fetching.connections < self._books.config.polite.connections // 2
+
+    @property
+    def time_s(self) -> float:
+        return self._frozen_s if self.is_lockstep else self._clock.now()
+
+    def committed(self) -> None:
+        """There may be new pages."""
+        self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
+
+    def top_up(self, round_is_empty: bool) -> None:
+        """Generate: keep the workbench between half full and full, and full while connections are idle."""
+        width, now_s = self._books.config.crawl.width, self._clock.monotonic()
+        if self.is_lockstep:
+            if not self.outstanding and round_is_empty:
+                self._take(width, generate.per_host(self._books.config)[1])
+                self.is_starving = not self.outstanding
+                if self.is_starving:
+                    self._thaw()
+            return
+        is_low = self.outstanding <= width // 2 and not self.is_starving
+        # What few hosts can serve fills it just to a half: it must not be topped up for every page that it loses.
+        is_urgent = is_low and self.outstanding <= width // 4
+        if not is_urgent and now_s - self._topped_s < max(_TOP_UP_S, _PATIENCE * self._take_cost_s):
+            return
+        if not is_low and not self.is_starving and not self.has_idle_connections:
+            return
+        self._topped_s = now_s
+        soon, later = generate.per_host(self._books.config)
+        self._take(width - self.outstanding, soon)
+        half = width // 2 + 1 - self.outstanding
+        if half > 0 and later > soon:
+            self._take(half, later)
+        self.is_starving = self.outstanding <= width // 2
+        self._take_cost_s = self._clock.monotonic() - now_s
+
+    def _thaw(self) -> None:
+        """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
+        took. It moves on when nothing else is left, and when all that is due within our patience is due."""
+        now_s = self._clock.now()
+        last_s = self._books.frontier.last_due_s(now_s + self._books.config.crawl.patience_s)
+        if last_s is not None and last_s <= now_s:
+            self._frozen_s = now_s
+
+    def _take(self, room: int, per_host: int) -> None:
+        books = self._books
+        if room <= 0:
+            return
+        start_s = self._clock.monotonic()
+        rows = books.frontier.take(room, self.time_s, per_host)
+        if books.config.site.mode == CROSS_OVER and (native := self._is_native())(books.frontier.taken).any():
+            # Own pages are due, or may be found by those under way: those of others have to wait.
+            foreign = ~native(rows["key"])
+            books.frontier.give_back(rows["key"][foreign])
+            rows = rows[~foreign]
+        if len(rows):
+            seed = books.config.crawl.seed
+            self._fetching.add(generate.requests(books.index, rows, books.strategy, seed, self._taken))
+            self.outstanding += len(rows)
+            self._taken += len(rows)
+        self.cost_s += self._clock.monotonic() - start_s
