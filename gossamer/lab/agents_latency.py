@@ -153,6 +153,7 @@ class Peer:
         self._chain = Chain.open(self._store, name, self._exchange)
         self._index = PageIndex.open(self._store, self._chain.files, Config().index)
         self._ledger, self._order = Ledger(), strategy("opic")
+        self._limits = Config().replace({"limits.hosts_per_domain": 0}).limits
         self._numbers: dict[str, int] = {}
         self._keys = np.zeros(0, np.uint64)
         self._take([], mentioned([f"http://h{page % 997}.{name}.test/{page}" for page in range(job["known"])]))
@@ -217,9 +218,8 @@ class Peer:
     def _take(self, batches: Sequence[Batch], *columns: Contributions) -> None:
         """As a round without pages would be closed."""
         inbox = Contributions.joined(list(columns))
-        limits = Config().replace({"limits.hosts_per_domain": 0}).limits
         update(
-            self._index, None, self._ledger, RoundColumns(inbox=inbox), limits=limits, strategy=self._order,
+            self._index, None, self._ledger, RoundColumns(inbox=inbox), limits=self._limits, strategy=self._order,
             now_s=time.time(),
         )  # fmt: skip
         changes = self._index.flush(self._store, self._chain.label)

@@ -248,7 +248,8 @@ def _by_agents(found: Sequence[agents_modes.Crawled], what: str, name: str, titl
     curves = []
     for mode in agents_modes.MODES:
         mine = [one for one in found if one.mode == mode or one.agents == 1]
-        curves.append(Curve(mode, *np.array([(one.agents, getattr(one, what)) for one in mine], np.float64).T))
+        points = np.array([(one.agents, getattr(one, what)) for one in mine], np.float64)
+        curves.append(Curve(mode, points[:, 0], points[:, 1], dashed=mode == CROSS_OVER))  # it may lie on another
     return Figure(name, title, "agents", y, curves, markers=True)
 
 

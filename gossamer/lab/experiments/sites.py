@@ -17,7 +17,7 @@ import numpy as np
 
 from gossamer.errors import ConfigError
 from gossamer.federation.file import load
-from gossamer.lab.arguments import add_graph
+from gossamer.lab.arguments import add_graph, add_pages
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.graphs import load as load_graph
 from gossamer.lab.made import make
@@ -49,6 +49,7 @@ PAPER = {20.0: 334.0, 80.0: 278.0}  # round trip in ms: pages/s over three sites
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_graph(parser, made=True)
+    add_pages(parser)
     parser.add_argument("--sites", type=positive, default=3, metavar="N", help="up to 8 (default: 3)")
     parser.add_argument(
         "--partitioner", action="append", choices=NAMES, help="compare these (default: ring, ldg and fennel)"
@@ -91,7 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
             for number, setting in enumerate(settings):
                 folder = Path(scratch) / str(number)
                 folder.mkdir()
-                rows.append(measure(setting, folder, seeds, web.address, SITES[: arguments.sites], arguments.delay))
+                rows.append(
+                    measure(
+                        setting, folder, seeds, web.address, SITES[: arguments.sites], arguments.delay, arguments.pages
+                    )
+                )
     notes = [
         f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {len(graph.host_names):,} hosts ({graph.rule}); "
         f"{len(starts)} start pages; {arguments.sites} sites of one agent each, all on this machine",
@@ -108,7 +113,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def measure(setting: Setting, folder: Path, seeds: Path, web: str, names: Sequence[str], delay_s: float) -> Row:
+def measure(
+    setting: Setting, folder: Path, seeds: Path, web: str, names: Sequence[str], delay_s: float, pages: int
+) -> Row:
     """One crawl by real sites, each reached by the others through a proxy."""
     with ExitStack() as stack:
         behind = {name: _free_port() for name in names}
@@ -117,7 +124,7 @@ def measure(setting: Setting, folder: Path, seeds: Path, web: str, names: Sequen
             for name, port in behind.items()
         }
         path = folder / "sites.toml"
-        path.write_text(_file(setting, {name: proxies[name].port for name in names}, behind, web, delay_s))
+        path.write_text(_file(setting, {name: proxies[name].port for name in names}, behind, web, delay_s, pages))
         federation = load(path)
         federated.prepare(federation)
         start_s = time.monotonic()
@@ -127,20 +134,20 @@ def measure(setting: Setting, folder: Path, seeds: Path, web: str, names: Sequen
     crossed = [sent for name in names for sent in federated.crossed(federation, name).values()]
     total = {key: sum(sent.get(key, 0) for sent in crossed) for key in ("links", "urls", "keys", "bytes")}
     visits = {name: federated.counters(federation, name)["visits"] for name in names}
-    pages = sum(visits.values())
+    made = sum(visits.values())
     commits = [cost_s for name in names for cost_s in _commits_s(federation.directory(name))]
     first_s = _busy_s([federation.directory(name) for name in names])
     return {
         "partitioner": setting.partitioner,
         "scores": setting.scores,
         "round_trip_ms": setting.round_trip_ms,
-        "pages": pages,
-        "links_per_page": total["links"] / max(1, pages),
+        "pages": made,
+        "links_per_page": total["links"] / max(1, made),
         "bytes_per_record": total["bytes"] / max(1, total["urls"] + total["keys"]),
-        "bytes_per_page": total["bytes"] / max(1, pages),
-        "wire_per_page": wire / max(1, pages),
-        "largest": max(visits.values()) / max(1, pages),
-        "pages_per_s": pages / max(first_s, 0.001),
+        "bytes_per_page": total["bytes"] / max(1, made),
+        "wire_per_page": wire / max(1, made),
+        "largest": max(visits.values()) / max(1, made),
+        "pages_per_s": made / max(first_s, 0.001),
         "commit_s": float(np.mean(commits)) if commits else 0.0,
         "seconds": took_s,
         "known": stats.known,
@@ -176,14 +183,14 @@ def _figures(rows: Sequence[Row]) -> list[Figure]:
     return [Figure("sites-distance", title, "round trip, ms", "pages/s", [*curves, paper], markers=True)]
 
 
-def _file(setting: Setting, ports: dict[str, int], behind: dict[str, int], web: str, delay_s: float) -> str:
+def _file(setting: Setting, ports: dict[str, int], behind: dict[str, int], web: str, delay_s: float, limit: int) -> str:
     lines = ["[federation]", f'partitioner = "{setting.partitioner}"']
     for name, port in ports.items():
         lines += [f"[sites.{name}]", f'address = "127.0.0.1:{port}"', f'listen = "127.0.0.1:{behind[name]}"']
     return "\n".join(
         [
             *lines,
-            "[crawl]", 'scope = "any"', "patience_s = 3", "width = 500", "sitemaps = false",
+            "[crawl]", 'scope = "any"', "patience_s = 3", "width = 500", "sitemaps = false", f"pages = {limit}",
             "[site]", f'scores = "{setting.scores}"',
             "[polite]", f"delay_s = {delay_s}", "robots = false", "connections = 32",
             "[limits]", "depth = 250", "depth_dynamic = 250", "pages_per_host = 0", "pages_per_domain = 0",

@@ -1,0 +1,291 @@
+"""What each command does with its arguments. Modules are imported where they are needed, so that it starts quickly."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gossamer import config
+from gossamer.errors import ConfigError, SeedError
+
+DEMO_DIR = "demo-crawl"
+FORMATS = ("table", "csv", "json", "parquet")
+
+# flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
+FLAGS = (
+    ("--pages", "crawl.pages", "N"),
+    ("--rounds", "crawl.rounds", "N"),
+    ("--minutes", "crawl.minutes", "M"),
+    ("--agents", "site.agents", "N"),
+    ("--width", "crawl.width", "N"),
+    ("--scope", "crawl.scope", "host|domain|any"),
+    ("--order", "crawl.order", "NAME"),
+    ("--topic", "crawl.topic", "WORDS"),
+    ("--delay", "polite.delay_s", "S"),
+    ("--burst", "polite.burst", "C"),
+    ("--connections", "polite.connections", "R"),
+    ("--depth", "limits.depth", "N"),
+    ("--contact", "fetch.contact", "WHO"),
+)
+# The same for lists: each time the flag is given adds an item.
+LISTS = (
+    ("--include", "crawl.include", "PATTERN"),
+    ("--exclude", "crawl.exclude", "PATTERN"),
+)
+
+
+def _configuration(arguments: argparse.Namespace) -> config.Config:
+    loaded = config.load(arguments.config) if arguments.config else config.Config()
+    return loaded.replace(_given(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says, by `section.key`."""
+    values: dict[str, Any] = {}
+    for flag, name, _ in FLAGS:
+        text = getattr(arguments, name)
+        if text is not None:
+            try:
+                values[name] = config.parse_value(name, text)
+            except ConfigError as error:
+                raise ConfigError(f"{flag}: {error}") from None
+    values |= {name: items for _, name, _ in LISTS if (items := getattr(arguments, name))}
+    if arguments.testweb:
+        values["resolve.map"] = {"*": arguments.testweb}
+    for item in arguments.set:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {item}: write --set section.key=value")
+        values[name.strip()] = config.parse_value(name.strip(), text.strip())
+    return values
+
+
+def _going_on(arguments: argparse.Namespace) -> tuple[config.Config, str]:
+    """The configuration of a crawl that may have run before, and a word about what it was told then."""
+    from gossamer import remembered
+
+    before = None if arguments.config else remembered.recall(Path(arguments.dir))
+    if before is None:
+        return _configuration(arguments), ""
+    given = _given(arguments)
+    kept = [f"{name} = {config.toml(value)}" for name, value in remembered.options(before).items() if name not in given]
+    said = f"as in the last run ({Path(arguments.dir) / remembered.FILE}): {', '.join(kept)}" if kept else ""
+    return before.replace(given), said
+
+
+def crawl(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from gossamer.api import Crawl
+    from gossamer.crawl.runtime import tune
+    from gossamer.watch.progress import Progress
+
+    loaded, kept = _going_on(arguments)
+    tune()
+    crawl = Crawl(arguments.dir, arguments.seeds, loaded)
+    progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
+    for warning in [kept] * bool(kept) + loaded.warnings():
+        progress.note(f"gossamer: {warning}")
+    with progress:
+        stats = crawl.run(progress.update, signals=True)
+    progress.finish(stats, crawl.places())
+    if arguments.json:
+        print(json.dumps(stats.as_dict()))
+    if not stats.wire_bytes and (why := crawl.unanswered()):
+        is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
+        hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"
+        raise SeedError(f"no server answered: {why}; {hint}")
+    return 0
+
+
+def add(arguments: argparse.Namespace) -> int:
+    from gossamer.api import Crawl
+
+    added = Crawl(arguments.dir).add(arguments.seeds)
+    if arguments.json:
+        print(json.dumps({"added": added}))
+    else:
+        print(f"{added} seeds wait in {arguments.dir}; a running crawl takes them up with its next round")
+    return 0
+
+
+def status(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import status
+
+    found = status.status(Path(arguments.dir))
+    _show(found, arguments.json, status.render)
+    return 0
+
+
+def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import agents
+
+    directory = Path(arguments.dir)
+    if arguments.change is None:
+        found = agents.agents(directory)
+        _show(found, arguments.json, agents.render)
+        return 0
+    if (arguments.change == "retire") != (arguments.agent is not None):
+        raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")
+    wish = {"retire": arguments.agent} if arguments.agent else {"add": 1}
+    agents.change(directory, wish)
+    said = f"{arguments.agent} will hand its zones over and leave" if arguments.agent else "another agent will join"
+    _show({"wish": wish}, arguments.json, lambda _: f"{said}; `gossamer agents {directory}` shows it")
+    return 0
+
+
+def federation(arguments: argparse.Namespace) -> int:
+    from gossamer.federation.file import load
+    from gossamer.site import federated
+    from gossamer.watch import sites
+
+    federation = load(arguments.file)
+    made = federated.prepare(federation)
+    if arguments.action == "keys":
+        said = f"made for {', '.join(made)}" if made else "every site has its own"
+        _show({"made": made}, arguments.json, lambda _: f"certificates in {federation.keys}: {said}")
+        return 0
+    if arguments.action == "run":
+        run = federated.FederationRun(federation, [*federation.config.crawl.seeds, *arguments.seeds])
+        _watched(run, federation.config, arguments, {})
+    if arguments.action == "status" or not (arguments.quiet or arguments.json):
+        _show(federated.status(federation), arguments.json, sites.render)
+    return 0
+
+
+def site(arguments: argparse.Namespace) -> int:
+    from gossamer.crawl.runtime import tune
+    from gossamer.federation.file import load
+    from gossamer.site import federated
+
+    federation = load(arguments.file)
+    tune()
+    with federated.opened(federation, arguments.name, arguments.seeds) as supervisor:
+        _watched(supervisor, federation.config, arguments, {})
+    return 0
+
+
+def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace, places: dict[str, str]) -> Any:
+    """Run something that crawls, with a display, until it ends or a signal ends it."""
+    from rich.console import Console
+
+    from gossamer.api import stopped_by_signals
+    from gossamer.watch.progress import Progress
+
+    progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
+    with progress, stopped_by_signals(crawler):
+        stats = crawler.run(progress.update)
+    progress.finish(stats, places)
+    if arguments.json:
+        print(json.dumps(stats.as_dict()))
+    return stats
+
+
+def query(arguments: argparse.Namespace) -> int:
+    from gossamer.archive import query
+
+    if arguments.sql.strip().lower() == "tables":
+        print(query.describe())
+        return 0
+    sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
+    ending = arguments.out.suffix[1:] if arguments.out else ""
+    query.run(Path(arguments.dir), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
+    return 0
+
+
+def export(arguments: argparse.Namespace) -> int:
+    from gossamer.archive import export
+
+    writers: dict[str, Callable[..., list[Path] | int]] = {
+        "warc": export.export_warc,
+        "cdxj": export.export_cdxj,
+        "urls": export.export_urls,
+        "text": export.export_text,
+    }
+    written = writers[arguments.kind](Path(arguments.dir), arguments.out, force=arguments.force)
+    if arguments.json:
+        found = {"kind": arguments.kind, "out": arguments.out}
+        found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
+        print(json.dumps(found), file=sys.stderr if arguments.out == "-" else sys.stdout)
+    elif arguments.out != "-":
+        print(f"gossamer: wrote {_written(arguments.kind, written)} to {arguments.out}", file=sys.stderr)
+    return 0
+
+
+def _written(kind: str, written: list[Path] | int) -> str:
+    """What an export wrote, in words."""
+    from gossamer.watch.figures import size
+
+    if isinstance(written, list):
+        of = size(sum(path.stat().st_size for path in written))
+        return f"{of} of WARC" if len(written) == 1 else f"{len(written):,} WARC files, {of},"
+    nouns = {"cdxj": "CDXJ lines", "urls": "URLs", "text": "pages' text"}
+    return f"{written:,} {nouns[kind]}"
+
+
+def restore(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.copies import restore
+
+    files = restore(Path(arguments.dir), arguments.disks)
+    print(f"{files:,} files restored to {arguments.dir}; `gossamer crawl --dir {arguments.dir}` goes on")
+    return 0
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    from gossamer.crawl.inspect import inspect
+    from gossamer.watch.show import inspect_report
+
+    found = inspect(arguments.url, _configuration(arguments))
+    _show(found, arguments.json, inspect_report)
+    return 0
+
+
+def _show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
+    if as_json:
+        print(json.dumps(found))
+    else:
+        from rich.console import Console
+
+        shown = render(found)
+        if isinstance(shown, str):
+            print(shown)
+        else:
+            Console().print(shown)
+
+
+def print_config(_: argparse.Namespace) -> int:
+    print(config.document(), end="")
+    return 0
+
+
+def orders(arguments: argparse.Namespace) -> int:
+    from gossamer.order.strategies import ORDERS
+
+    if arguments.json:
+        print(json.dumps([{"name": s.name, "meaning": s.meaning} for s in ORDERS.values()]))
+    else:
+        width = max(map(len, ORDERS))
+        for strategy in ORDERS.values():
+            only = " (only in the lab)" if strategy.score and strategy.score.needs_oracle else ""
+            print(f"{strategy.name:{width}} {strategy.meaning}{only}")
+    return 0
+
+
+def testweb(arguments: argparse.Namespace) -> int:
+    from gossamer.testweb.command import main as testweb
+
+    return testweb(arguments.rest)
+
+
+def lab(arguments: argparse.Namespace) -> int:
+    from gossamer.lab.command import main as lab
+
+    return lab(arguments.rest)
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    from gossamer.watch.demo import demo
+
+    return demo(arguments.dir or Path(DEMO_DIR), replace=arguments.dir is None)
