@@ -19,10 +19,10 @@ demo: setup  ## crawl a test web on loopback and ask the archive questions
 	$(BIN)/python -m gossamer demo
 
 test: setup  ## the tests
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m "not slow"
 
 test-all: setup  ## the tests, slow ones included
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile
 
 lint: setup  ## format, lint and type checks
 	$(BIN)/ruff format --check .
