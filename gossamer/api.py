@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from gossamer.archive.chain import snapshots
+from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
@@ -18,8 +18,9 @@ from gossamer.crawl.opening import mentioned
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import ConfigError, SeedError
+from gossamer.errors import ArchiveError, ConfigError, SeedError
 from gossamer.federation.exchange import Inbox, encode
+from gossamer.federation.file import site_of
 from gossamer.fetch.resolver import checked_map
 from gossamer.order.strategies import strategy
 from gossamer.remembered import remember
@@ -71,6 +72,11 @@ class Crawl:
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         clock = RealClock()
         store = Directory.prepare(self.directory, clock.now())
+        if (site := foreign_site(store, config.crawl.agent)) is not None:
+            raise ArchiveError(
+                f"{self.directory} belongs to the site {site} of a federation: "
+                f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, goes on"
+            )
         copied = open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             crawler: _Crawler
@@ -140,6 +146,11 @@ class Crawl:
         from gossamer.archive import query
 
         return query.ask(self.directory, sql)
+
+
+def foreign_site(store: Directory, agent: str) -> str | None:
+    """The site that crawls here, if it is not this agent's."""
+    return next((site_of(name) for name in sorted(chains(store)) if site_of(name) not in ("", site_of(agent))), None)
 
 
 @contextmanager

@@ -114,6 +114,8 @@ def add(arguments: argparse.Namespace) -> int:
 def status(arguments: argparse.Namespace) -> int:
     from gossamer.watch import status
 
+    if arguments.dir.endswith(".toml"):
+        raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     found = status.status(Path(arguments.dir))
     _show(found, arguments.json, status.render)
     return 0
@@ -148,6 +150,7 @@ def federation(arguments: argparse.Namespace) -> int:
         _show({"made": made}, arguments.json, lambda _: f"certificates in {federation.keys}: {said}")
         return 0
     if arguments.action == "run":
+        federated.check_seeds(federation, [*federation.config.crawl.seeds, *arguments.seeds])
         run = federated.FederationRun(federation, [*federation.config.crawl.seeds, *arguments.seeds])
         _watched(run, federation.config, arguments, {})
     if arguments.action == "status" or not (arguments.quiet or arguments.json):

@@ -90,7 +90,7 @@ def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
     """Where the copies of an agent's files are: agents begin at different disks, so that all are used."""
     if copies - 1 > len(disks):
         raise ArchiveError(
-            f"site.copies is {copies}: that takes {copies - 1} directories in site.disks, and {len(disks)} are given"
+            f"site.copies is {copies}: that takes {copies - 1} more in site.disks, where {len(disks)} are given"
         )
     digits = "".join(c for c in agent if c.isdigit())
     start = int(digits or "0")
@@ -101,6 +101,9 @@ def restore(directory: Path, disks: Sequence[Path]) -> int:
     """Make a directory again of its copies, after its disk was lost. Returns how many files that were."""
     if (directory / "gossamer.json").exists():
         raise ArchiveError(f"{directory} holds a crawl already; restore into an empty directory")
+    for disk in disks:
+        if not (disk / "gossamer.json").exists():
+            raise ArchiveError(f"{disk} holds no copies of a crawl; give the directories that were in site.disks")
     found = [Directory(disk) for disk in disks]
     restored = 0
     # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.

@@ -71,6 +71,8 @@ def _read_sites(path: Path) -> Reading:
     roots: dict[str, Path] = {}
     for site in federation.sites:
         root = federation.directory(site).resolve()
+        if not (root / "gossamer.json").exists():
+            raise ArchiveError(f"site {site} has nothing in {root}: `gossamer federation run {path}` starts it")
         ours = snapshots(Directory(root))
         found |= ours
         roots |= dict.fromkeys(ours, root)

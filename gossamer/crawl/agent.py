@@ -284,7 +284,7 @@ class Agent:
             "zones": list(chain.zones),
             "sent": chain.snapshot.sent,
             "marks": chain.marks,
-            "pages": self._orders.pages,
+            "pages": self._granted(),
             "rounds": self._tally.run_rounds,
             "idle": self._why_idle(),
             "next_due_s": self._books.frontier.next_due_s() if self._supply.is_starving else None,
@@ -293,6 +293,11 @@ class Agent:
             "cpu_s": used.ru_utime + used.ru_stime,
             "stats": stats.as_dict(),
         }
+
+    def _granted(self) -> int | None:
+        """What we were granted; or what we have begun, if the grant was lowered meanwhile."""
+        begun = self._tally.visits + self._round.pages + self._fetching.connections
+        return None if self._orders.pages is None else max(self._orders.pages, begun)
 
     # Committing
 

@@ -1,6 +1,5 @@
 """A federation as its file describes it: which sites there are, where, at what price, and what they crawl."""
 
-import dataclasses
 import re
 import tomllib
 from collections.abc import Mapping
@@ -26,8 +25,6 @@ class Site:
     latitude: float = key(0.0, "degrees north", least=-90, most=90)
     longitude: float = key(0.0, "degrees east", least=-180, most=180)
     countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
-    egress_price: float = key(0.0, "dollars per GB that leaves it", least=0)
-    cpu_price: float = key(0.0, "dollars per hour of one core", least=0)
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,6 @@ class Shared:
 
     partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
     keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
-    replicas: int = key(1, "at so many sites each site's archive is kept", least=1, most=16)
-    warc_replicas: bool = key(True, "WARC files are replicated too")
 
 
 @dataclass(frozen=True)
@@ -84,8 +79,8 @@ def site_of(agent: str) -> str:
 def load(path: Path) -> Federation:
     try:
         values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; docs/federation.md shows such a file") from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise ConfigError(f"{path} is no file; docs/federation.md shows what is in the file of a federation") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     shared = section(Shared(), "federation", _table(values.pop("federation", {}), "federation"))
@@ -101,11 +96,11 @@ def load(path: Path) -> Federation:
             text = getattr(sites[name], leaf)
             if not re.fullmatch(r"[^\s:]+:\d{1,5}", text) and (text or leaf == "address"):
                 raise ConfigError(f'sites.{name}.{leaf}: write it like {leaf} = "192.0.2.7:4222"')
-    addresses = [site.address for site in sites.values()]
-    if len(set(addresses)) < len(addresses):
-        raise ConfigError("two sites have the same address")
-    if shared.replicas > len(sites):
-        raise ConfigError(f"federation.replicas is {shared.replicas}, but there are only {len(sites)} sites")
+    at: dict[str, str] = {}
+    for name, site in sites.items():
+        if site.address in at:
+            raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
+        at[site.address] = name
     return Federation(path.resolve(), shared, sites, checked(Config(), values))
 
 
@@ -113,13 +108,3 @@ def _table(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} is a section: write its keys under [{name}]")
     return value
-
-
-def document() -> str:
-    """The keys of a federation's file, with their meanings."""
-    lines = []
-    for title, one in (("federation", Shared), ("sites.NAME", Site)):
-        lines += [f"[{title}]"]
-        for leaf in dataclasses.fields(one):
-            lines.append(f"{leaf.name}  # {leaf.metadata['meaning']}")
-    return "\n".join(lines) + "\n"

@@ -29,6 +29,11 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
     To another machine goes NAME.pem, NAME.key and authority.pem; authority.key stays where new sites are admitted.
     """
     missing = [site for site in sites if not (folder / f"{site}.pem").exists()]
+    if len(missing) < len(sites) and not (folder / f"{_AUTHORITY}.pem").exists():
+        raise ConfigError(
+            f"{folder / _AUTHORITY}.pem is missing, which signed the certificates there: bring it back, or remove the "
+            "whole folder to make all of them anew"
+        )
     if not missing:
         return []
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -59,7 +64,7 @@ def paths(folder: Path, site: str) -> dict[str, str]:
     found = {"cert": folder / f"{site}.pem", "key": folder / f"{site}.key", "authority": folder / f"{_AUTHORITY}.pem"}
     for path in found.values():
         if not path.exists():
-            raise ConfigError(f"{path} is missing: run `gossamer federation keys FILE`, or bring it here")
+            raise ConfigError(f"{path} is missing: `gossamer federation keys` makes it where the authority's key is")
     return {name: str(path) for name, path in found.items()}
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
+from gossamer.archive.views import word
 from gossamer.clocks import RealClock
+from gossamer.columns import Outcome
 from gossamer.crawl.seeds import parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import SiteError
+from gossamer.errors import SeedError, SiteError
 from gossamer.federation.file import Federation, home_of
 from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
@@ -59,6 +61,7 @@ class FederationRun:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._stopping = False
         self._last: dict[str, Summary] = {}
+        self._before = _all_counters(federation)
 
     def stop(self) -> None:
         """Each site ends as it would by Ctrl-C."""
@@ -89,7 +92,8 @@ class FederationRun:
                 process.wait()
         self._check()
         ended = "stopped" if self._stopping else "nothing left to visit"
-        return final(federation, self._last.values(), time.monotonic() - start_s, ended)
+        refused = sum(int(summary["stats"]["refused_seeds"]) for summary in self._last.values())
+        return final(federation, self._before, refused, time.monotonic() - start_s, ended)
 
     def _start(self, site: str) -> None:
         words = self._words(site)
@@ -136,17 +140,28 @@ def added(summaries: Iterable[Summary], elapsed_s: float, phase: str) -> Stats:
     return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
 
 
-def final(federation: Federation, summaries: Iterable[Summary], elapsed_s: float, ended: str) -> Stats:
+def final(federation: Federation, before: Counter[str], refused: int, elapsed_s: float, ended: str) -> Stats:
     """What is committed, at the end."""
-    last = added(summaries, elapsed_s, "")
+    total = _all_counters(federation)
+    run = Counter(total)
+    run.subtract(before)
+    figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
+    figures |= {"run_visits": run["visits"], "wire_bytes": run["wire_bytes"], "refused_seeds": refused}
+    figures["outcomes"] = {name: run[name] for name in map(word, Outcome) if run[name]}
+    return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, ended=ended, **figures)
+
+
+def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
+    if not seeds and not (federation.directory(federation.first) / "gossamer.json").exists():
+        raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
+
+
+def _all_counters(federation: Federation) -> Counter[str]:
     total: Counter[str] = Counter()
     for site in federation.sites:
-        total.update(counters(federation, site))
-    figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
-    figures |= {
-        name: getattr(last, name) for name in ("now_s", "run_visits", "wire_bytes", "outcomes", "refused_seeds")
-    }
-    return Stats(elapsed_s=elapsed_s, ended=ended, **figures)
+        if (federation.directory(site) / "gossamer.json").exists():
+            total.update(counters(federation, site))
+    return total
 
 
 def status(federation: Federation) -> list[dict[str, Any]]:
@@ -172,7 +187,9 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
     if (federation.directory(site) / "gossamer.json").exists():
         total = counters(federation, site)
-        row |= {"state": "ended", **{key: total[key] for key in ("visits", "known", "frontier")}}
+        home = snapshots(Directory(federation.directory(site))).get(home_of(site))
+        state = "ended" if home and home.state.get("clean") else "not reached"
+        row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
 

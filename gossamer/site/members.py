@@ -58,6 +58,11 @@ class Member:
         return int(self.report.get("stats", counters).get("visits", 0))
 
     @property
+    def frontier(self) -> int:
+        counters = self.at.state.get("counters", {})
+        return int(self.report.get("stats", counters).get("frontier") or 0)
+
+    @property
     def known(self) -> int:
         counters = self.at.state.get("counters", {})
         return int(self.report.get("stats", counters).get("known") or 0)

@@ -28,6 +28,7 @@ from gossamer.site.server import Open
 Summary = Mapping[str, Any]
 
 _SITES = bucket("sites")
+_GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _LINGER_S = 20.0  # who knows that all is over waits so long for the others to hear it
 
 
@@ -47,6 +48,8 @@ class Neighbours:
         self._serial = 0
         self._wave: tuple[dict[str, Any], dict[str, int]] | None = None
         self._done_s: float | None = None
+        self._left: set[str] = set()  # sites that have ended, for a reason of their own
+        self.waiting_for: list[str] = []  # when we are finished ourselves
 
     def address(self, site: str) -> dict[str, str]:
         """How an agent of ours reaches a site's server."""
@@ -69,8 +72,18 @@ class Neighbours:
             wire.close()
 
     def hear(self) -> dict[str, Summary | None]:
-        """How the others stand; None: not to be reached."""
-        return {name: read_summary(wire, name) for name, wire in self._wires.items()}
+        """How the others stand; None: not to be reached. Who has said good-bye is not asked any more."""
+        found = {name: read_summary(wire, name) for name, wire in self._wires.items() if name not in self._left}
+        self._left |= {name for name, other in found.items() if other is not None and other.get("left")}
+        return {name: other for name, other in found.items() if name not in self._left}
+
+    def leave(self, mine: dict[str, Any]) -> None:
+        """We end, others may go on: nothing more will come from here, and nobody need wait for it."""
+        others = self.hear()
+        self._serial += 1
+        self._tell({**mine, "serial": self._serial, "done": self._done_s is not None, "left": True})
+        if self._done_s is None and any(other is not None for other in others.values()):
+            time.sleep(_GOODBYE_S)
 
     def is_over(self, mine: dict[str, Any]) -> bool:
         """Say how we stand, and look at the others: over is when all are finished, nothing is on its way between them,
@@ -78,10 +91,12 @@ class Neighbours:
         self._serial += 1
         mine = {**mine, "serial": self._serial, "done": self._done_s is not None}
         self._tell(mine)
+        others = self.hear()
+        self.waiting_for = []
         if not mine["finished"]:
             self._wave = None
             return False
-        others = self.hear()
+        self.waiting_for = [name for name, other in others.items() if other is None]
         if self._done_s is not None:
             late = time.monotonic() - self._done_s > _LINGER_S
             return late or all(other is None or other["done"] for other in others.values())
@@ -96,7 +111,7 @@ class Neighbours:
             return False
         everyone = {self.site: mine, **{name: other for name, other in others.items() if other is not None}}
         sent = {name: one["sent"] for name, one in everyone.items()}
-        if undelivered(sent, {name: one["marks"] for name, one in everyone.items()}):
+        if undelivered(sent, {name: one["marks"] for name, one in everyone.items()}) - self._left:
             self._wave = None
             return False
         state = {name: (one["sent"], one["marks"], one["numbers"]) for name, one in everyone.items()}

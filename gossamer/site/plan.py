@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
 
@@ -46,14 +47,22 @@ class Budget:
     limit: int
     grants: dict[str, int] = field(default_factory=dict)
 
-    def divide(self, visits: Mapping[str, int], heard: Mapping[str, int], idle: Collection[str]) -> dict[str, int]:
-        """New grants, by agent. `visits` are those made so far, `heard` the grants that agents work under."""
+    def divide(
+        self,
+        visits: Mapping[str, int],
+        heard: Mapping[str, int],
+        idle: Collection[str],
+        need: Mapping[str, int] = MappingProxyType({}),
+    ) -> dict[str, int]:
+        """New grants, by agent. `visits` are those made so far, `heard` the grants that agents work under (or what they
+        have begun, if that is more), `need` the pages that each knows to visit: it is granted few more."""
         grants = self.grants
         for name, made in visits.items():
-            grants.setdefault(name, made)
+            grants[name] = max(grants.get(name, 0), made)
         settled = {name for name in visits if heard.get(name, grants[name]) == grants[name]}
-        for name in settled & set(idle):
-            grants[name] = visits[name]
+        for name in settled:
+            enough = 0 if name in idle else need.get(name, self.limit) + LEAST_GRANT
+            grants[name] = min(grants[name], visits[name] + enough)
         held = {name: max(grants[name], heard.get(name, 0)) for name in visits}
         left = max(0, self.limit - sum(held.values()))
         few = max(LEAST_GRANT, left // (4 * max(1, len(visits))))

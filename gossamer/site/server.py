@@ -112,7 +112,10 @@ class Server:
                 time.sleep(_POLL_S * 2**attempt)
             else:
                 self._port = _free_port()
-        raise SiteError(f"nats-server does not start; {self._log_file} ends with:\n{self._log_tail()}")
+        tail = self._log_tail()
+        if "address already in use" in tail:
+            raise SiteError(f"{self._host}:{self._port} is in use by another process: end that, or choose another port")
+        raise SiteError(f"nats-server does not start; {self._log_file} ends with:\n{tail}")
 
     def stop(self) -> None:
         process, self._process = self._process, None

@@ -99,6 +99,7 @@ class Supervisor:
         finally:
             self._kill()
             if neighbours:
+                neighbours.leave(self._summary())
                 neighbours.close()
             wire.close()
             server.stop()
@@ -132,7 +133,13 @@ class Supervisor:
         self._grant_wishes()
         self._start_needed()
         self._order()
-        show(self._totals.now(self._members.values(), "stopping" if self._stopping else ""))
+        show(self._totals.now([*self._left.values(), *self._members.values()], self._phase()))
+
+    def _phase(self) -> str:
+        if self._stopping:
+            return "stopping"
+        waiting = self._neighbours.waiting_for if self._neighbours else []
+        return f"waiting for {', '.join(waiting)}" if waiting else ""
 
     def _hear(self, now_s: float) -> None:
         reports = self._registrar.alive()
@@ -277,7 +284,8 @@ class Supervisor:
             members = [*self._left.values(), *self._members.values()]
             idle = {m.name for m in members if m.is_idle or not m.is_running}
             heard = {m.name: int(m.report.get("pages") or 0) for m in members if m.is_running}
-            self._budget.divide({m.name: m.visits for m in members}, heard, idle)
+            need = {m.name: m.frontier for m in members}
+            self._budget.divide({m.name: m.visits for m in members}, heard, idle, need)
         for member in list(self._members.values()):
             if member.is_running:
                 self._tell(member)
@@ -357,7 +365,7 @@ class Supervisor:
         """How we stand, for the other sites."""
         at = self._snapshots()
         home = at.get(self._home, Snapshot(self._home))
-        stats = self._totals.now(self._members.values(), "").as_dict()
+        stats = self._totals.now([*self._left.values(), *self._members.values()], "").as_dict()
         return {
             "finished": self._is_finished(),
             "sent": {stream: number for stream, number in home.sent.items() if _receiver(stream) in self._abroad},

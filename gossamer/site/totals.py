@@ -32,7 +32,7 @@ class Totals:
         run: Counter[str] = Counter()
         outcomes: Counter[str] = Counter()
         for stats in self._seen.values():
-            run.update({name: stats[name] for name in ("run_visits", "wire_bytes", "refused_seeds")})
+            run.update({name: stats[name] for name in ("wire_bytes", "refused_seeds")})
             outcomes.update(stats["outcomes"])
         known: Counter[str] = Counter()
         for member in members:
@@ -42,8 +42,8 @@ class Totals:
         added = Stats(
             now_s=self._clock.now(),
             elapsed_s=self._clock.monotonic() - self._start_s,
-            visits=int(self._before["visits"]) + run["run_visits"],
-            run_visits=run["run_visits"],
+            visits=sum(member.visits for member in members),
+            run_visits=sum(member.visits for member in members) - int(self._before["visits"]),
             wire_bytes=run["wire_bytes"],
             refused_seeds=run["refused_seeds"],
             outcomes=dict(outcomes),

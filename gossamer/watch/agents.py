@@ -37,6 +37,8 @@ def change(directory: Path, wish: Mapping[str, Any]) -> None:
     try:
         registrar = Registrar(wire)
         name = wish.get("retire")
+        if name is not None and name.endswith("a0"):
+            raise SiteError(f"{name} reads the seeds and stays to the end; retire another one")
         if name is not None and name not in (registrar.alive() or {}):
             raise SiteError(f"{name} is not running; `gossamer agents {directory}` shows who is")
         if not registrar.wish(dict(wish)):

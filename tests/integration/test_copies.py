@@ -69,7 +69,7 @@ def test_disks_of_agents() -> None:
     assert disks_of("a0", ["x", "y", "z"], 3) == ["x", "y"]
     assert disks_of("a2", ["x", "y", "z"], 3) == ["z", "x"]
     assert disks_of("b", ["x"], 1) == []
-    with pytest.raises(ArchiveError, match=r"takes 2 directories in site\.disks, and 1 are given"):
+    with pytest.raises(ArchiveError, match=r"takes 2 more in site\.disks, where 1 are given"):
         disks_of("a0", ["x"], 3)
 
 
@@ -79,5 +79,5 @@ def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
     crawl(web, tmp_path / "two", {"crawl.pages": 1})
     with pytest.raises(ArchiveError, match="holds a crawl already"):
         restore(tmp_path / "two", [tmp_path / "two"])
-    with pytest.raises(ArchiveError, match="holds no crawl"):
+    with pytest.raises(ArchiveError, match="holds no copies"):
         restore(tmp_path / "new", [tmp_path / "nothing"])

@@ -17,7 +17,7 @@ from federations import Sites, federation, free_port, write
 from gossamer import Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
-from gossamer.errors import ConfigError
+from gossamer.errors import ArchiveError, ConfigError
 from gossamer.federation.file import load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
@@ -132,11 +132,32 @@ def test_mistakes_in_the_file(tmp_path: Path) -> None:
     assert "unknown key sites.north.adress; did you mean address?" in complaint('[sites.north]\nadress = "x:1"')
     assert 'write it like address = "192.0.2.7:4222"' in complaint("[sites.north]\naddress = 'x'")
     assert "a word of small letters" in complaint("[sites.North-1]\naddress = 'x:1'")
-    assert "same address" in complaint("[sites.a]\naddress = 'x:1'\n[sites.b]\naddress = 'x:1'")
-    assert "only 1 sites" in complaint("[federation]\nreplicas = 2\n[sites.a]\naddress = 'x:1'")
+    assert "a and b have the same address, x:1" in complaint("[sites.a]\naddress = 'x:1'\n[sites.b]\naddress = 'x:1'")
+    assert "must be one of ring" in complaint("[federation]\npartitioner = 'x'\n[sites.a]\naddress = 'x:1'")
     assert "unknown key [crwl]" in complaint("[crwl]\n[sites.a]\naddress = 'x:1'")
-    with pytest.raises(ConfigError, match="does not exist"):
-        load(tmp_path / "nothing.toml")
+    for path in (tmp_path / "nothing.toml", tmp_path):
+        with pytest.raises(ConfigError, match="is no file"):
+            load(path)
+
+
+def test_lost_authority(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    assert make_keys(tmp_path, ["north", "east"], now) == ["north", "east"]
+    (tmp_path / "authority.pem").unlink()
+    with pytest.raises(ConfigError, match=r"authority\.pem is missing"):
+        make_keys(tmp_path, ["north", "east"], now)
+
+
+def test_limits_end_each_site_and_all_of_them(web: RunningWeb, tmp_path: Path) -> None:
+    """One reaches its share of the pages and leaves; the others do not wait for it. Nobody else crawls in its place."""
+    values = {**VALUES, "resolve.map": {"*": web.address}, "crawl.pages": 90}
+    with federation(tmp_path, ["north", "east", "south"], values) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait()
+        assert 30 <= sites.visits() <= 90
+        directory = sites.federation.directory("north")
+        with pytest.raises(ArchiveError, match="belongs to the site north of a federation"):
+            crawl(web, directory, VALUES)
 
 
 def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:

@@ -127,3 +127,15 @@ def test_undelivered() -> None:
     assert undelivered(sent, {"a0": {"a1>a0": 2}, "a1": {"a0>a1": 4, "a1>a1": 4}}) == {"a1", "a2"}
     assert undelivered(sent, {"a0": {"a1>a0": 9}, "a1": {"a0>a1": 5, "a1>a1": 4}, "a2": {"a0>a2": 3}}) == set()
     assert undelivered({}, {}) == set()
+
+
+def test_an_allowance_that_is_not_needed_goes_to_those_with_work() -> None:
+    """One agent has a few pages that wait for their hosts, another has hundreds: the limit is reached all the same."""
+    budget, visits, heard = Budget(1000), {"a": 0, "b": 0}, {"a": 0, "b": 0}
+    for _ in range(200):
+        need = {"a": 40 - visits["a"], "b": 5000}
+        grants = budget.divide(visits, heard, [], need)
+        assert sum(max(grants[name], heard[name]) for name in grants) <= 1000
+        heard = dict(grants)
+        visits = {"a": min(35, grants["a"]), "b": grants["b"]}  # the last five of a never come
+    assert visits["b"] >= 1000 - 35 - 5 - 16
