@@ -22,8 +22,6 @@ class Site:
     directory: str = key("", "holds everything of this site; default: its name, beside the file")
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
     weight: float = key(1.0, "its share of the hosts, against that of others", least=0.001)
-    latitude: float = key(0.0, "degrees north", least=-90, most=90)
-    longitude: float = key(0.0, "degrees east", least=-180, most=180)
     countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
 
 

@@ -131,12 +131,13 @@ class _Answers:
                 raise nats.errors.Error(f"nats: {status} {headers.get('Description')}")
 
 
-def bucket(name: str, lease_s: float | None = None) -> api.StreamConfig:
-    """A key-value bucket, as every NATS tool knows it; with a lease, what is not put again in time vanishes."""
+def bucket(name: str, lease_s: float | None = None, in_memory: bool = False) -> api.StreamConfig:
+    """A key-value bucket, as every NATS tool knows it; with a lease, what is not put again in time vanishes; in memory,
+    it vanishes with the server."""
     return api.StreamConfig(
         name=f"KV_{name}",
         subjects=[f"$KV.{name}.>"],
-        storage=api.StorageType.FILE,
+        storage=api.StorageType.MEMORY if in_memory else api.StorageType.FILE,
         max_msgs_per_subject=1,
         max_age=lease_s,
         duplicate_window=min(lease_s or 120.0, 120.0),

@@ -44,8 +44,8 @@ def prepare(federation: Federation) -> list[str]:
 @contextlib.contextmanager
 def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
     """The supervisor of one site, ready to run."""
-    neighbours = Neighbours(federation, site)
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
+    neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
     with store.lock(config.crawl.agent), EventLog(directory / "log" / "crawl.jsonl") as log:

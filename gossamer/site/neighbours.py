@@ -12,6 +12,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 
+from gossamer.clocks import Clock
 from gossamer.crawl.owners import Place
 from gossamer.crawl.placing import Placing
 from gossamer.errors import ConfigError
@@ -27,7 +28,8 @@ from gossamer.site.server import Open
 
 Summary = Mapping[str, Any]
 
-_SITES = bucket("sites")
+# In memory: what a site said in an earlier run, such as good-bye, must not be heard in this one.
+_STANDING = bucket("standing", in_memory=True)
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _LINGER_S = 20.0  # who knows that all is over waits so long for the others to hear it
 
@@ -35,10 +37,10 @@ _LINGER_S = 20.0  # who knows that all is over waits so long for the others to h
 class Neighbours:
     """The other sites, seen from one. `wires` must be closed by `close`."""
 
-    def __init__(self, federation: Federation, site: str) -> None:
+    def __init__(self, federation: Federation, site: str, clock: Clock) -> None:
         if site not in federation.sites:
             raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
-        self._federation, self.site = federation, site
+        self._federation, self.site, self._clock = federation, site, clock
         self.names = sorted(federation.sites)
         self._files = paths(federation.keys, site)
         here = federation.sites[site]
@@ -98,10 +100,10 @@ class Neighbours:
             return False
         self.waiting_for = [name for name, other in others.items() if other is None]
         if self._done_s is not None:
-            late = time.monotonic() - self._done_s > _LINGER_S
+            late = self._clock.monotonic() - self._done_s > _LINGER_S
             return late or all(other is None or other["done"] for other in others.values())
         if any(other is not None and other["done"] for other in others.values()) or self._is_second(mine, others):
-            self._done_s = time.monotonic()
+            self._done_s = self._clock.monotonic()
         return False
 
     def _is_second(self, mine: Summary, others: Mapping[str, Summary | None]) -> bool:
@@ -124,10 +126,10 @@ class Neighbours:
     def _tell(self, mine: Summary) -> None:
         async def put(link: Link) -> int:
             try:
-                return await link.send(f"$KV.sites.{self.site}", json.dumps(mine).encode())
+                return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
             except NO_STREAM:
-                await link.ensure(_SITES)
-                return await link.send(f"$KV.sites.{self.site}", json.dumps(mine).encode())
+                await link.ensure(_STANDING)
+                return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
 
         assert self._own is not None
         with contextlib.suppress(Unreachable):  # the next one will be heard
@@ -139,7 +141,7 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
 
     async def ask(link: Link) -> list[Msg]:
         try:
-            return await link.newest("KV_sites", f"$KV.sites.{site}")
+            return await link.newest("KV_standing", f"$KV.standing.{site}")
         except NO_STREAM:
             return []
 

@@ -50,7 +50,7 @@ logfile_max_num: 3
 
 
 # Other sites take what is for them and say that they have it; what agents of this site are told is not theirs.
-_OTHERS = 'permissions: { publish: { deny: ["$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.sites.>"] } }'
+_OTHERS = 'permissions: { publish: { deny: ["$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.standing.>"] } }'
 
 
 @dataclass(frozen=True)

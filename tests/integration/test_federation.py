@@ -17,12 +17,15 @@ from federations import Sites, federation, free_port, write
 from gossamer import Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
 from gossamer.errors import ArchiveError, ConfigError
-from gossamer.federation.file import load
+from gossamer.federation.file import Federation, load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.site.federated import crossed, prepare
+from gossamer.site.neighbours import Neighbours, read_summary
+from gossamer.site.server import Server
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import page_keys
@@ -118,6 +121,36 @@ def test_a_server_that_is_not_the_site_is_not_believed(tmp_path: Path) -> None:
     found = context(paths(tmp_path, "north"))
     assert found.verify_mode is ssl.CERT_REQUIRED
     assert found.check_hostname
+
+
+def test_a_good_bye_is_not_heard_in_the_next_run(tmp_path: Path) -> None:
+    """What a site said of itself ends with its server: those who begin anew would leave it alone."""
+    path = write(tmp_path, {name: free_port() for name in ("north", "east")}, {}, 1)
+    made = load(path)
+    prepare(made)
+    server = Server(tmp_path / "site", Neighbours(made, "east", RealClock()).open)
+    other = Wire({"url": server_url(made, "east"), "name": tls_name("east"), **paths(made.keys, "north")})
+    try:
+        for left in (True, None):
+            server.start()
+            east, wire = Neighbours(made, "east", RealClock()), Wire(server.address)
+            assert wire.wait_up(30.0)
+            assert other.wait_up(30.0)
+            if left:
+                east.begin(wire)
+                east.leave({"finished": True})
+            found = read_summary(other, "east")
+            assert (found and found["left"]) == left
+            east.close()
+            wire.close()
+            server.stop()
+    finally:
+        server.stop()
+        other.close()
+
+
+def server_url(made: Federation, site: str) -> str:
+    return f"tls://{made.sites[site].address}"
 
 
 def test_mistakes_in_the_file(tmp_path: Path) -> None:
