@@ -128,6 +128,10 @@ class Chain:
         """What names of the next commit's files contain: no two agents, or rounds, have the same."""
         return f"{self.agent}-{self.round:08d}"
 
+    def letter(self, to: str, data: bytes, kind: str) -> Batch:
+        """Something for another agent, to go out with the next commit."""
+        return Batch(self.agent, self.round, 0, to, data, kind)
+
     @property
     def snapshot(self) -> Snapshot:
         return self._at

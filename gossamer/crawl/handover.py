@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gossamer.archive.chain import Chain, chains
+from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store, room
 from gossamer.columns import HOST, NO_TEXT, PAGE, VISITED
@@ -43,7 +43,7 @@ def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str,
 def unowned(store: Store) -> list[int]:
     """Zones that no agent has or is about to get."""
     owned: set[int] = set()
-    for at in (Chain.read(store, agent) for agent in chains(store)):
+    for at in snapshots(store).values():
         owned.update(at.zones)
         letters = [store.get(letter.name) for letter in at.outbox if letter.batch.kind == ZONES]
         owned.update(zone for letter in letters for zone in json.loads(letter)["zones"])
@@ -108,7 +108,7 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
         changes,
         state=_state(books, {host: rest for host, rest in resting.items() if host not in gone}, quiet_s, now_s),
         marks={},
-        outbox=[Batch(chain.agent, chain.round, 0, to, json.dumps(letter).encode(), ZONES)],
+        outbox=[chain.letter(to, json.dumps(letter).encode(), ZONES)],
         exchange=exchange,
         applied=[],
         now_s=now_s,

@@ -161,7 +161,7 @@ class Incoming:
         is_own = owners.is_native(keys)
         others = np.flatnonzero(~is_own)
         letters = [
-            self._letter(name, SEEDS, data)
+            self._chain.letter(name, data, SEEDS)
             for name, rows in owners.by_name(keys[others])
             for data in encode(mentioned([urls[row] for row in others[rows].tolist()]))
         ]
@@ -169,10 +169,7 @@ class Incoming:
 
     def _scope_news(self, hosts: list[str], names: Iterable[str]) -> list[Batch]:
         data = json.dumps({"scope": hosts}).encode()
-        return [self._letter(name, NEWS, data) for name in names] if hosts else []
-
-    def _letter(self, to: str, kind: str, data: bytes) -> Batch:
-        return Batch(self._chain.agent, self._chain.round, 0, to, data, kind)
+        return [self._chain.letter(name, data, NEWS) for name in names] if hosts else []
 
     def _write_scope(self, names: list[str]) -> Changes:
         if not names:

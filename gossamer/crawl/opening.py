@@ -45,7 +45,7 @@ def mentioned(urls: list[str]) -> Contributions:
 
 def scope_hosts(store: Store) -> list[str]:
     """Hosts of all seeds so far, whichever agent took them in."""
-    names = [name for agent in sorted(chains(store)) for name in Chain.read(store, agent).files.get("scope", [])]
+    names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
     return [line for name in names for line in store.get(name).decode().splitlines()]
 
 

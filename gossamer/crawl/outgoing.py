@@ -36,19 +36,19 @@ class Outgoing:
         for name, rows in owners.by_name(columns.key):
             part = columns.take(rows)
             if owners.is_abroad(name):
-                made += [self._letter(name, ABROAD, data) for data in self._abroad(name, part)]
+                made += [self._chain.letter(name, data, ABROAD) for data in self._abroad(name, part)]
             else:
-                made += [self._letter(name, LINKS, data) for data in encode(part)]
+                made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
         return made
 
     def news(self, said: Mapping[str, Any], names: Iterable[str]) -> list[Batch]:
         data = json.dumps(said).encode()
-        return [self._letter(name, NEWS, data) for name in names]
+        return [self._chain.letter(name, data, NEWS) for name in names]
 
     def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
         """Whoever sent these without their URLs must send those: we do not know them."""
         data = json.dumps({"unknown": keys}).encode()
-        return [self._letter(name, NEWS, data) for name in owners.informants] if keys else []
+        return [self._chain.letter(name, data, NEWS) for name in owners.informants] if keys else []
 
     def forget(self, unknown: Mapping[str, list[int]]) -> None:
         """Sites that do not know pages by their keys get the URLs once more, when they are found again."""
@@ -58,7 +58,7 @@ class Outgoing:
     def shares(self, others: Mapping[str, int]) -> list[Batch]:
         """Virtual cash for the pages that others know."""
         shares = self._ledger.share(others)
-        return [self._letter(name, NEWS, json.dumps({"pool": cash}).encode()) for name, cash in shares.items()]
+        return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
     def _abroad(self, site: str, columns: Contributions) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
@@ -83,6 +83,3 @@ class Outgoing:
         figures = self.crossed.setdefault(site, {})
         for name, number in more.items():
             figures[name] = figures.get(name, 0) + number
-
-    def _letter(self, to: str, kind: str, data: bytes) -> Batch:
-        return Batch(self._chain.agent, self._chain.round, 0, to, data, kind)

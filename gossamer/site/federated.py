@@ -71,7 +71,8 @@ class FederationRun:
                 process.send_signal(signal.SIGINT)
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        start_s, federation = time.monotonic(), self._federation
+        clock, federation = RealClock(), self._federation
+        start_s = clock.monotonic()
         for site in federation.sites:
             self._start(site)
         wires = {site: _wire(federation, site) for site in federation.sites}
@@ -80,7 +81,7 @@ class FederationRun:
                 for site, wire in wires.items():
                     if wire.is_up and (found := read_summary(wire, site)) is not None:
                         self._last[site] = found
-                show(added(self._last.values(), time.monotonic() - start_s, "stopping" if self._stopping else ""))
+                show(added(self._last.values(), clock.monotonic() - start_s, "stopping" if self._stopping else ""))
                 self._check()
                 time.sleep(_STEP_S)
         finally:
@@ -93,7 +94,7 @@ class FederationRun:
         self._check()
         ended = "stopped" if self._stopping else "nothing left to visit"
         refused = sum(int(summary["stats"]["refused_seeds"]) for summary in self._last.values())
-        return final(federation, self._before, refused, time.monotonic() - start_s, ended)
+        return final(federation, self._before, refused, clock.monotonic() - start_s, ended)
 
     def _start(self, site: str) -> None:
         words = self._words(site)

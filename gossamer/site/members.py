@@ -5,7 +5,6 @@ import json
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,9 +125,9 @@ def _done_at(at: Snapshot) -> tuple[Any, ...]:
     return _done(int(at.state.get("counters", {}).get("visits", 0)), at.marks, at.zones)
 
 
-def incarnation() -> str:
+def incarnation(now_s: float) -> str:
     """A name that is later in the alphabet than all before it."""
-    return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+    return f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
 
 
 def flat(config: Config) -> dict[str, Any]:

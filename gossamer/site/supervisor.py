@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.archive.chain import Chain, chains
+from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
@@ -57,7 +57,7 @@ class Supervisor:
         self._abroad = set(neighbours.names) if neighbours else set()
         self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
         self._home = config.crawl.agent
-        before = self._snapshots()
+        before = snapshots(self._store)
         self._members: dict[str, Member] = {}
         for name in self._names(before, config.site.agents):
             self._members[name] = Member(name, before.get(name, Snapshot(name)))
@@ -103,7 +103,7 @@ class Supervisor:
                 neighbours.close()
             wire.close()
             server.stop()
-        stats = self._totals.final(self._snapshots().values(), self._ended)
+        stats = self._totals.final(snapshots(self._store).values(), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
 
@@ -164,9 +164,6 @@ class Supervisor:
     def _planned(self) -> tuple[str, ...]:
         owned = {member.name: member.zones for member in self._members.values()}
         return shared_out(owned, [member.name for member in self._members.values() if not member.is_retiring])
-
-    def _snapshots(self) -> dict[str, Snapshot]:
-        return {name: Chain.read(self._store, name) for name in sorted(chains(self._store))}
 
     def _waited_for(self) -> set[str]:
         """Agents for whom there is a letter."""
@@ -245,7 +242,7 @@ class Supervisor:
         return any(self._owners[zone] != member.name for zone in member.zones)
 
     def _start(self, member: Member, quiet_until_s: float = 0.0) -> None:
-        member.incarnation = incarnation()
+        member.incarnation = incarnation(self._clock.now())
         self._tell(member)  # orders are there before it asks
         job = {
             "name": member.name,
@@ -363,7 +360,7 @@ class Supervisor:
 
     def _summary(self) -> dict[str, Any]:
         """How we stand, for the other sites."""
-        at = self._snapshots()
+        at = snapshots(self._store)
         home = at.get(self._home, Snapshot(self._home))
         stats = self._totals.now([*self._left.values(), *self._members.values()], "").as_dict()
         return {
@@ -380,7 +377,7 @@ class Supervisor:
         """Everybody is idle, as of its last commit, and no letter is on its way: then none can be written any more."""
         if not all(member.is_idle for member in self._members.values()):
             return False
-        at = self._snapshots()
+        at = snapshots(self._store)
         if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._abroad:
             return False
         if any(m.is_running and m.report["number"] != at[m.name].number for m in self._members.values()):
