@@ -1,8 +1,9 @@
 """The index as the crawl sees it: known pages, visited pages, their texts and their hosts, flushed as one."""
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
@@ -53,13 +54,11 @@ class PageIndex:
             changes = changes | part.flush(store, label)
         return changes
 
-    def retain(self, store: FileStore, label: str, zones: Collection[int]) -> Changes:
-        """Forget all pages and hosts but those of these zones; only their texts stay. Nothing may be unflushed."""
-        keep = np.zeros(1 << columns.ZONE_BITS, np.bool_)
-        keep[list(zones)] = True
-        changes = self.pages.retain(store, label, lambda rows: keep[zone_of_key(rows["key"])])
-        changes |= self.visited.retain(store, label, lambda rows: keep[zone_of_key(rows["key"])])
-        return changes | self.hosts.retain(store, label, lambda rows: keep[zone_of_host(rows["host"])])
+    def retain(self, store: FileStore, label: str, keep: Callable[[Keys], npt.NDArray[np.bool_]]) -> Changes:
+        """Forget all pages and hosts but those whose host keys pass; only their texts stay. Nothing may be unflushed."""
+        changes = self.pages.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
+        changes |= self.visited.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
+        return changes | self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
 
     def release(self, changes: Changes) -> None:
         """After the commit: the files that it removed may go."""
