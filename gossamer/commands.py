@@ -165,8 +165,7 @@ def site(arguments: argparse.Namespace) -> int:
 
     federation = load(arguments.file)
     tune()
-    with federated.opened(federation, arguments.name, arguments.seeds) as supervisor:
-        _watched(supervisor, federation.config, arguments, {})
+    _watched(federated.SiteRun(arguments.file, arguments.name, arguments.seeds), federation.config, arguments, {})
     return 0
 
 

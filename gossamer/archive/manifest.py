@@ -15,7 +15,7 @@ Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = ""  # the receiver of batches that are for whoever reads them: seeds
 # Kinds of batches.
-LINKS, ABROAD, SEEDS, NEWS, ZONES = "links", "abroad", "seeds", "news", "zones"
+LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")

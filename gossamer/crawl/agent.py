@@ -17,9 +17,10 @@ from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl import closing, placing
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.handover import leaving, settle_zones
+from gossamer.crawl.handover import leaving
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.membership import Membership
 from gossamer.crawl.opening import Known, hostmap_files, resident_bytes, robots_rows
 from gossamer.crawl.outgoing import Outgoing
 from gossamer.crawl.owners import Owners, Place
@@ -27,6 +28,7 @@ from gossamer.crawl.post import Alone, Post
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import Round
 from gossamer.crawl.scoring import open_scores
+from gossamer.crawl.settling import arrivals, settle
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.supply import Supply
 from gossamer.crawl.tally import Tally
@@ -83,9 +85,10 @@ class Agent:
         frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
-        settle_zones(self._books, exchange, self._orders.owners, clock.now())
         if place and place.placing:
             place.placing.open(store, hostmap_files(store))
+        settle(self._books, exchange, self._orders.owners, place, clock.now())
+        self._membership = Membership(store, chain, place)
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
         self._outgoing = Outgoing(config, chain, ledger)
         self._reader = Reader(config, self._incoming.scope)
@@ -190,9 +193,9 @@ class Agent:
         return ""
 
     def _zones_move(self) -> bool:
-        return self._incoming.zones_arrive() or bool(
-            leaving(self._books.chain.zones, self._orders.owners, self._books.chain.agent)
-        )
+        chain, owners = self._books.chain, self._orders.owners
+        arrived = arrivals(self._exchange, chain, owners, self._place)
+        return bool(arrived or leaving(chain.zones, owners, chain.agent))
 
     def _allow(self) -> None:
         """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
@@ -201,7 +204,9 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if self._incoming.seeds or any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
+        if self._membership.is_due or self._incoming.seeds:
+            return True
+        if any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False
@@ -267,11 +272,12 @@ class Agent:
             self._incoming.read_seeds(self._clock.now())
             self._arrived = self._incoming.batches()
             self._books.chain.publish(self._exchange)
+            self._membership.look()
             stats = self.stats()
             self._post.report(self._facts(stats))
             orders, before = self._post.orders(), self._orders
             self._orders = orders
-            if orders.owners != before.owners:
+            if (orders.owners, orders.holding) != (before.owners, before.holding):
                 self._incoming.owners_changed()
             show(stats)
 
@@ -292,6 +298,7 @@ class Agent:
             "committed_s": chain.snapshot.time_s,
             "cpu_s": used.ru_utime + used.ru_stime,
             "stats": stats.as_dict(),
+            **self._membership.facts(self._exchange, self._incoming.released),
         }
 
     def _granted(self) -> int | None:
@@ -319,8 +326,9 @@ class Agent:
         )
         letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
         if self._place and self._place.placing and (news := self._place.placing.take_news()):
-            changes |= placing.write(books.store, books.chain.label, news)
+            changes |= placing.write(books.store, books.chain.label, news["hosts"])
             letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
+        letters += self._membership.letters(self._incoming.scope.hosts)
         letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._tally.add(round_)
@@ -355,7 +363,7 @@ class Agent:
 
     def _owners(self) -> Owners:
         chain, everything = self._books.chain, self._config.site.mode == CROSS_OVER
-        return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything)
+        return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
 
     def _state(self, clean: bool) -> dict[str, Any]:
         now_s = self._clock.now()
@@ -377,6 +385,7 @@ class Agent:
             "crossed": self._outgoing.crossed,
             "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,
+            **self._membership.state(self._incoming.released),
         }
 
     def _new_round(self) -> Round:

@@ -16,7 +16,6 @@ from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store, room
 from gossamer.crawl import estate
 from gossamer.crawl.closing import Books
-from gossamer.crawl.incoming import arrivals
 from gossamer.federation.exchange import ZONES, Exchange, high_water
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, zone_of_host
 from gossamer.web.url import page_key
@@ -45,14 +44,11 @@ def unowned(store: Store) -> list[int]:
     return [zone for zone in range(ZONES_IN_ALL) if zone not in owned]
 
 
-def settle_zones(books: Books, exchange: Exchange, owners: Sequence[str], now_s: float) -> None:
-    """Take in what has come and hand over what shall go; when nothing is being fetched. Several commits."""
-    for letter in arrivals(exchange, books.chain):
-        _adopt(books, exchange, letter, now_s)
+def release_zones(books: Books, exchange: Exchange, owners: Sequence[str], now_s: float) -> None:
+    """Hand over what shall be another's. A commit for each of those, or more if there is much."""
     for to, zones in leaving(books.chain.zones, owners, books.chain.agent).items():
         for group in _groups(books.index, zones):
             _release(books, exchange, to, group, now_s)
-    _forget_delivered(books, exchange, now_s)
 
 
 def _groups(index: PageIndex, zones: list[int]) -> Iterable[list[int]]:
@@ -105,7 +101,7 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
     index.release(changes)
 
 
-def _forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
+def forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
     """The files of hand-overs that have been taken in."""
     chain = books.chain
     letters = [letter.batch for letter in chain.snapshot.outbox]
@@ -120,7 +116,7 @@ def _forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
 # The new owner
 
 
-def _adopt(books: Books, exchange: Exchange, letter: Batch, now_s: float) -> None:
+def adopt_zones(books: Books, exchange: Exchange, letter: Batch, now_s: float) -> None:
     chain, said = books.chain, json.loads(letter.data)
     parts = (
         part for name, table in zip(said["files"], estate.DTYPES, strict=True) for part in _read(books, name, table)

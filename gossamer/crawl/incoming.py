@@ -22,7 +22,7 @@ from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
+from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
 from gossamer.federation.file import site_of
 from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
@@ -58,6 +58,7 @@ class Incoming:
         self.scope = Scope(scope_kind, scope_hosts(store))
         self.seeds = list(urls)
         self.files = SeedFiles(files, chain.state.get("seed_files", {}))
+        self.released: dict[str, int] = dict(chain.state.get("released", {}))  # by site: see federation.members
         self._opened = chain.number
 
     def read_seeds(self, now_s: float) -> None:
@@ -68,13 +69,13 @@ class Incoming:
         return bool(self.seeds or self.files.offsets)
 
     def batches(self) -> list[Batch]:
-        """What may be applied now. What comes behind the hand-over of a zone waits for it; and what we sent
+        """What may be applied now. What comes behind a hand-over waits for it; and what we sent
         ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew, or until
         it shall go elsewhere."""
         found, barred = [], set()
         for batch in self._exchange.pending(self._chain.agent, self._chain.marks):
             is_own = batch.sender == self._chain.agent and batch.number > self._opened
-            if batch.kind == ZONES or is_own:
+            if batch.kind in (ZONES, HOSTS) or is_own:
                 barred.add(batch.stream)
             if batch.stream not in barred:
                 found.append(batch)
@@ -83,10 +84,6 @@ class Incoming:
     def owners_changed(self) -> None:
         """Zones that were to come to us may have gone elsewhere: what waits for them is looked at again."""
         self._opened = self._chain.number
-
-    def zones_arrive(self) -> bool:
-        """Whether a zone is the next thing in some stream."""
-        return bool(arrivals(self._exchange, self._chain))
 
     def take(
         self,
@@ -111,6 +108,8 @@ class Incoming:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
+                if "released" in news:
+                    self.released[site_of(batch.sender)] = int(news["released"])
                 if "hosts" in news and owners.placing is not None:
                     owners.placing.hear(news)
                 asking = unknown_there.setdefault(site_of(batch.sender), [])
@@ -122,7 +121,7 @@ class Incoming:
                 seeds.update(dict.fromkeys(decode(batch.data).url))
             elif batch.kind == LINKS:
                 parts.append(decode(batch.data))
-        if owners.placing is not None:
+        if owners.may_decide:
             self._place_hosts(owners, links, parts, list(seeds), followed(), index)
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
@@ -177,14 +176,6 @@ class Incoming:
         name = f"tables/scope-{self._chain.label}.txt"
         self._store.put(name, "".join(f"{host}\n" for host in names).encode())
         return Changes({"scope": [name]})
-
-
-def arrivals(exchange: Exchange, chain: Chain) -> list[Batch]:
-    """Hand-overs of zones that are next in their streams."""
-    found: dict[str, Batch] = {}
-    for batch in exchange.pending(chain.agent, chain.marks):
-        found.setdefault(batch.stream, batch)
-    return [batch for batch in found.values() if batch.kind == ZONES]
 
 
 def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:

@@ -63,7 +63,8 @@ class Outgoing:
     def _abroad(self, site: str, columns: Contributions) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
         local ones nothing more is said about it."""
-        seen = self._cache.add(site, columns.key)
+        # What was sent to us by its key alone, for a host that has moved on, has no text here; its new site knows it.
+        seen = self._cache.add(site, columns.key) | np.array([not url for url in columns.url], np.bool_)
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
         if self._config.site.scores != GLOBAL:
             self._ledger.pool += int(columns.cash[seen].sum())

@@ -12,6 +12,7 @@ from gossamer.index.pages import host_of_key, zone_of_key
 
 if TYPE_CHECKING:
     from gossamer.crawl.placing import Placing
+    from gossamer.federation.members import Members
 
 Keys = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
@@ -39,10 +40,46 @@ class Place:
     home: str  # the agent that speaks with the other sites
     sites: Sites
     placing: "Placing | None" = None  # where more than a ring decides
+    members: "Members | None" = None  # None: the sites are always the same
+    gone: Collection[str] = ()  # sites that are switched off for good
+    before: Sites | None = None  # who had the hosts before the last change of sites; None: not we
+
+    @property
+    def version(self) -> int:
+        return self.members.version if self.members else 1
+
+    @property
+    def others(self) -> list[str]:
+        """The other sites that can be spoken with."""
+        return [name for name in self.sites.sites if name != self.site and name not in self.gone]
+
+    def towards(self, agent: str, site: str) -> str:
+        """Whom an agent gives what is for another site."""
+        return site if agent == self.home else self.home
+
+    def shall_be_at(self, host_keys: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The number of the site that each host, of ours, shall be at."""
+        numbers = self.sites.of_keys(host_keys)
+        if self.placing is None or self.members is None or self.members.weights[self.site]:
+            return numbers
+        # We take no hosts any more, but the map says that these are ours.
+        here = list(self.sites.sites).index(self.site)
+        return np.where(numbers == here, self.placing.homes(host_keys), numbers)
+
+    def is_held(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts another site may still have, until all have given away what is not theirs. A map of hosts says
+        so itself."""
+        if self.placing is not None:
+            return np.zeros(len(host_keys), np.bool_)
+        if self.before is None or self.site not in self.before.sites:
+            return np.ones(len(host_keys), np.bool_)
+        held: Mask = self.before.of_keys(host_keys) != list(self.before.sites).index(self.site)
+        return held
 
 
 class Owners:
-    """`zones` are ours by our chain; `owners` are whose they shall be; `everything` is ours in cross-over mode."""
+    """`zones` are ours by our chain; `owners` are whose they shall be; `everything` is ours in cross-over mode;
+    `holding`: other sites may still have hosts that are ours."""
 
     def __init__(
         self,
@@ -51,8 +88,10 @@ class Owners:
         owners: Sequence[str],
         place: Place | None = None,
         everything: bool = False,
+        holding: bool = False,
     ) -> None:
         self._agent, self._place, self._everything = agent, place, everything
+        self._holding = holding
         self._zones = np.zeros(ZONES_IN_ALL, np.bool_)
         self._zones[list(zones)] = True
         sites = list(place.sites.sites) if place else []
@@ -78,8 +117,9 @@ class Owners:
         own: Mask = self._zones[zone_of_key(keys)]
         if self._place is None:
             return own
-        native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(host_of_key(keys))
-        return native
+        hosts = host_of_key(keys)
+        native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(hosts)
+        return native & ~self._place.is_held(hosts) if self._holding else native
 
     def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:
         """Whom to send these pages to: each name, and their positions."""
@@ -101,7 +141,12 @@ class Owners:
 
     @property
     def placing(self) -> "Placing | None":
+        """Who decides about hosts; nobody, while it may be decided elsewhere."""
         return self._place.placing if self._place else None
+
+    @property
+    def may_decide(self) -> bool:
+        return self.placing is not None and not self._holding
 
     @property
     def site(self) -> str:
@@ -119,7 +164,7 @@ class Owners:
         """The sites that this agent speaks with."""
         if self._place is None or self._place.home != self._agent:
             return []
-        return [name for name in self._place.sites.sites if name != self._place.site]
+        return self._place.others
 
     def _sites(self, keys: Keys) -> NDArray[np.int64]:
         assert self._place is not None

@@ -1,7 +1,7 @@
 """Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and
 Partitioner = Callable[[npt.NDArray[np.uint32], Sequence[str], F8, F8], npt.NDArray[np.int64]]
 
 KIND = "hostmap"
+_ENTRIES = 100_000  # of a letter
 
 
 class Placing:
@@ -52,30 +53,55 @@ class Placing:
         table = np.zeros((len(found), len(names)))
         np.add.at(table, (inverse, source[open_]), weight[open_])
         examples = [urls(int(key)) for key in keys[open_][first]]
-        entries = np.zeros(len(found), ENTRY)
-        entries["host"] = found
-        entries["site"] = self._partitioner(found, examples, table, self._pages)
-        self._new.append(self._hosts.record(entries))
+        sites = self._partitioner(found, examples, table, self._pages)
+        self._new.append(self._hosts.record(self._hosts.moved(found, sites)))
+
+    def homes(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        return self._hosts.homes(host_keys)
+
+    def give(self, host_keys: npt.NDArray[np.integer], site: str) -> npt.NDArray[np.void]:
+        """They are another site's from now on; whoever takes them in will say so to all others."""
+        numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
+        return self._hosts.record(self._hosts.moved(host_keys, numbers))
+
+    def record(self, entries: npt.NDArray[np.void], told: bool = True) -> None:
+        """What came with hosts; `told`: to be told to others with the next commit."""
+        found = self._hosts.record(entries)
+        if told:
+            self._new.append(found)
+
+    def all_news(self) -> Iterator[dict[str, Any]]:
+        """Everything that is decided, for a site that is new."""
+        entries = self._hosts.entries()
+        for start in range(0, len(entries), _ENTRIES):
+            yield self._news(entries[start : start + _ENTRIES])
 
     def hear(self, news: Mapping[str, Any]) -> None:
         """What another agent says: decisions, and how many pages its site has."""
-        entries = np.frombuffer(base64.b85decode(news["hosts"]), ENTRY)
-        self._new.append(self._hosts.record(entries))
+        self._new.append(self._hosts.record(unpacked(news["hosts"])))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
     def take_news(self) -> dict[str, Any] | None:
         """What is new since the last time, to be told to others; None if nothing is."""
         entries = np.concatenate(self._new) if self._new else np.zeros(0, ENTRY)
         self._new = []
-        if not len(entries):
-            return None
+        return self._news(entries) if len(entries) else None
+
+    def _news(self, entries: npt.NDArray[np.void]) -> dict[str, Any]:
         site = self._hosts.sites[self._here]
-        data = base64.b85encode(entries.tobytes()).decode()
-        return {"hosts": data, "site": site, "pages": int(self._pages[self._here])}
+        return {"hosts": packed(entries), "site": site, "pages": int(self._pages[self._here])}
 
 
-def write(store: Store, label: str, news: Mapping[str, Any]) -> Changes:
-    """Keep decisions with the commit that makes them."""
+def packed(entries: npt.NDArray[np.void]) -> str:
+    return base64.b85encode(entries.tobytes()).decode()
+
+
+def unpacked(text: str) -> npt.NDArray[np.void]:
+    return np.frombuffer(base64.b85decode(text), ENTRY)
+
+
+def write(store: Store, label: str, hosts: str) -> Changes:
+    """Keep decisions, packed, with the commit that makes them or hears of them."""
     name = f"tables/{KIND}-{label}.bin"
-    store.put(name, base64.b85decode(news["hosts"]))
+    store.put(name, base64.b85decode(hosts))
     return Changes({KIND: [name]})

@@ -14,6 +14,10 @@ class Scope:
         self._hosts = set(hosts)
         self._domains = {domain_of(host) for host in self._hosts}
 
+    @property
+    def hosts(self) -> list[str]:
+        return sorted(self._hosts)
+
     def admits(self, url: str) -> bool:
         if self.kind == "any":
             return True

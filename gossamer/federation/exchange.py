@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from gossamer.archive.manifest import ABROAD as ABROAD
 from gossamer.archive.manifest import ANY as ANY
+from gossamer.archive.manifest import HOSTS as HOSTS
 from gossamer.archive.manifest import LINKS as LINKS
 from gossamer.archive.manifest import NEWS as NEWS
 from gossamer.archive.manifest import SEEDS as SEEDS
@@ -198,7 +199,7 @@ def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
         return []
     schema = CONTRIBUTION.arrow.remove_metadata()
     arrays: list[Any] = [pa.array(v, type=f.type) for v, f in zip(cast(Any, columns), schema, strict=True)]
-    return _parts(pa.record_batch(arrays, names=CONTRIBUTION.names), limit)
+    return in_parts(pa.record_batch(arrays, names=CONTRIBUTION.names), limit)
 
 
 def decode(data: bytes) -> Contributions:
@@ -208,7 +209,8 @@ def decode(data: bytes) -> Contributions:
     return Contributions._make([*numbers, table.column("url").to_pylist()])
 
 
-def _parts(rows: pa.RecordBatch, limit: int) -> list[bytes]:
+def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
+    """Compressed, each below the limit."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(rows)
@@ -219,7 +221,7 @@ def _parts(rows: pa.RecordBatch, limit: int) -> list[bytes]:
     count = min(rows.num_rows, len(data) * 5 // (limit * 4) + 1)
     cuts = [rows.num_rows * i // count for i in range(count + 1)]
     slices = [rows.slice(a, b - a) for a, b in pairwise(cuts)]
-    return [part for piece in slices for part in _parts(piece, limit)]
+    return [part for piece in slices for part in in_parts(piece, limit)]
 
 
 _NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\.(\d+)\.(\d+)of(\d+)\.([a-z]+))?\.arrow")

@@ -21,7 +21,8 @@ class Site:
     listen: str = key("", "where its nats-server listens, if that is not its address: HOST:PORT")
     directory: str = key("", "holds everything of this site; default: its name, beside the file")
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
-    weight: float = key(1.0, "its share of the hosts, against that of others", least=0.001)
+    weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
+    gone: bool = key(False, "it is switched off for good: nobody speaks with it, its archive is still read")
     countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
 
 
@@ -30,6 +31,7 @@ class Shared:
     """What all sites agree on."""
 
     partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
+    version: int = key(1, "of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
     keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
 
 

@@ -55,7 +55,7 @@ class PageIndex:
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Keys], npt.NDArray[np.bool_]]) -> Changes:
-        """Forget all pages and hosts but those whose host keys pass; only their texts stay. Nothing may be unflushed."""
+        """Forget all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = self.pages.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.visited.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         return changes | self.hosts.retain(store, label, lambda rows: keep(rows["host"]))

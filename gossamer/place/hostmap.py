@@ -1,6 +1,6 @@
 """The replicated host map: to which site each host was given, and who decides about the others."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ HostKeys = npt.NDArray[np.integer]
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-ENTRY = np.dtype([("host", "u4"), ("site", "u1")])
+ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u1")])  # turn: how often it has moved
 _UNDECIDED = 0
 
 
@@ -20,11 +20,14 @@ class HostMap:
     """A byte for each possible host key; the kernel gives memory only to parts that are used.
 
     A host that nobody has decided about belongs, for the time being, to its home on the ring: that site decides, once.
+    So it does about hosts of sites that are gone.
     """
 
-    def __init__(self, ring: Ring) -> None:
+    def __init__(self, ring: Ring, gone: Collection[str] = ()) -> None:
         self._ring = ring
+        self._is_gone = np.array([False, *(name in gone for name in ring.sites)])
         self._site = np.zeros(1 << HOST_BITS, np.uint8)  # number of the site, plus one
+        self._turn = np.zeros(1 << HOST_BITS, np.uint8)
 
     @property
     def sites(self) -> Sequence[str]:
@@ -33,20 +36,42 @@ class HostMap:
     def of_keys(self, host_keys: HostKeys) -> I8:
         """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
         decided = self._site[host_keys].astype(np.int64) - 1
-        undecided = decided < 0
+        undecided = ~self.is_settled(host_keys)
         if undecided.any():
             decided[undecided] = self._ring.of_keys(host_keys[undecided])
         return decided
 
     def is_settled(self, host_keys: HostKeys) -> Mask:
-        settled: Mask = self._site[host_keys] != _UNDECIDED
+        site = self._site[host_keys]
+        settled: Mask = (site != _UNDECIDED) & ~self._is_gone[site]
         return settled
 
+    def homes(self, host_keys: HostKeys) -> I8:
+        """Their sites on the ring."""
+        return self._ring.of_keys(host_keys)
+
     def record(self, entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Decisions, as ENTRY rows; returns those that are news. The first decision stands."""
-        entries = entries[~self.is_settled(entries["host"])]
+        """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves."""
+        entries = entries[np.argsort(entries["turn"], kind="stable")]
+        undecided = self._site[entries["host"]] == _UNDECIDED
+        entries = entries[undecided | (entries["turn"] > self._turn[entries["host"]])]
         self._site[entries["host"]] = entries["site"] + 1
+        self._turn[entries["host"]] = entries["turn"]
         return entries
+
+    def moved(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+        """Entries that say that hosts are at other sites from now on."""
+        entries = np.zeros(len(host_keys), ENTRY)
+        entries["host"], entries["site"] = host_keys, sites
+        entries["turn"] = self._turn[host_keys] + (self._site[host_keys] != _UNDECIDED)
+        return entries
+
+    def entries(self) -> npt.NDArray[np.void]:
+        """All that is decided."""
+        hosts = np.flatnonzero(self._site)
+        found = np.zeros(len(hosts), ENTRY)
+        found["host"], found["site"], found["turn"] = hosts, self._site[hosts] - 1, self._turn[hosts]
+        return found
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._site))

@@ -2,7 +2,7 @@
 
 Every site has points on a ring, as many as its weight says; a host belongs to the first point at or after its own hash.
 A site's points depend on nothing but its name, so that when it joins, leaves or changes its weight, only hosts that it
-wins or loses move.
+wins or loses move. A site of weight 0 has no points, and no hosts.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,12 @@ class Ring:
         if not weights:
             raise ConfigError("a ring needs at least one site")
         for name, weight in weights.items():
-            if not 0 < weight < float("inf"):
-                raise ConfigError(f"site {name} has weight {weight}; it must be above 0")
-        self.sites: list[str] = sorted(weights)
-        counts = [max(1, round(weights[name] * points)) for name in self.sites]
+            if not 0 <= weight < float("inf"):
+                raise ConfigError(f"site {name} has weight {weight}; it must be 0 or more")
+        if not any(weights.values()):
+            raise ConfigError("no site takes hosts: at least one must have a weight above 0")
+        self.sites: list[str] = list(weights)
+        counts = [max(1, round(weights[name] * points)) if weights[name] else 0 for name in self.sites]
         keys = [
             host_key(f"{name}#{number}")
             for name, count in zip(self.sites, counts, strict=True)
@@ -34,7 +36,8 @@ class Ring:
         ]
         owners = np.repeat(np.arange(len(counts)), counts)
         places = np.array(keys, np.int64)
-        order = np.lexsort((owners, places))  # two on one place: the first site by name has it
+        by_name = np.argsort(np.argsort(np.array(self.sites)))
+        order = np.lexsort((by_name[owners], places))  # two on one place: the first site by name has it
         self._places, self._owners = places[order], owners[order]
 
     def site(self, host: str) -> str:

@@ -90,7 +90,8 @@ class Desk:
         said = self._heard()
         if said is not None and said is not self._said:
             self._said = said
-            self._orders = Orders(tuple(said["owners"]), said["pages"], said["stop"], said["others"])
+            orders = {key: value for key, value in said.items() if key != "incarnation"}
+            self._orders = Orders(**{**orders, "owners": tuple(said["owners"])})
         return self._orders
 
     def leave(self) -> None:

@@ -20,14 +20,14 @@ from gossamer.clocks import RealClock
 from gossamer.columns import Outcome
 from gossamer.crawl.seeds import parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import SeedError, SiteError
-from gossamer.federation.file import Federation, home_of
+from gossamer.errors import ConfigError, SeedError, SiteError
+from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
 from gossamer.site.neighbours import Neighbours, Summary, read_summary
 from gossamer.site.server import die_with_parent
-from gossamer.site.supervisor import Supervisor
+from gossamer.site.supervisor import SITES_CHANGE, Supervisor
 from gossamer.watch.log import EventLog
 
 _STEP_S = 0.2
@@ -53,6 +53,31 @@ def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[
         yield Supervisor(directory, config, clock, log, urls, files, neighbours)
 
 
+class SiteRun:
+    """One site, for as long as there is something to do: begun anew when the list of sites changes."""
+
+    def __init__(self, path: Path, site: str, seeds: Sequence[str]) -> None:
+        self._path, self._site, self._seeds = path, site, list(seeds)
+        self._supervisor: Supervisor | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._supervisor:
+            self._supervisor.stop()
+
+    def run(self, show: Callable[[Stats], None]) -> Stats:
+        seeds = self._seeds
+        while True:
+            with opened(load(self._path), self._site, seeds) as self._supervisor:
+                if self._stopping:
+                    self._supervisor.stop()
+                stats = self._supervisor.run(show)
+            if stats.ended != SITES_CHANGE:
+                return stats
+            seeds = []  # those of before are committed, or files that go on being read
+
+
 class FederationRun:
     """All sites on this machine. `run` returns when all have ended; `stop` may be called from a signal handler."""
 
@@ -62,6 +87,7 @@ class FederationRun:
         self._stopping = False
         self._last: dict[str, Summary] = {}
         self._before = _all_counters(federation)
+        self._read_s = federation.path.stat().st_mtime
 
     def stop(self) -> None:
         """Each site ends as it would by Ctrl-C."""
@@ -71,18 +97,20 @@ class FederationRun:
                 process.send_signal(signal.SIGINT)
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        clock, federation = RealClock(), self._federation
+        clock = RealClock()
         start_s = clock.monotonic()
-        for site in federation.sites:
-            self._start(site)
-        wires = {site: _wire(federation, site) for site in federation.sites}
+        self._start_all()
+        wires: dict[str, Wire] = {}
         try:
             while any(process.poll() is None for process in self._processes.values()):
+                for site in self._processes.keys() - wires.keys():
+                    wires[site] = _wire(self._federation, site)
                 for site, wire in wires.items():
                     if wire.is_up and (found := read_summary(wire, site)) is not None:
                         self._last[site] = found
                 show(added(self._last.values(), clock.monotonic() - start_s, "stopping" if self._stopping else ""))
                 self._check()
+                self._look_for_new_sites()
                 time.sleep(_STEP_S)
         finally:
             for wire in wires.values():
@@ -94,7 +122,23 @@ class FederationRun:
         self._check()
         ended = "stopped" if self._stopping else "nothing left to visit"
         refused = sum(int(summary["stats"]["refused_seeds"]) for summary in self._last.values())
-        return final(federation, self._before, refused, clock.monotonic() - start_s, ended)
+        return final(self._federation, self._before, refused, clock.monotonic() - start_s, ended)
+
+    def _start_all(self) -> None:
+        """Those of the file that are not running, unless they are gone."""
+        for name, site in self._federation.sites.items():
+            if name not in self._processes and not site.gone:
+                self._start(name)
+
+    def _look_for_new_sites(self) -> None:
+        """Sites see for themselves that the list of them has changed; those that are new must be started."""
+        with contextlib.suppress(ConfigError, OSError):
+            modified_s = self._federation.path.stat().st_mtime
+            if modified_s != self._read_s and not self._stopping:
+                self._federation = load(self._federation.path)
+                self._read_s = modified_s
+                prepare(self._federation)
+                self._start_all()
 
     def _start(self, site: str) -> None:
         words = self._words(site)

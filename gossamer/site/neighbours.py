@@ -4,21 +4,24 @@ Nobody decides for the others. Each site says in its own server how it stands an
 """
 
 import contextlib
-import dataclasses
 import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from nats.aio.msg import Msg
 
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.crawl.owners import Place
 from gossamer.crawl.placing import Placing
 from gossamer.errors import ConfigError
-from gossamer.federation.file import Federation, home_of
+from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import paths, tls_name
 from gossamer.federation.link import NO_STREAM, Link, bucket
+from gossamer.federation.members import Members, is_holding, to_carry_out
 from gossamer.federation.wire import Unreachable, Wire
 from gossamer.place.hostmap import HostMap
 from gossamer.place.hosts import partitioner
@@ -40,11 +43,18 @@ class Neighbours:
     def __init__(self, federation: Federation, site: str, clock: Clock) -> None:
         if site not in federation.sites:
             raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
-        self._federation, self.site, self._clock = federation, site, clock
-        self.names = sorted(federation.sites)
-        self._files = paths(federation.keys, site)
         here = federation.sites[site]
-        self.open = Open(site, here.listen or here.address, self._files, self.names)
+        if here.gone:
+            raise ConfigError(
+                f"{federation.path.name} says that site {site} is gone; take `gone = true` away to run it"
+            )
+        self._federation, self.site, self._clock = federation, site, clock
+        kept = _kept(federation, site)
+        self.members = to_carry_out(federation, site, kept.get("members"), kept.get("released", {}))
+        self.names = [name for name in self.members.weights if not federation.sites[name].gone]
+        self._files = paths(federation.keys, site)
+        self.open = Open(site, here.listen or here.address, self._files, list(federation.sites))
+        self._read_s = _modified_s(federation.path)
         self._wires: dict[str, Wire] = {}
         self._own: Wire | None = None
         self._serial = 0
@@ -61,9 +71,24 @@ class Neighbours:
     def job(self) -> dict[str, Any]:
         """What agents are told of it."""
         others = {name: self.address(name) for name in self.names if name != self.site}
-        sites = {name: dataclasses.asdict(site) for name, site in self._federation.sites.items()}
-        partitioner = self._federation.shared.partitioner
-        return {"site": self.site, "sites": sites, "others": others, "partitioner": partitioner}
+        sites = self._federation.sites
+        countries = {name: sites[name].countries for name in self.members.weights}
+        gone = [name for name in self.members.weights if sites[name].gone]
+        members = self.members.as_dict()
+        return {"site": self.site, "members": members, "countries": countries, "others": others, "gone": gone}
+
+    def is_holding(self, released: Mapping[str, int]) -> bool:
+        """Whether other sites may still have hosts that are ours by now."""
+        return is_holding(self.members.version, [name for name in self.names if name != self.site], released)
+
+    def has_changed(self) -> bool:
+        """Whether the file has a later list of sites. One that is being edited may be no file for a moment."""
+        modified_s = _modified_s(self._federation.path)
+        if modified_s != self._read_s:
+            with contextlib.suppress(ConfigError):
+                self._federation = load(self._federation.path)
+                self._read_s = modified_s
+        return self._federation.shared.version > self.members.version
 
     def begin(self, own: Wire) -> None:
         self._own = own
@@ -155,9 +180,26 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
 def place(job: Mapping[str, Any], agent: str) -> Place:
     """Where an agent is, from what it was told."""
     site, home = job["site"], home_of(job["site"])
-    ring = Ring({name: one["weight"] for name, one in job["sites"].items()})
-    decide = partitioner(job["partitioner"], job["sites"])
+    members, gone = Members(**job["members"]), job["gone"]
+    ring, before = Ring(members.weights), Ring(members.before) if members.before else None
+    sites = {name: {"weight": members.weights[name], "countries": job["countries"][name]} for name in members.weights}
+    decide = partitioner(members.partitioner, sites)
     if decide is None:
-        return Place(site, home, ring)
-    hosts = HostMap(ring)
-    return Place(site, home, hosts, Placing(hosts, site, decide if agent == home else None))
+        return Place(site, home, ring, None, members, gone, before)
+    hosts = HostMap(ring, gone)
+    return Place(site, home, hosts, Placing(hosts, site, decide if agent == home else None), members, gone, before)
+
+
+def _kept(federation: Federation, site: str) -> dict[str, Any]:
+    """What a site has committed of the sites that there are."""
+    directory = federation.directory(site)
+    if not (directory / "gossamer.json").exists():
+        return {}
+    return Chain.read(Directory(directory), home_of(site)).state
+
+
+def _modified_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -29,6 +29,7 @@ from gossamer.watch.log import EventLog
 if TYPE_CHECKING:
     from gossamer.site.neighbours import Neighbours
 
+SITES_CHANGE = "the list of sites has changed"  # why a run ends that is to be followed by another at once
 FOLDER = "site"  # of the crawl's directory: the server's files
 _STEP_S = 0.05
 _ASK_S = 0.5  # how often agents' reports are looked at
@@ -99,7 +100,8 @@ class Supervisor:
         finally:
             self._kill()
             if neighbours:
-                neighbours.leave(self._summary())
+                if self._ended != SITES_CHANGE:
+                    neighbours.leave(self._summary())
                 neighbours.close()
             wire.close()
             server.stop()
@@ -297,9 +299,19 @@ class Supervisor:
             "pages": self._budget.grants.get(member.name, 0) if self._budget else None,
             "stop": self._stopping or self._may_rest(member),
             "others": others,
+            "holding": self._is_holding(),
         }
         if orders != self._told.get(member.name) and self._registrar.order(member.name, orders):
             self._told[member.name] = orders
+
+    def _is_holding(self) -> bool:
+        """Whether hosts that are ours by the list of sites may still be at others, or on their way to one of us."""
+        if self._neighbours is None or self._neighbours.members.version == 1:
+            return False
+        report = self._members[self._home].report
+        if "released" not in report:
+            return True
+        return bool(report["passing"]) or self._neighbours.is_holding(report["released"])
 
     def _may_rest(self, member: Member) -> bool:
         """It has had nothing to do for a while, though others have; or it has given everything away."""
@@ -338,6 +350,8 @@ class Supervisor:
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
+        elif self._neighbours and self._neighbours.has_changed() and not self._is_holding():
+            self._ended = SITES_CHANGE
         elif self._is_all_over():
             self._ended = next(
                 (str(m.report["idle"]) for m in members if m.report.get("idle")), "nothing left to visit"

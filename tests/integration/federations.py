@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,8 +24,9 @@ from gossamer.archive.store import Directory
 from gossamer.config import toml
 from gossamer.crawl.ledger import Ledger
 from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, LINKS, decode
+from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, decode
 from gossamer.federation.file import Federation, load
+from gossamer.federation.members import of_file
 from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
@@ -46,6 +48,19 @@ class Sites:
             self.processes[site] = subprocess.Popen(
                 [*command, str(self.federation.path), *seeds], stdin=subprocess.DEVNULL, stderr=words
             )
+
+    def change(self, site: str, lines: str) -> None:
+        """Edit the file of the running federation: these keys for a site, which may be new, and the next version."""
+        path, version = self.federation.path, self.federation.shared.version + 1
+        text = re.sub(r"^version = .*\n", "", path.read_text(), flags=re.MULTILINE)
+        text = text.replace("[federation]\n", f"[federation]\nversion = {version}\n", 1)
+        table = f"[sites.{site}]\n"
+        text = text.replace(table, table + lines, 1) if table in text else text + table + lines
+        new = path.with_suffix(".new")
+        new.write_text(text)
+        new.replace(path)
+        self.federation = load(path)
+        prepare(self.federation)
 
     def start_all(self, *seeds: str) -> None:
         for site in self.federation.sites:
@@ -78,8 +93,11 @@ class Sites:
             assert any(process.poll() is None for process in self.processes.values())
             time.sleep(0.05)
 
-    def visits(self) -> int:
-        found = [at for site in self.federation.sites for at in self.at(site).values()]
+    def pages(self, site: str) -> int:
+        return sum(index.count for index in self.indexes(site).values())
+
+    def visits(self, site: str = "") -> int:
+        found = [at for name in self.federation.sites if site in ("", name) for at in self.at(name).values()]
         return sum(at.state.get("counters", {}).get("visits", 0) for at in found)
 
     def at(self, site: str) -> dict[str, Snapshot]:
@@ -109,7 +127,7 @@ class Sites:
 
     def owners(self, site: str) -> Ring | HostMap:
         """Who has which host, as a site sees it."""
-        ring = Ring({name: one.weight for name, one in self.federation.sites.items()})
+        ring = Ring(of_file(self.federation).weights)
         if self.federation.shared.partitioner == "ring":
             return ring
         hosts, store = HostMap(ring), Directory(self.federation.directory(site))
@@ -142,6 +160,8 @@ class Sites:
                         data = store.get(letter.name)
                         rows = {LINKS: decode, ABROAD: compact.decode}.get(letter.batch.kind)
                         on_its_way += int(rows(data).cash.sum()) if rows else 0
+                        if letter.batch.kind == HOSTS and letter.batch.part == 0:
+                            on_its_way += json.loads(data)["cash"]
         return missing - on_its_way
 
 

@@ -49,12 +49,16 @@ def values(web: RunningWeb) -> dict[str, Any]:
     return {**VALUES, "resolve.map": {"*": web.address}}
 
 
-def check(sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int, repeats: int = 0) -> None:
-    """The union is the undisturbed crawl; at most so many requests were made again."""
+def check(
+    sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int, repeats: int = 0, hosts_moved: bool = False
+) -> None:
+    """The union is the undisturbed crawl; at most so many requests were made again, besides those for the robots.txt of
+    hosts that moved."""
     assert sites.statuses() == statuses(alone)
     sites.check_owned_once()
     assert sites.missing_cash() == 0
-    again = sum(times - 1 for times in Counter(web.log().urls[log_lines:]).values())
+    urls = [url for url in web.log().urls[log_lines:] if not (hosts_moved and url.endswith("/robots.txt"))]
+    again = sum(times - 1 for times in Counter(urls).values())
     assert again <= repeats
 
 
@@ -105,3 +109,23 @@ def test_a_server_is_killed(web: RunningWeb, alone: Crawl, tmp_path: Path) -> No
                         os.kill(int(path.name), signal.SIGKILL)
         sites.wait()
         check(sites, alone, web, lines)
+
+
+@pytest.mark.parametrize(("partitioner", "agents"), [("ring", 1), ("fennel", 2)])
+def test_a_site_joins_and_another_leaves(
+    web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
+) -> None:
+    """While the crawl goes on: hosts change hands with all that is known of them, and nothing is visited twice."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web), agents=agents, partitioner=partitioner) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(60)
+        sites.change("west", f'address = "127.0.0.1:{free_port()}"\nagents = {agents}\n')
+        sites.start("west")
+        sites.wait_for_visits(250)
+        sites.change("south", "weight = 0\n")
+        sites.wait()
+        check(sites, alone, web, lines, hosts_moved=True)
+        assert sites.pages("south") == 0
+        assert sites.visits("south") > 0
+        assert partitioner == "fennel" or sites.visits("west") > 0  # hosts that FENNEL has placed stay where they are

@@ -16,9 +16,10 @@ from gossamer.columns import NO_TEXT, PAGE, Status
 from gossamer.config import Config
 from gossamer.crawl import handover
 from gossamer.crawl.closing import Books
-from gossamer.crawl.handover import leaving, settle_zones, unowned, zone_of_name
+from gossamer.crawl.handover import leaving, unowned, zone_of_name
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.owners import Owners
+from gossamer.crawl.settling import settle as settle_all
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
 from gossamer.federation.exchange import ZONES, InProcess
@@ -101,7 +102,7 @@ def settle(store: Any, exchange: Any, owners: tuple[str, ...]) -> None:
     """Both settle until nothing moves any more."""
     for _ in range(3):
         for name in NAMES:
-            settle_zones(books(store, exchange, name), exchange, owners, 2.0)
+            settle_all(books(store, exchange, name), exchange, owners, None, 2.0)
 
 
 def facts(store: Memory) -> dict[str, Any]:
@@ -123,10 +124,12 @@ def facts(store: Memory) -> dict[str, Any]:
             assert row[0] not in pages
             pages[row[0]] = (row[1] + ledger.v, url, *row[3:])
         seen = np.concatenate([np.zeros(0, index.visited.dtype), *index.visited.scan()])
-        for row in seen.tolist():
-            text = None if row[-1] == NO_TEXT else index.heap.read(np.array([row[-1]], np.uint64))[0]
-            assert row[0] not in visited
-            visited[row[0]] = (*row[1:-1], text)
+        for row in seen:
+            facts = dict(zip(row.dtype.names, row.tolist(), strict=True))
+            at_text = np.array([facts["validators"]], np.uint64)
+            facts["validators"] = None if at_text[0] == NO_TEXT else index.heap.read(at_text)[0]
+            assert facts["key"] not in visited
+            visited[facts["key"]] = facts
         for host, domain, *counts in index.hosts.rows.tolist():
             assert host not in hosts
             hosts[host] = (domain, counts)
@@ -201,7 +204,7 @@ def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     store, exchange = world()
     before, number = facts(store), Chain.read(store, "a0").number
     mine = books(store, exchange, "a0")
-    settle_zones(mine, exchange, ALL_TO_ONE, 2.0)
+    settle_all(mine, exchange, ALL_TO_ONE, None, 2.0)
     letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES]
     assert len(letters) > 3
     assert all(json.loads(letter.data)["pages"] <= 20 for letter in letters)
@@ -215,10 +218,10 @@ def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
     """Letters behind the hand-over are applied after it, by the new owner."""
     store, exchange = world()
     mine = books(store, exchange, "a0")
-    settle_zones(mine, exchange, ALL_TO_ONE, 2.0)
+    settle_all(mine, exchange, ALL_TO_ONE, None, 2.0)
     assert [batch.kind for batch in exchange.pending("a1", {})] == [ZONES]
     his = books(store, exchange, "a1")
-    settle_zones(his, exchange, ALL_TO_ONE, 2.0)
+    settle_all(his, exchange, ALL_TO_ONE, None, 2.0)
     assert exchange.pending("a1", his.chain.marks) == []
     assert len(his.chain.zones) == ZONES_IN_ALL
 
@@ -253,7 +256,7 @@ def test_the_exchange_may_forget_everything() -> None:
     store, exchange = world()
     before = facts(store)
     for name in NAMES:
-        settle_zones(books(store, exchange, name), exchange, SWAPPED, 2.0)
+        settle_all(books(store, exchange, name), exchange, SWAPPED, None, 2.0)
     settle(store, InProcess(), SWAPPED)
     assert facts(store) == before
 
@@ -342,7 +345,7 @@ def test_zones_of_nobody() -> None:
     assert len(Chain.read(store, "a0").zones) == ZONES_IN_ALL
     assert unowned(store) == []
     store, exchange = world()
-    settle_zones(books(store, exchange, "a0"), exchange, ALL_TO_ONE, 2.0)
+    settle_all(books(store, exchange, "a0"), exchange, ALL_TO_ONE, None, 2.0)
     assert len(Chain.read(store, "a0").zones) == 0
     assert unowned(store) == [], "on their way"
 

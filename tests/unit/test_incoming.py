@@ -11,10 +11,11 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Memory
 from gossamer.config import Config
-from gossamer.crawl.incoming import Incoming, arrivals, numbered_parts
+from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.post import Orders
+from gossamer.crawl.settling import arrivals
 from gossamer.federation.exchange import (
     LINKS,
     NEWS,
@@ -163,16 +164,15 @@ def test_links_behind_a_zone_wait_for_it() -> None:
     one.commit([one.letter("a1", ZONES, b"{}")])
     one.commit([one.letter("a1", LINKS, links(urls[1:2]))])
     assert [decode(batch.data).url for batch in other.incoming.batches()] == [urls[:1]]
-    assert not other.incoming.zones_arrive(), "first what is before it"
+    assert not arrivals(one.exchange, other.chain, (), None), "first what is before it"
     assert other.commit().url == urls[:1]
     assert other.incoming.batches() == []
-    assert other.incoming.zones_arrive()
-    (letter,) = arrivals(one.exchange, other.chain)
-    marks = high_water([letter])
+    (letter,) = arrivals(one.exchange, other.chain, (), None)
+    marks = high_water(letter)
     other.chain.commit(
         Changes(), state={}, marks=marks, outbox=[], exchange=one.exchange, applied=list(marks.items()), now_s=1.0
     )
-    assert not other.incoming.zones_arrive()
+    assert not arrivals(one.exchange, other.chain, (), None)
     assert other.commit().url == urls[1:2]
 
 

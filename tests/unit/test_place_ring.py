@@ -39,8 +39,8 @@ def test_a_heavier_site_only_wins(sites: dict[str, float]) -> None:
 
 def test_shares_follow_weights() -> None:
     ring = Ring({"lisbon": 1.0, "dresden": 2.0, "stockholm": 1.0})
-    assert ring.sites == ["dresden", "lisbon", "stockholm"]
-    assert ring.shares().tolist() == pytest.approx([0.5, 0.25, 0.25], abs=0.02)
+    assert ring.sites == ["lisbon", "dresden", "stockholm"]
+    assert ring.shares().tolist() == pytest.approx([0.25, 0.5, 0.25], abs=0.02)
     assert ring.shares().sum() == pytest.approx(1)
     found = np.bincount(ring.of_keys(KEYS), minlength=3) / len(KEYS)
     assert found.tolist() == pytest.approx(ring.shares().tolist(), abs=0.03)
@@ -51,6 +51,12 @@ def test_names_and_keys_agree() -> None:
     assert [ring.site(host) for host in HOSTS[:50]] == owners(ring)[:50].tolist()
     page = np.array([page_key(f"http://{HOSTS[7]}/some/page")], np.uint64)
     assert ring.sites[ring.of_keys(page >> np.uint64(40))[0]] == ring.site(HOSTS[7])
+
+
+def test_a_site_of_weight_0_has_no_hosts() -> None:
+    ring = Ring({"a": 1.0, "b": 0.0, "c": 1.0})
+    assert set(ring.of_keys(KEYS).tolist()) == {0, 2}
+    assert (owners(ring) == owners(Ring({"a": 1.0, "c": 1.0}))).all()
 
 
 def test_order_of_sites_does_not_matter() -> None:

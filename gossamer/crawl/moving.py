@@ -1,0 +1,204 @@
+"""Hosts change hands between sites: all that is known of them travels in letters, through the agents that speak for
+their sites.
+
+The old owner forgets the hosts in the commit that holds the letter; the new one takes them in with the commit that
+confirms it. Between the two they belong to nobody. Whoever gets links for hosts that have moved on sends them on, and
+they arrive behind the hosts: letters do not overtake each other.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gossamer.archive.chain import Chain, snapshots
+from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.store import Store
+from gossamer.config import CROSS_OVER
+from gossamer.crawl import estate, placing
+from gossamer.crawl.closing import Books
+from gossamer.crawl.incoming import numbered_parts
+from gossamer.crawl.owners import Place
+from gossamer.federation.exchange import HOSTS, ZONES, Exchange, high_water, in_parts
+from gossamer.index.merging import Rows
+from gossamer.index.pages import HOST_SHIFT, host_of_key, zone_of_host
+from gossamer.web.url import page_key
+
+PAGES_AT_ONCE = 200_000  # of hosts that leave together: both sides hold their rows in memory
+_LAST = np.uint64((1 << int(HOST_SHIFT)) - 1)
+
+HostKeys = npt.NDArray[np.uint32]
+Header = dict[str, Any]
+
+
+def release_hosts(books: Books, exchange: Exchange, place: Place, now_s: float) -> None:
+    """Give away what is another site's by now. A commit for each site, or more if there is much."""
+    if books.config.site.mode == CROSS_OVER:  # what is others' we found ourselves
+        return
+    hosts = books.index.hosts.rows
+    sites = place.shall_be_at(hosts["host"])
+    for number in np.unique(sites).tolist():
+        to = place.sites.sites[number]
+        if to != place.site:
+            for group in _groups(hosts[sites == number]):
+                _release(books, exchange, place, to, group, now_s)
+
+
+def _groups(hosts: Rows) -> Iterator[Rows]:
+    """Hosts that may go together."""
+    filled = np.cumsum(hosts["known"], dtype=np.int64) // PAGES_AT_ONCE
+    cuts = [0, *(np.flatnonzero(np.diff(filled)) + 1).tolist(), len(hosts)]
+    yield from (hosts[a:b] for a, b in pairwise(cuts) if a < b)
+
+
+def _release(books: Books, exchange: Exchange, place: Place, to: str, hosts: Rows, now_s: float) -> None:
+    chain, leaving = books.chain, hosts["host"].astype(np.uint32)
+    first = leaving.astype(np.uint64) << HOST_SHIFT
+    parts = estate.gather(books, first, first | _LAST, hosts.copy())
+    pages = parts[0].rows
+    changes = estate.forget(books, len(pages), lambda keys: ~np.isin(keys, leaving))
+    entries = ""
+    if place.placing is not None:
+        entries = placing.packed(place.placing.give(leaving, to))
+        changes |= placing.write(books.store, chain.label, entries)
+    resting = chain.state.get("resting", {})
+    gone = {name: rest for name, rest in resting.items() if _host_of(name) in set(leaving.tolist())}
+    header = {"site": to, "version": place.version, "hosts": entries, "resting": gone}
+    _commit(
+        books,
+        exchange,
+        changes,
+        _letters(chain, place.towards(chain.agent, to), header, parts),
+        {name: rest for name, rest in resting.items() if name not in gone},
+        now_s,
+    )
+
+
+def take_hosts(
+    books: Books, exchange: Exchange, place: Place, owners: Sequence[str], letter: list[Batch], now_s: float
+) -> None:
+    """All parts of a letter with hosts: what is in our zones we take in, the rest we send on; in one commit."""
+    chain, header = books.chain, header_of(letter[0])
+    if header["site"] != place.site:
+        to = place.towards(chain.agent, header["site"])
+        passed = [chain.letter(to, batch.data, HOSTS) for batch in letter]
+        changes = Changes()
+        if place.placing is not None:  # so that we know where to send links that come behind them
+            place.placing.record(placing.unpacked(header["hosts"]), told=False)
+            changes = placing.write(books.store, chain.label, header["hosts"])
+        _commit(books, exchange, changes, passed, chain.state.get("resting", {}), now_s, letter)
+        return
+    parts = [_decoded(batch) for batch in letter[1:]]
+    passed, changes, resting = [], Changes(), dict(chain.state.get("resting", {}))
+    for name in sorted({owners[zone] for zone in header["zones"]}):
+        zones = [zone for zone in header["zones"] if owners[zone] == name]
+        part_of = [_in_zones(part, zones) for part in parts]
+        said = _header_in_zones(header, zones)
+        if name != chain.agent:
+            passed += _letters(chain, name, said, part_of)
+            continue
+        resting |= said["resting"]
+        changes |= estate.take_in(books, part_of)
+        if place.placing is not None:
+            place.placing.record(placing.unpacked(said["hosts"]))
+    _commit(books, exchange, changes, passed, resting, now_s, letter)
+
+
+def may_take(letter: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
+    """Not what a later version of the list of sites gives us; and not what is in a zone that is on its way to us."""
+    header = header_of(letter)
+    is_ours = header["site"] == place.site
+    waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in header["zones"])
+    return header["version"] <= place.version and not (is_ours and waits)
+
+
+def has_released(store: Store, version: int) -> bool:
+    """Whether all agents of the site have given away what is not its own, and that has gone through the one who speaks
+    for it."""
+    everyone = snapshots(store)
+    for at in everyone.values():
+        if at.zones and at.state.get("members", {}).get("version", 1) < version:
+            return False
+        for _, _, batch in at.outbox:
+            to = everyone.get(batch.to)
+            if batch.kind in (ZONES, HOSTS) and to and to.marks.get(batch.stream, 0) < batch.number:
+                return False
+    return True
+
+
+def header_of(letter: Batch) -> Header:
+    return dict(json.loads(letter.data))
+
+
+def _commit(
+    books: Books,
+    exchange: Exchange,
+    changes: Changes,
+    letters: list[Batch],
+    resting: Mapping[str, Any],
+    now_s: float,
+    applied: Iterable[Batch] = (),
+) -> None:
+    chain, marks = books.chain, high_water(applied)
+    # Whoever had the hosts until now may have contacted them just before.
+    quiet_s = max(chain.state.get("quiet_until_s", 0.0), now_s if marks else 0.0)
+    chain.commit(
+        changes,
+        state=estate.state_of(books, dict(resting), quiet_s, now_s),
+        marks=marks,
+        outbox=numbered_parts(letters),
+        exchange=exchange,
+        applied=list(marks.items()),
+        now_s=now_s,
+    )
+    books.index.release(changes)
+
+
+# Letters: a header, then the tables in parts
+
+
+def _letters(chain: Chain, to: str, header: Header, parts: Sequence[estate.Part]) -> list[Batch]:
+    pages = [part.rows for part in parts if part.table == "page"]
+    hosts = np.concatenate([np.zeros(0, np.uint32), *(part.rows["host"] for part in parts if part.table == "host")])
+    figures = {"pages": sum(map(len, pages)), "cash": sum(int(rows["cash"].sum()) for rows in pages)}
+    header = {**header, **figures, "zones": np.unique(zone_of_host(hosts)).tolist()}
+    data = [json.dumps(header).encode()]
+    for part in parts:
+        if len(part.rows):
+            data += [part.table.encode() + b"\n" + piece for piece in in_parts(estate.to_arrow(part))]
+    return [chain.letter(to, each, HOSTS) for each in data]
+
+
+def _decoded(batch: Batch) -> estate.Part:
+    table, _, data = batch.data.partition(b"\n")
+    with pa.ipc.open_stream(data) as reader:
+        (rows,) = list(reader)
+    return estate.from_arrow(table.decode(), rows)
+
+
+def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
+    hosts = part.rows["host"] if part.table == "host" else host_of_key(part.rows["key"])
+    here = np.flatnonzero(np.isin(zone_of_host(hosts), zones))
+    return estate.Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
+
+
+def _header_in_zones(header: Header, zones: list[int]) -> Header:
+    resting = {name: rest for name, rest in header["resting"].items() if _zone_of(_host_of(name)) in zones}
+    entries = placing.unpacked(header["hosts"])
+    return {
+        **header,
+        "resting": resting,
+        "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)]),
+    }
+
+
+def _host_of(name: str) -> int:
+    return page_key(f"http://{name}/") >> int(HOST_SHIFT)
+
+
+def _zone_of(host: int) -> int:
+    return int(zone_of_host(np.array([host], np.uint32))[0])

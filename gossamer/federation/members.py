@@ -1,0 +1,71 @@
+"""Which sites share the hosts, and since when: what a site keeps of the file, and what follows when the file changes.
+
+Each version of the list of sites is carried out once. A site gives away the hosts that are no longer its own, then says
+so to all others (`released`). Until all others have said so, it does not touch hosts that were not its own before:
+somebody may still have them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gossamer.errors import ConfigError
+from gossamer.federation.file import Federation
+
+
+@dataclass(frozen=True)
+class Members:
+    version: int
+    weights: Mapping[str, float]  # of all sites there ever were; 0: it takes no hosts
+    partitioner: str
+    before: Mapping[str, float] | None = None  # the weights of the version before; None: nothing was ours then
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def of_file(federation: Federation) -> Members:
+    weights = {name: 0.0 if site.gone else site.weight for name, site in federation.sites.items()}
+    return Members(federation.shared.version, weights, federation.shared.partitioner)
+
+
+def to_carry_out(
+    federation: Federation, site: str, kept: Mapping[str, Any] | None, released: Mapping[str, int]
+) -> Members:
+    """What a site goes by: the file, or what it kept of the one before while that is not carried out yet."""
+    new = of_file(federation)
+    if kept is None:
+        return new
+    old, name = Members(**kept), federation.path.name
+    if new.partitioner != old.partitioner:
+        raise ConfigError(
+            f'the crawl was begun with federation.partitioner = "{old.partitioner}", by which hosts have their sites: '
+            f"write it so in {name} again"
+        )
+    if list(new.weights)[: len(old.weights)] != list(old.weights):
+        raise ConfigError(
+            f"the sites of {name} must begin with those that the crawl has had: {', '.join(old.weights)}; "
+            "write new ones below them, and `gone = true` for one that is switched off for good"
+        )
+    if new.version < old.version:
+        raise ConfigError(f"{name} is older than the crawl: federation.version was {old.version} there")
+    if new.version == old.version:
+        if dict(new.weights) != dict(old.weights):
+            raise ConfigError(
+                f"the sites of {name} are not what they were: write federation.version = {old.version + 1}, "
+                "so that all sites give and take hosts at the same turn (see docs/federation.md)"
+            )
+        return old
+    if is_holding(old.version, others(federation, site), released):
+        return old
+    return Members(new.version, new.weights, new.partitioner, old.weights)
+
+
+def others(federation: Federation, site: str) -> list[str]:
+    """The sites that can be spoken with."""
+    return [name for name, one in federation.sites.items() if name != site and not one.gone]
+
+
+def is_holding(version: int, names: Iterable[str], released: Mapping[str, int]) -> bool:
+    """Whether one of these sites may still have hosts of others. The first version begins with none."""
+    return version > 1 and any(released.get(name, 0) < version for name in names)

@@ -1,0 +1,115 @@
+"""What follows when the list of sites changes; and hosts that change sites in the map."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gossamer.crawl.owners import Owners, Place
+from gossamer.errors import ConfigError
+from gossamer.federation.file import Federation, load
+from gossamer.federation.members import Members, is_holding, of_file, to_carry_out
+from gossamer.index.pages import host_of_key
+from gossamer.place.hostmap import ENTRY, HostMap
+from gossamer.place.ring import Ring
+from gossamer.web.url import page_keys
+
+TWO = {"paris": "", "lima": ""}
+
+
+def written(folder: Path, sites: dict[str, str], **shared: object) -> Federation:
+    lines = ["[federation]", *(f"{name} = {value!r}" for name, value in shared.items())]
+    for number, (name, more) in enumerate(sites.items()):
+        lines += [f"[sites.{name}]", f'address = "127.0.0.1:{4000 + number}"', more]
+    path = folder / "sites.toml"
+    path.write_text("\n".join(lines))
+    return load(path)
+
+
+def test_a_site_that_begins_goes_by_the_file(tmp_path: Path) -> None:
+    found = to_carry_out(written(tmp_path, TWO), "paris", None, {})
+    assert found == Members(1, {"paris": 1.0, "lima": 1.0}, "ring")
+
+
+def test_a_later_version_is_carried_out_when_the_one_before_is(tmp_path: Path) -> None:
+    kept = Members(2, {"paris": 1.0, "lima": 1.0}, "ring", {"paris": 1.0}).as_dict()
+    later = written(tmp_path, {**TWO, "oslo": "weight = 2.0"}, version=3)
+    assert to_carry_out(later, "paris", kept, {"lima": 1, "oslo": 2}).version == 2, "lima may still have hosts of ours"
+    found = to_carry_out(later, "paris", kept, {"lima": 2, "oslo": 2})
+    assert found == Members(3, {"paris": 1.0, "lima": 1.0, "oslo": 2.0}, "ring", {"paris": 1.0, "lima": 1.0})
+
+
+def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    kept = Members(2, {"paris": 1.0, "lima": 1.0}, "ring", {"paris": 1.0}).as_dict()
+    later = written(tmp_path, {"paris": "", "lima": "gone = true"}, version=3)
+    assert to_carry_out(later, "paris", kept, {}).weights == {"paris": 1.0, "lima": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("sites", "shared", "words"),
+    [
+        ({"paris": "weight = 2.0", "lima": ""}, {}, "federation.version = 2"),
+        ({"lima": "", "paris": ""}, {"version": 2}, "paris, lima"),
+        ({"paris": ""}, {"version": 2}, "gone = true"),
+        (TWO, {"partitioner": "fennel"}, "ring"),
+    ],
+)
+def test_changes_that_nobody_can_carry_out(
+    tmp_path: Path, sites: dict[str, str], shared: dict[str, object], words: str
+) -> None:
+    kept = of_file(written(tmp_path, TWO)).as_dict()
+    with pytest.raises(ConfigError, match=words):
+        to_carry_out(written(tmp_path, sites, **shared), "paris", kept, {})
+
+
+def test_an_older_file_is_refused(tmp_path: Path) -> None:
+    kept = of_file(written(tmp_path, TWO, version=3)).as_dict()
+    with pytest.raises(ConfigError, match="older"):
+        to_carry_out(written(tmp_path, TWO, version=2), "paris", kept, {})
+
+
+def test_holding_ends_when_all_have_released() -> None:
+    assert not is_holding(1, ["lima"], {})
+    assert is_holding(2, ["lima", "oslo"], {"lima": 2, "oslo": 1})
+    assert not is_holding(2, ["lima", "oslo"], {"lima": 2, "oslo": 3})
+
+
+def test_hosts_that_others_may_have_are_not_ours_yet() -> None:
+    keys = page_keys([f"http://h{number}.test/" for number in range(300)])
+    before, after = Ring({"paris": 1.0, "lima": 1.0}), Ring({"paris": 1.0, "lima": 0.0})
+    place = Place("paris", "paris_a0", after, members=Members(2, {}, "ring"), before=before)
+    mine = before.of_keys(host_of_key(keys)) == 0
+    owners = ("paris_a0",) * 256
+    assert Owners("paris_a0", range(256), owners, place).is_native(keys).all()
+    assert (Owners("paris_a0", range(256), owners, place, holding=True).is_native(keys) == mine).all()
+    newcomer = Place("paris", "paris_a0", after, members=Members(2, {}, "ring"))
+    assert not Owners("paris_a0", range(256), owners, newcomer, holding=True).is_native(keys).any()
+
+
+def entries(*rows: tuple[int, int, int]) -> np.ndarray:
+    return np.array(list(rows), ENTRY)
+
+
+def test_a_host_that_moved_is_where_it_moved_last() -> None:
+    hosts = HostMap(Ring({"a": 1.0, "b": 1.0, "c": 1.0}))
+    assert len(hosts.record(entries((5, 0, 0), (6, 1, 0)))) == 2
+    assert not len(hosts.record(entries((5, 1, 0)))), "the first decision stands"
+    moved = hosts.moved(np.array([5]), np.array([2]))
+    assert moved.tolist() == [(5, 2, 1)]
+    assert len(hosts.record(moved)) == 1
+    assert not len(hosts.record(entries((5, 0, 0)))), "news that come late"
+    assert hosts.of_keys(np.array([5, 6])).tolist() == [2, 1]
+    assert hosts.entries().tolist() == [(5, 2, 1), (6, 1, 0)]
+    both = HostMap(Ring({"a": 1.0, "b": 1.0, "c": 1.0}))
+    both.record(entries((5, 2, 1), (5, 0, 0)))
+    assert both.of_keys(np.array([5])).tolist() == [2], "in whatever order they come"
+
+
+def test_hosts_of_a_site_that_is_gone_are_decided_again() -> None:
+    ring = Ring({"a": 1.0, "b": 0.0})
+    hosts = HostMap(ring, gone=["b"])
+    hosts.record(entries((5, 1, 0)))
+    assert not hosts.is_settled(np.array([5])).any()
+    assert hosts.of_keys(np.array([5])).tolist() == [0]
+    hosts.record(hosts.moved(np.array([5]), np.array([0])))
+    assert hosts.is_settled(np.array([5])).all()
