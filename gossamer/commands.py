@@ -149,6 +149,14 @@ def federation(arguments: argparse.Namespace) -> int:
         said = f"made for {', '.join(made)}" if made else "every site has its own"
         _show({"made": made}, arguments.json, lambda _: f"certificates in {federation.keys}: {said}")
         return 0
+    if arguments.action == "rebalance":
+        from gossamer.site import rebalance
+
+        proposal = rebalance.propose(federation)
+        given = rebalance.carry_out(federation, proposal) if arguments.apply else {}
+        plan = {"moves": proposal.rows(), **proposal.summary(), "applied": arguments.apply}
+        _show(plan, arguments.json, lambda _: sites.moves(plan, given, arguments.file))
+        return 0
     if arguments.action == "run":
         federated.check_seeds(federation, [*federation.config.crawl.seeds, *arguments.seeds])
         run = federated.FederationRun(federation, [*federation.config.crawl.seeds, *arguments.seeds])

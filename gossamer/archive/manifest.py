@@ -14,6 +14,7 @@ from gossamer.errors import ArchiveError
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = ""  # the receiver of batches that are for whoever reads them: seeds
+MOVES = "moves"  # the sender of those that say which hosts shall go to other sites
 # Kinds of batches.
 LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 ZONES_IN_ALL = 1 << ZONE_BITS

@@ -86,7 +86,7 @@ class Agent:
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
         if place and place.placing:
-            place.placing.open(store, hostmap_files(store))
+            place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"])
         settle(self._books, exchange, self._orders.owners, place, clock.now())
         self._membership = Membership(store, chain, place)
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
@@ -195,7 +195,7 @@ class Agent:
     def _zones_move(self) -> bool:
         chain, owners = self._books.chain, self._orders.owners
         arrived = arrivals(self._exchange, chain, owners, self._place)
-        return bool(arrived or leaving(chain.zones, owners, chain.agent))
+        return bool(arrived or self._incoming.moves or leaving(chain.zones, owners, chain.agent))
 
     def _allow(self) -> None:
         """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
@@ -324,7 +324,9 @@ class Agent:
         changes, links, new, textless = closing.close(
             books, round_, arrived.rows, owners, sum(others.values()), self._supply.time_s
         )
-        letters = arrived.outbox + self._outgoing.letters(links, owners) + self._outgoing.shares(others)
+        letters = (
+            arrived.outbox + self._outgoing.letters(links, owners, arrived.from_abroad) + self._outgoing.shares(others)
+        )
         if self._place and self._place.placing and (news := self._place.placing.take_news()):
             changes |= placing.write(books.store, books.chain.label, news["hosts"])
             letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
@@ -385,7 +387,7 @@ class Agent:
             "crossed": self._outgoing.crossed,
             "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,
-            **self._membership.state(self._incoming.released),
+            **self._membership.state(self._incoming.released, self._incoming.moves),
         }
 
     def _new_round(self) -> Round:

@@ -22,7 +22,7 @@ from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Exchange, decode, encode
+from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, MOVES, NEWS, SEEDS, ZONES, Exchange, decode, encode
 from gossamer.federation.file import site_of
 from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
@@ -40,6 +40,7 @@ class Arrived(NamedTuple):
     widened: bool  # the scope
     unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
     unknown_here: list[int]  # the same, of our own site: to be asked of others
+    from_abroad: U8  # pages that other sites told us of
 
 
 class Incoming:
@@ -58,6 +59,7 @@ class Incoming:
         self.scope = Scope(scope_kind, scope_hosts(store))
         self.seeds = list(urls)
         self.files = SeedFiles(files, chain.state.get("seed_files", {}))
+        self.moves: dict[str, str] = {}  # hosts that shall be given to other sites
         self.released: dict[str, int] = dict(chain.state.get("released", {}))  # by site: see federation.members
         self._opened = chain.number
 
@@ -103,17 +105,23 @@ class Incoming:
         names, from_abroad = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
+        told: list[Batch] = []
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
+                self.moves |= news.get("moves", {})
                 if "released" in news:
                     self.released[site_of(batch.sender)] = int(news["released"])
                 if "hosts" in news and owners.placing is not None:
                     owners.placing.hear(news)
                 asking = unknown_there.setdefault(site_of(batch.sender), [])
                 (asking if owners.speaks_for_site(batch.to) else unknown_here).extend(news.get("unknown", ()))
+            elif batch.sender == MOVES:
+                self.moves |= json.loads(batch.data)
+                moves = json.dumps({"moves": self.moves}).encode()
+                told += [self._chain.letter(name, moves, NEWS) for name in sorted(orders.others)]
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
@@ -126,12 +134,13 @@ class Incoming:
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(list(seeds), owners)
+        outbox += told
         parts.append(minted(own, index, ledger))
         outbox += self._scope_news(sorted({*of_seeds, *passed_on}), sorted(orders.others))
         outbox += self._scope_news(of_seeds, owners.abroad)
-        return Arrived(
-            Contributions.joined(parts), self._write_scope(new), outbox, bool(new), unknown_there, unknown_here
-        )
+        abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
+        rows, changes = Contributions.joined(parts), self._write_scope(new)
+        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad)
 
     def _place_hosts(
         self,

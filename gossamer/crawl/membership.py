@@ -40,10 +40,12 @@ class Membership:
         self._said, self.is_due = place.version, False
         return made
 
-    def state(self, released: Mapping[str, int]) -> dict[str, Any]:
+    def state(self, released: Mapping[str, int], moves: Mapping[str, str]) -> dict[str, Any]:
+        """`moves` are carried out by `settle`, when the agent begins anew."""
         if self._place is None or self._place.members is None:
             return {}
-        return {"members": self._place.members.as_dict(), "said_released": self._said, "released": dict(released)}
+        members = {"members": self._place.members.as_dict(), "said_released": self._said}
+        return {**members, "released": dict(released), "moves": dict(moves)}
 
     def facts(self, exchange: Exchange, released: Mapping[str, int]) -> dict[str, Any]:
         """What the site is told: which others have released what, and whether hosts pass through us just now."""

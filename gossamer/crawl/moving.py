@@ -41,11 +41,22 @@ def release_hosts(books: Books, exchange: Exchange, place: Place, now_s: float) 
         return
     hosts = books.index.hosts.rows
     sites = place.shall_be_at(hosts["host"])
+    if place.placing is not None:
+        _heed(sites, hosts["host"], place, books.chain.state.get("moves", {}))
     for number in np.unique(sites).tolist():
         to = place.sites.sites[number]
         if to != place.site:
             for group in _groups(hosts[sites == number]):
                 _release(books, exchange, place, to, group, now_s)
+
+
+def _heed(sites: npt.NDArray[np.int64], hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
+    """What a rebalance asks for; of sites that take no hosts, or that nobody knows, nothing is heard."""
+    names = list(place.sites.sites)
+    weights = place.members.weights if place.members else {}
+    for host, site in moves.items():
+        if weights.get(site):
+            sites[hosts == _host_of(host)] = names.index(site)
 
 
 def _groups(hosts: Rows) -> Iterator[Rows]:
@@ -83,17 +94,16 @@ def take_hosts(
 ) -> None:
     """All parts of a letter with hosts: what is in our zones we take in, the rest we send on; in one commit."""
     chain, header = books.chain, header_of(letter[0])
+    changes, resting = Changes(), dict(chain.state.get("resting", {}))
+    if place.placing is not None:  # so that we know where to send links that come behind them
+        place.placing.record(placing.unpacked(header["hosts"]))
+        changes = placing.write(books.store, chain.label, header["hosts"])
     if header["site"] != place.site:
         to = place.towards(chain.agent, header["site"])
         passed = [chain.letter(to, batch.data, HOSTS) for batch in letter]
-        changes = Changes()
-        if place.placing is not None:  # so that we know where to send links that come behind them
-            place.placing.record(placing.unpacked(header["hosts"]), told=False)
-            changes = placing.write(books.store, chain.label, header["hosts"])
-        _commit(books, exchange, changes, passed, chain.state.get("resting", {}), now_s, letter)
+        _commit(books, exchange, changes, passed, resting, now_s, letter)
         return
-    parts = [_decoded(batch) for batch in letter[1:]]
-    passed, changes, resting = [], Changes(), dict(chain.state.get("resting", {}))
+    parts, passed = [_decoded(batch) for batch in letter[1:]], []
     for name in sorted({owners[zone] for zone in header["zones"]}):
         zones = [zone for zone in header["zones"] if owners[zone] == name]
         part_of = [_in_zones(part, zones) for part in parts]
@@ -104,7 +114,7 @@ def take_hosts(
         resting |= said["resting"]
         changes |= estate.take_in(books, part_of)
         if place.placing is not None:
-            place.placing.record(placing.unpacked(said["hosts"]))
+            place.placing.tell(placing.unpacked(said["hosts"]))
     _commit(books, exchange, changes, passed, resting, now_s, letter)
 
 

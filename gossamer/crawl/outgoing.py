@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
@@ -17,6 +18,8 @@ from gossamer.federation.exchange import ABROAD, LINKS, NEWS, encode
 from gossamer.federation.sent import SentCache
 
 GLOBAL = "global"
+U8 = NDArray[np.uint64]
+NO_KEYS: U8 = np.zeros(0, np.uint64)
 
 
 class Outgoing:
@@ -27,8 +30,9 @@ class Outgoing:
         self.crossed: dict[str, dict[str, int]] = dict(chain.state.get("crossed", {}))  # to other sites, so far
         self._cache = SentCache(config.site.sent_cache)
 
-    def letters(self, columns: Contributions, owners: Owners) -> list[Batch]:
-        """Links by owner. What is not sent after all leaves its cash to the virtual page."""
+    def letters(self, columns: Contributions, owners: Owners, from_abroad: U8 = NO_KEYS) -> list[Batch]:
+        """Links by owner. What is not sent after all leaves its cash to the virtual page. `from_abroad`: pages that
+        other sites told us of, though their hosts have moved on."""
         if self._config.site.mode == FIREWALL:
             self._ledger.pool += int(columns.cash.sum())
             return []
@@ -36,7 +40,7 @@ class Outgoing:
         for name, rows in owners.by_name(columns.key):
             part = columns.take(rows)
             if owners.is_abroad(name):
-                made += [self._chain.letter(name, data, ABROAD) for data in self._abroad(name, part)]
+                made += [self._chain.letter(name, data, ABROAD) for data in self._abroad(name, part, from_abroad)]
             else:
                 made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
         return made
@@ -60,11 +64,13 @@ class Outgoing:
         shares = self._ledger.share(others)
         return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
-    def _abroad(self, site: str, columns: Contributions) -> list[bytes]:
+    def _abroad(self, site: str, columns: Contributions, from_abroad: U8) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
         local ones nothing more is said about it."""
-        # What was sent to us by its key alone, for a host that has moved on, has no text here; its new site knows it.
-        seen = self._cache.add(site, columns.key) | np.array([not url for url in columns.url], np.bool_)
+        has_text = np.array([bool(url) for url in columns.url], np.bool_)
+        # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
+        # With its text: it may have been under way while the host was, and nobody knows it.
+        seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_abroad) | ~has_text
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
         if self._config.site.scores != GLOBAL:
             self._ledger.pool += int(columns.cash[seen].sum())

@@ -1,7 +1,7 @@
 """Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
-from gossamer.index.pages import host_of_key
+from gossamer.index.pages import host_of_key, zone_of_host
 from gossamer.place.hostmap import ENTRY, HostMap
 
 Keys = npt.NDArray[np.uint64]
@@ -32,9 +32,14 @@ class Placing:
         self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
         self._new: list[npt.NDArray[np.void]] = []  # since the last commit
 
-    def open(self, store: Store, files: Iterable[str]) -> None:
+    def open(self, store: Store, files: Iterable[str], zones: Collection[int], known: npt.NDArray[np.integer]) -> None:
+        """What is on record at our site. A host that moves to one of our `zones` is ours when its pages are, not when
+        the agent that passes them on has it on record."""
         for name in files:
-            self._hosts.record(np.frombuffer(store.get(name), ENTRY))
+            entries = np.frombuffer(store.get(name), ENTRY)
+            comes = (entries["turn"] > 0) & (entries["site"] == self._here)
+            comes &= np.isin(zone_of_host(entries["host"]), list(zones)) & ~np.isin(entries["host"], known)
+            self._hosts.record(entries[~comes])
 
     def decide(self, links: Sequence[Links], urls: Callable[[int], str], pages: int) -> None:
         """About every host of these links that is undecided and whose home we are."""
@@ -64,11 +69,13 @@ class Placing:
         numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
         return self._hosts.record(self._hosts.moved(host_keys, numbers))
 
-    def record(self, entries: npt.NDArray[np.void], told: bool = True) -> None:
-        """What came with hosts; `told`: to be told to others with the next commit."""
-        found = self._hosts.record(entries)
-        if told:
-            self._new.append(found)
+    def record(self, entries: npt.NDArray[np.void]) -> None:
+        """What came with hosts that pass through us, or come to us."""
+        self._hosts.record(entries)
+
+    def tell(self, entries: npt.NDArray[np.void]) -> None:
+        """They have come: others are told so with the next commit."""
+        self._new.append(entries)
 
     def all_news(self) -> Iterator[dict[str, Any]]:
         """Everything that is decided, for a site that is new."""

@@ -21,6 +21,7 @@ from gossamer.archive.manifest import ABROAD as ABROAD
 from gossamer.archive.manifest import ANY as ANY
 from gossamer.archive.manifest import HOSTS as HOSTS
 from gossamer.archive.manifest import LINKS as LINKS
+from gossamer.archive.manifest import MOVES as MOVES
 from gossamer.archive.manifest import NEWS as NEWS
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES

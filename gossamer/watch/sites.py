@@ -41,6 +41,28 @@ def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: in
     return Group(table, Text(per_page, "dim"))
 
 
+def moves(said: Row, given: Mapping[str, int], file: object) -> RenderableType:
+    """What a rebalance would do, and what came of it."""
+    table = _table("host", "from", "to", "pages", "links saved")
+    for row in said["moves"]:
+        table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))
+    if not said["moves"]:
+        return Text("no host is worth moving: its pages would cost more to send than its links would save")
+    words = [
+        f"{100 * said['crossing_before']:.1f} % of the links between hosts cross between sites, "
+        f"{100 * said['crossing_after']:.1f} % would",
+        f"the fullest site has {said['fullest_before']:.2f} of its share, and would have {said['fullest_after']:.2f}",
+        f"the moves send about {size(said['moved_bytes'])}, once; as many links again would send "
+        f"{size(said['saved_bytes'])} less",
+    ]
+    if given:
+        words.append("asked for: " + ", ".join(f"{site} gives {number}" for site, number in given.items()))
+        words.append("sites that run do it now, others when they are started again")
+    else:
+        words.append(f"`gossamer federation rebalance {file} --apply` does it")
+    return Group(table, Text(), Text("\n".join(words), "dim"))
+
+
 def _figures(sent: Mapping[str, int]) -> list[str]:
     records = sent.get("urls", 0) + sent.get("keys", 0)
     each = f"{sent.get('bytes', 0) / records:.1f}" if records else UNKNOWN
@@ -52,6 +74,6 @@ def _figures(sent: Mapping[str, int]) -> list[str]:
 def _table(*names: str) -> Table:
     table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
     for name in names:
-        is_text = name in ("site", "state", "from", "to")
+        is_text = name in ("site", "state", "host", "from", "to")
         table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
     return table

@@ -31,6 +31,7 @@ from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
 from gossamer.site.federated import prepare
+from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0
 
@@ -92,6 +93,14 @@ class Sites:
             assert time.monotonic() < end_s, f"no {visits} visits"
             assert any(process.poll() is None for process in self.processes.values())
             time.sleep(0.05)
+
+    def hosts(self, site: str) -> list[str]:
+        """Those of a site, by its indexes."""
+        found = set()
+        for index in self.indexes(site).values():
+            for rows in index.pages.scan():
+                found |= {host_of(url) for url in index.urls(rows)}
+        return sorted(found)
 
     def pages(self, site: str) -> int:
         return sum(index.count for index in self.indexes(site).values())

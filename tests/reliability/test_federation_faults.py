@@ -20,6 +20,7 @@ from federations import Sites, federation, free_port
 
 from gossamer import Crawl
 from gossamer.lab.proxy import Proxy
+from gossamer.site.rebalance import give_away
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -129,3 +130,22 @@ def test_a_site_joins_and_another_leaves(
         assert sites.pages("south") == 0
         assert sites.visits("south") > 0
         assert partitioner == "fennel" or sites.visits("west") > 0  # hosts that FENNEL has placed stay where they are
+
+
+def test_hosts_are_moved_by_a_rebalance(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """In mid-crawl, through two agents at either end; one site is killed meanwhile."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web), agents=2, partitioner="fennel") as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(150)
+        hosts = sites.hosts("north")
+        give_away(sites.federation, "north", dict.fromkeys(hosts[:6], "east"))
+        sites.wait_for_visits(250)
+        give_away(sites.federation, "north", dict.fromkeys(hosts[6:], "south"))
+        time.sleep(1.0)
+        sites.kill("east")
+        sites.start("east")
+        sites.wait()
+        check(sites, alone, web, lines, repeats=2 * (25 + 8) * 2, hosts_moved=True)
+        assert not set(hosts) & set(sites.hosts("north"))
+        assert set(hosts[:6]) <= set(sites.hosts("east"))

@@ -1,0 +1,110 @@
+"""Asks all archives of a federation which hosts should change sites, and tells the sites to hand them over."""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.archive import query
+from gossamer.archive.store import Directory
+from gossamer.crawl.opening import hostmap_files
+from gossamer.errors import ConfigError
+from gossamer.federation.exchange import MOVES, Inbox
+from gossamer.federation.file import Federation
+from gossamer.federation.members import of_file
+from gossamer.place.hostmap import ENTRY, HostMap
+from gossamer.place.incidence import incidence
+from gossamer.place.rebalance import Moves, moves
+from gossamer.place.ring import Ring
+from gossamer.place.task import Goal
+from gossamer.web.url import host_key
+
+_PAGES = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
+_LINKS = """SELECT source.host AS source, target.host AS target, count(*) AS links
+    FROM links JOIN pages source ON source.key = links.source JOIN pages target ON target.key = links.target
+    WHERE links.verdict = 'followed' AND source.host <> target.host GROUP BY ALL"""
+
+
+class Proposal(NamedTuple):
+    hosts: list[str]  # all that are known
+    site: npt.NDArray[np.int64]  # of each, now: a number in `names`
+    names: list[str]
+    moves: Moves
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each host that should move."""
+        found = zip(self.moves.host.tolist(), self.moves.to.tolist(), self.moves.links, self.moves.pages, strict=True)
+        return [
+            {"host": self.hosts[host], "from": self.names[int(self.site[host])], "to": self.names[to]}
+            | {"pages": int(pages), "links_saved": int(links)}
+            for host, to, links, pages in found
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        found = self.moves
+        return {
+            "hosts": len(found.host),
+            "pages": int(found.pages.sum()),
+            "crossing_before": round(found.crossing_before, 4),
+            "crossing_after": round(found.crossing_after, 4),
+            "fullest_before": round(found.fullest_before, 3),
+            "fullest_after": round(found.fullest_after, 3),
+            "saved_bytes": round(found.saved_bytes),
+            "moved_bytes": round(found.moved_bytes),
+        }
+
+
+def propose(federation: Federation) -> Proposal:
+    members = of_file(federation)
+    if members.partitioner == "ring":
+        raise ConfigError(
+            "with the partitioner ring a host's name alone says which site has it, and nothing can be moved; "
+            'a crawl that begins with partitioner = "fennel" (or ldg, region) can be rebalanced'
+        )
+    with closing(query.open_database(federation.path)) as database:
+        pages = database.execute(_PAGES).fetchnumpy()
+        links = database.execute(_LINKS).fetchnumpy()
+    hosts = [str(host) for host in pages["host"]]
+    if not hosts:
+        raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")
+    number = {host: place for place, host in enumerate(hosts)}
+    source, target = (np.array([number[str(host)] for host in links[end]], np.int64) for end in ("source", "target"))
+    weight, size = np.asarray(links["links"], np.float64), np.asarray(pages["pages"], np.int64)
+    graph = incidence(source, target, len(hosts), weight, size)
+    site = _host_map(federation).of_keys(np.array([host_key(host) for host in hosts], np.int64))
+    names = list(members.weights)
+    open_ = [place for place, name in enumerate(names) if members.weights[name]]
+    goal = Goal(len(open_), shares=tuple(members.weights[names[place]] for place in open_))
+    part = np.searchsorted(open_, site).astype(np.int32)
+    found = moves(graph, goal, part, federation.config.crawl.seed)
+    return Proposal(hosts, site, names, found)
+
+
+def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:
+    """Tell each site which of its hosts go where. It hands them over at once, or when it is started again. Returns how
+    many hosts each gives away."""
+    by_site: dict[str, dict[str, str]] = {}
+    for row in proposal.rows():
+        by_site.setdefault(row["from"], {})[row["host"]] = row["to"]
+    for site, hosts in by_site.items():
+        give_away(federation, site, hosts)
+    return {site: len(hosts) for site, hosts in by_site.items()}
+
+
+def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> None:
+    """A site is to hand hosts over to the sites that they are given here."""
+    Inbox(Directory(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
+
+
+def _host_map(federation: Federation) -> HostMap:
+    """As all sites together know it."""
+    found = HostMap(Ring(of_file(federation).weights))
+    for site in federation.sites:
+        if (federation.directory(site) / "gossamer.json").exists():
+            store = Directory(federation.directory(site))
+            for name in hostmap_files(store):
+                found.record(np.frombuffer(store.get(name), ENTRY))
+    return found
