@@ -75,11 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("federation", commands.federation, "several sites that crawl as one, described by a file")
     sub.add_argument(
         "action",
-        choices=("run", "status", "keys", "rebalance"),
-        help="all sites here; how they stand; certificates; which hosts should change sites",
+        choices=("run", "status", "keys", "rebalance", "adopt"),
+        help="all sites here; how they stand; certificates; which hosts should change sites; a lost site's replica",
     )
     sub.add_argument("file", metavar="FILE", type=Path, help="TOML; docs/federation.md says what is in it")
-    sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line")
+    sub.add_argument("seeds", nargs="*", metavar="SEED", help="URL, or a file with one URL per line; adopt: the site")
     sub.add_argument("--apply", action="store_true", help="rebalance: not only show it, do it")
     sub.add_argument("--quiet", action="store_true", help="no progress display")
     sub.add_argument("--json", action="store_true")

@@ -157,6 +157,14 @@ def federation(arguments: argparse.Namespace) -> int:
         plan = {"moves": proposal.rows(), **proposal.summary(), "applied": arguments.apply}
         _show(plan, arguments.json, lambda _: sites.moves(plan, given, arguments.file))
         return 0
+    if arguments.action == "adopt":
+        if len(arguments.seeds) != 1:
+            raise ConfigError(f"write `gossamer federation adopt {arguments.file} SITE`")
+        (lost,) = arguments.seeds
+        replica = federated.adopt(federation, lost)
+        print(f"gossamer: {lost} is here again, as of {replica}; it gives its hosts away", file=sys.stderr)
+        _watched(federated.SiteRun(arguments.file, lost, []), federation.config, arguments, {})
+        return 0
     if arguments.action == "run":
         federated.check_seeds(federation, [*federation.config.crawl.seeds, *arguments.seeds])
         run = federated.FederationRun(federation, [*federation.config.crawl.seeds, *arguments.seeds])

@@ -16,6 +16,7 @@ class Orders:
     pages: int | None = None  # this agent's visits may be so many in all, earlier runs included; None: any number
     stop: bool = False
     others: Mapping[str, int] = field(default_factory=dict)  # the other agents, and how many pages each knows
+    replicated: int = 0  # this agent's last commit that is at all replicas of the site
     holding: bool = False  # other sites may still have hosts that are ours by now
 
 

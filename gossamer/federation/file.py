@@ -32,6 +32,9 @@ class Shared:
 
     partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
     version: int = key(1, "of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
+    replicas: int = key(
+        1, "at so many sites everything is kept; more than 1 survive the loss of a site", least=1, most=9
+    )
     keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
 
 

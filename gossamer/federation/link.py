@@ -89,6 +89,21 @@ class Link:
             await answers.take(found.append)
         return found
 
+    async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+        """One request, one answer; nobody there is an error."""
+        message = await self._client.request(subject, data, timeout=timeout_s)
+        return bytes(message.data)
+
+    async def answer(self, subject: str, work: Callable[[bytes], bytes]) -> None:
+        """Answer such requests, for ever."""
+
+        async def take(message: Msg) -> None:
+            with contextlib.suppress(nats.errors.Error):
+                await message.respond(work(message.data))
+
+        await self._client.subscribe(subject, cb=take)
+        await self.broken.wait()
+
     @contextlib.asynccontextmanager
     async def _answers(self) -> AsyncIterator["_Answers"]:
         answers = _Answers(self._client)

@@ -25,6 +25,7 @@ from gossamer.crawl.post import Orders
 from gossamer.crawl.runtime import tune
 from gossamer.errors import Deposed, GossamerError, OutOfSpace
 from gossamer.federation.exchange import Exchange, Inbox, Joined
+from gossamer.federation.gate import Gate
 from gossamer.federation.gateway import Gateway
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
@@ -94,6 +95,10 @@ class Desk:
             self._orders = Orders(**{**orders, "owners": tuple(said["owners"])})
         return self._orders
 
+    @property
+    def replicated(self) -> int:
+        return self._orders.replicated
+
     def leave(self) -> None:
         self._sender.shutdown()
         self._registrar.leave(self._name)  # if nobody hears it, the lease ends by itself
@@ -122,10 +127,16 @@ def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
             exchange = Gateway(exchange, job["federation"]["site"], others)
     there = place(job["federation"], name) if job["federation"] else None
+    gate = None
+    if job["federation"] and job["federation"]["is_replicated"]:
+        begun = Chain.read(store, name).number + 1  # that of the take-over
+        exchange = gate = Gate(exchange, begun, lambda: desk.replicated)
     urls, files = job["urls"], [Path(path) for path in job["files"]]
     try:
         with EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl") as log:
             chain = _open(store, name, exchange, job, clock.now())
+            if gate:
+                gate.committed = lambda: chain.number
             while True:
                 desk.begin()
                 agent = Agent(store, config, clock, exchange, log, urls, files, post=desk, chain=chain, place=there)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.copies import restore
 from gossamer.archive.store import Directory
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
@@ -26,6 +27,7 @@ from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
 from gossamer.site.neighbours import Neighbours, Summary, read_summary
+from gossamer.site.replicas import replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
 from gossamer.watch.log import EventLog
@@ -165,6 +167,31 @@ class FederationRun:
             if process.poll():
                 words = self._words(site).read_text("utf-8", "replace").strip()
                 raise SiteError(f"site {site} failed: {words or f'exit code {process.returncode}'}")
+
+
+def adopt(federation: Federation, site: str) -> Path:
+    """Make the directory of a site that is lost, from the replica that another one on this machine has of it. Run then,
+    it gives its hosts away, as it would if it left by itself. Returns where the replica was."""
+    if site not in federation.sites:
+        raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
+    if federation.sites[site].weight or federation.sites[site].gone:
+        raise ConfigError(
+            f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "
+            f"federation.version = {federation.shared.version + 1}, bring the file to all sites, and run this again"
+        )
+    directory = federation.directory(site)
+    if (directory / "gossamer.json").exists():
+        raise ConfigError(f"{directory} holds a crawl: if that is site {site}, run it; if it is damaged, move it away")
+    found = [replica_of(federation.directory(name), site) for name in federation.sites if name != site]
+    found = [replica for replica in found if (replica / "gossamer.json").exists()]
+    if not found:
+        raise ConfigError(
+            f"no site on this machine has a replica of {site}: run this where there is one (replicas/{site} of a "
+            "directory); without any, write `gone = true`, and what only it had is lost"
+        )
+    newest = max(found, key=lambda replica: sum(at.number for at in snapshots(Directory(replica)).values()))
+    restore(directory, [newest])
+    return newest
 
 
 def _wire(federation: Federation, site: str) -> Wire:

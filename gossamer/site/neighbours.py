@@ -27,6 +27,7 @@ from gossamer.place.hostmap import HostMap
 from gossamer.place.hosts import partitioner
 from gossamer.place.ring import Ring
 from gossamer.site.plan import undelivered
+from gossamer.site.replicas import Replication
 from gossamer.site.server import Open
 
 Summary = Mapping[str, Any]
@@ -34,6 +35,7 @@ Summary = Mapping[str, Any]
 # In memory: what a site said in an earlier run, such as good-bye, must not be heard in this one.
 _STANDING = bucket("standing", in_memory=True)
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
+_REPLICATE_S = 5.0  # how long the last commits may take to reach the other sites that keep them
 _LINGER_S = 20.0  # who knows that all is over waits so long for the others to hear it
 
 
@@ -52,11 +54,13 @@ class Neighbours:
         kept = _kept(federation, site)
         self.members = to_carry_out(federation, site, kept.get("members"), kept.get("released", {}))
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
+        self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
         self.open = Open(site, here.listen or here.address, self._files, list(federation.sites))
         self._read_s = _modified_s(federation.path)
         self._wires: dict[str, Wire] = {}
         self._own: Wire | None = None
+        self._replication: Replication | None = None
         self._serial = 0
         self._wave: tuple[dict[str, Any], dict[str, int]] | None = None
         self._done_s: float | None = None
@@ -75,7 +79,14 @@ class Neighbours:
         countries = {name: sites[name].countries for name in self.members.weights}
         gone = [name for name in self.members.weights if sites[name].gone]
         members = self.members.as_dict()
-        return {"site": self.site, "members": members, "countries": countries, "others": others, "gone": gone}
+        return {
+            "site": self.site,
+            "members": members,
+            "countries": countries,
+            "others": others,
+            "gone": gone,
+            "is_replicated": self.replicas > 1,
+        }
 
     def is_holding(self, released: Mapping[str, int]) -> bool:
         """Whether other sites may still have hosts that are ours by now."""
@@ -93,10 +104,20 @@ class Neighbours:
     def begin(self, own: Wire) -> None:
         self._own = own
         self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
+        if self.replicas > 1:
+            directory = self._federation.directory(self.site)
+            self._replication = Replication(directory, self.site, self.names, self.replicas, self._clock)
+            self._replication.begin(own, self._wires)
 
     def close(self) -> None:
+        if self._replication:
+            self._replication.close()
         for wire in self._wires.values():
             wire.close()
+
+    def replicated(self, agent: str) -> int:
+        """The agent's last commit that is wherever it shall be kept."""
+        return self._replication.replicated(agent) if self._replication else 0
 
     def hear(self) -> dict[str, Summary | None]:
         """How the others stand; None: not to be reached. Who has said good-bye is not asked any more."""
@@ -106,6 +127,8 @@ class Neighbours:
 
     def leave(self, mine: dict[str, Any]) -> None:
         """We end, others may go on: nothing more will come from here, and nobody need wait for it."""
+        if self._replication:
+            self._replication.finish(_REPLICATE_S)
         others = self.hear()
         self._serial += 1
         self._tell({**mine, "serial": self._serial, "done": self._done_s is not None, "left": True})

@@ -300,6 +300,7 @@ class Supervisor:
             "stop": self._stopping or self._may_rest(member),
             "others": others,
             "holding": self._is_holding(),
+            "replicated": self._neighbours.replicated(member.name) if self._neighbours else 0,
         }
         if orders != self._told.get(member.name) and self._registrar.order(member.name, orders):
             self._told[member.name] = orders

@@ -44,11 +44,15 @@ class Sites:
     processes: dict[str, "subprocess.Popen[bytes]"] = dataclasses.field(default_factory=dict)
 
     def start(self, site: str, *seeds: str) -> None:
-        command = [sys.executable, "-m", "gossamer", "site", "run", "--quiet", "--name", site]
+        self._start(site, "site", "run", "--quiet", "--name", site, str(self.federation.path), *seeds)
+
+    def adopt(self, site: str) -> None:
+        self._start(site, "federation", "adopt", "--quiet", str(self.federation.path), site)
+
+    def _start(self, site: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "gossamer", *arguments]
         with (self.federation.path.parent / f"{site}.err").open("ab") as words:
-            self.processes[site] = subprocess.Popen(
-                [*command, str(self.federation.path), *seeds], stdin=subprocess.DEVNULL, stderr=words
-            )
+            self.processes[site] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=words)
 
     def change(self, site: str, lines: str) -> None:
         """Edit the file of the running federation: these keys for a site, which may be new, and the next version."""

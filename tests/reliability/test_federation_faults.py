@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -149,3 +150,21 @@ def test_hosts_are_moved_by_a_rebalance(web: RunningWeb, alone: Crawl, tmp_path:
         check(sites, alone, web, lines, repeats=2 * (25 + 8) * 2, hosts_moved=True)
         assert not set(hosts) & set(sites.hosts("north"))
         assert set(hosts[:6]) <= set(sites.hosts("east"))
+
+
+@pytest.mark.parametrize("agents", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_site_is_lost_for_good(web: RunningWeb, alone: Crawl, tmp_path: Path, agents: int) -> None:
+    """Its processes die, and its disk with them: its replica gives what it had to the others."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web), agents=agents, replicas=2) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(200)
+        sites.kill("south")
+        shutil.rmtree(sites.federation.directory("south"))
+        time.sleep(1.0)
+        sites.change("south", "weight = 0\n")
+        sites.adopt("south")
+        sites.wait()
+        check(sites, alone, web, lines, repeats=4 * (25 + 8), hosts_moved=True)
+        assert sites.pages("south") == 0
+        assert sites.visits("south") > 0

@@ -1,0 +1,145 @@
+"""Replicas of sites: what a holder has is an archive at any time, and what it does not have has not been said."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.archive.chain import Chain, snapshots
+from gossamer.archive.manifest import LINKS, Batch, Changes
+from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
+from gossamer.federation.exchange import InProcess
+from gossamer.federation.gate import Gate
+from gossamer.federation.wire import Wire
+from gossamer.site.replicas import Replica, Source, holders
+
+
+@given(st.sets(st.text("abcdef", min_size=1, max_size=6), min_size=2, max_size=8), st.integers(1, 9))
+def test_everybody_holds_as_much_as_is_held_for_them(names: set[str], replicas: int) -> None:
+    kept = {name: holders(sorted(names), name, replicas) for name in names}
+    for name, others in kept.items():
+        assert name not in others
+        assert len(set(others)) == len(others) == min(replicas, len(names)) - 1
+        assert sum(name in each for each in kept.values()) == len(others)
+
+
+class Quiet(Replica):
+    """Without its thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = Directory.prepare(folder, 0.0)
+        self._holder = "east"
+
+
+def commit(chain: Chain, names: list[str], removed: list[str], store: Directory) -> None:
+    for name in names:
+        store.put(name, name.encode() * 1000)
+    changes = Changes({"warc": names}, {"warc": removed})
+    chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+
+
+def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None:
+    store = Directory.prepare(tmp_path / "north", 0.0)
+    source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
+    ask = lambda request: source.answer(json.dumps(request).encode())  # noqa: E731
+    chain = Chain.open(store, "north_a0", InProcess())
+    replica.catch_up(ask)
+    for number in range(1, 70):
+        name = f"warc/north_a0-{number:08d}.warc.gz"
+        commit(chain, [name], [f"warc/north_a0-{number - 1:08d}.warc.gz"] if number % 2 == 0 else [], store)
+        if number % 3:
+            replica.catch_up(ask)
+            there = Directory(tmp_path / "east")
+            assert snapshots(there) == snapshots(store)
+            assert all(there.get(name) == store.get(name) for name in snapshots(there)["north_a0"].names())
+            assert set(there.list("warc/")) == set(snapshots(there)["north_a0"].names())
+    assert source.replicated["north_a0"] < chain.number, "it says what it has when it asks for more"
+    assert replica.catch_up(ask)
+    assert not replica.catch_up(ask)
+    assert source.is_complete()
+
+
+def test_files_that_vanish_meanwhile_leave_the_replica_as_it_was(tmp_path: Path) -> None:
+    store = Directory.prepare(tmp_path / "north", 0.0)
+    source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
+    ask = lambda request: source.answer(json.dumps(request).encode())  # noqa: E731
+    chain = Chain.open(store, "north_a0", InProcess())
+    commit(chain, ["warc/north_a0-00000001.warc.gz"], [], store)
+    replica.catch_up(ask)
+    commit(chain, ["warc/north_a0-00000002.warc.gz"], [], store)
+    store.delete("warc/north_a0-00000002.warc.gz")
+    with pytest.raises(FileNotFoundError):
+        replica.catch_up(ask)
+    assert snapshots(Directory(tmp_path / "east"))["north_a0"].number == 1
+
+
+@pytest.mark.parametrize(
+    "request_", [b"", b"[]", b"{}", b'{"name": "../secret", "offset": 0}', b'{"name": "keys/a.key", "offset": 0}',
+                 b'{"name": "warc/none", "offset": 0}', b'{"site": "stranger", "have": {}}'],
+)  # fmt: skip
+def test_other_requests_get_nothing(tmp_path: Path, request_: bytes) -> None:
+    source = Source(Directory.prepare(tmp_path, 0.0), ["east"])
+    assert source.answer(request_) in (b"", b"{}")
+    assert source.replicated == {}
+
+
+def letter(number: int) -> Batch:
+    return Batch("a", number, 0, "b", b"x", LINKS, previous=number - 1)
+
+
+def test_nothing_leaves_before_it_is_replicated() -> None:
+    inner, safe = InProcess(), 0
+    gate = Gate(inner, 1, lambda: safe)
+    assert not gate.publish(letter(1))
+    assert inner.pending("b", {}) == []
+    safe = 1
+    assert gate.publish(letter(1))
+    assert [batch.number for batch in inner.pending("b", {})] == [1]
+
+
+def test_nothing_is_acknowledged_before_it_is_replicated() -> None:
+    """Neither at once, nor when it comes again."""
+    inner, safe, committed = InProcess(), 3, 3
+    gate = Gate(inner, 3, lambda: safe)
+    gate.committed = lambda: committed
+    inner.publish(letter(1))
+    inner.publish(letter(2))
+    assert [batch.number for batch in gate.pending("b", {})] == [1, 2]
+    committed = 4
+    gate.acknowledge("a>b", 1)
+    committed = 5
+    gate.acknowledge("a>b", 2)
+    assert gate.pending("b", {"a>b": 2}) == []
+    assert inner.confirmed("a>b") == 0
+    safe = 4
+    assert gate.pending("b", {"a>b": 2}) == []
+    assert inner.confirmed("a>b") == 1
+    safe = 5
+    assert gate.pending("b", {"a>b": 2}) == []
+    assert inner.confirmed("a>b") == 2
+
+
+def test_what_was_acknowledged_before_a_restart_is_not_known() -> None:
+    inner, safe = InProcess(), 3
+    gate = Gate(inner, 5, lambda: safe)
+    inner.publish(letter(1))
+    assert gate.pending("b", {"a>b": 1}) == []
+    assert inner.confirmed("a>b") == 0, "the commit that applied it may not be at the replicas"
+    safe = 5
+    assert gate.pending("b", {"a>b": 1}) == []
+    assert inner.confirmed("a>b") == 1
+
+
+def test_the_thread_tells_of_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = Wire({"url": "nats://127.0.0.1:1", "user": "", "password": ""})
+    try:
+        monkeypatch.setattr(Replica, "catch_up", lambda self, ask: (_ for _ in ()).throw(OSError(28, "full")))
+        replica = Replica(tmp_path / "east", "east", wire, RealClock())
+        replica._thread.join()
+        with pytest.raises(OSError, match="full"):
+            replica.check()
+    finally:
+        wire.close()
