@@ -72,6 +72,8 @@ def _read_sites(path: Path) -> Reading:
     for site in federation.sites:
         root = federation.directory(site).resolve()
         if not (root / "gossamer.json").exists():
+            if federation.sites[site].gone:
+                continue
             raise ArchiveError(f"site {site} has nothing in {root}: `gossamer federation run {path}` starts it")
         ours = snapshots(Directory(root))
         found |= ours

@@ -239,14 +239,18 @@ def _all_counters(federation: Federation) -> Counter[str]:
 def status(federation: Federation) -> list[dict[str, Any]]:
     """How each site stands: from itself if it answers, else from its directory, if that is here."""
     rows = []
-    for site in federation.sites:
-        wire = _wire(federation, site)
-        try:
-            summary = read_summary(wire, site) if wire.wait_up(_CONNECT_S) else None
-        finally:
-            wire.close()
-        rows.append(_row(site, federation, summary))
+    for name, site in federation.sites.items():
+        summary = None if site.gone else _summary(federation, name)
+        rows.append(_row(name, federation, summary) | ({"state": "gone"} if site.gone else {}))
     return rows
+
+
+def _summary(federation: Federation, site: str) -> Summary | None:
+    wire = _wire(federation, site)
+    try:
+        return read_summary(wire, site) if wire.wait_up(_CONNECT_S) else None
+    finally:
+        wire.close()
 
 
 def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:
