@@ -195,7 +195,7 @@ class Agent:
     def _zones_move(self) -> bool:
         chain, owners = self._books.chain, self._orders.owners
         arrived = arrivals(self._exchange, chain, owners, self._place)
-        return bool(arrived or self._incoming.moves or leaving(chain.zones, owners, chain.agent))
+        return bool(arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent))
 
     def _allow(self) -> None:
         """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
@@ -298,7 +298,7 @@ class Agent:
             "committed_s": chain.snapshot.time_s,
             "cpu_s": used.ru_utime + used.ru_stime,
             "stats": stats.as_dict(),
-            **self._membership.facts(self._exchange, self._incoming.released),
+            **self._membership.facts(self._exchange),
         }
 
     def _granted(self) -> int | None:
@@ -317,6 +317,8 @@ class Agent:
         arrived = self._incoming.take(
             batches, round_.sitemaps, books.index, books.ledger, orders, owners, round_.followed
         )
+        for site, said in arrived.heard:
+            self._membership.hear(site, said)
         if arrived.widened:
             self._reader.forget()
         others = orders.others if books.strategy.virtual else {}
@@ -358,6 +360,7 @@ class Agent:
             known=books.index.count,
             sent_links=len(links.key) if self._config.site.mode != FIREWALL else 0,
             sent_bytes=sum(len(batch.data) for batch in letters),
+            abroad=self._outgoing.abroad,
             generate_s=self._supply.cost_s,
             seconds=self._commit_cost_s,
         )
@@ -387,7 +390,7 @@ class Agent:
             "crossed": self._outgoing.crossed,
             "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,
-            **self._membership.state(self._incoming.released, self._incoming.moves),
+            **self._membership.state(),
         }
 
     def _new_round(self) -> Round:

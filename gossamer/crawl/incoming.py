@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ class Arrived(NamedTuple):
     unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
     unknown_here: list[int]  # the same, of our own site: to be asked of others
     from_abroad: U8  # pages that other sites told us of
+    heard: list[tuple[str, dict[str, Any]]]  # news, and the site that they come from
 
 
 class Incoming:
@@ -59,8 +60,6 @@ class Incoming:
         self.scope = Scope(scope_kind, scope_hosts(store))
         self.seeds = list(urls)
         self.files = SeedFiles(files, chain.state.get("seed_files", {}))
-        self.moves: dict[str, str] = {}  # hosts that shall be given to other sites
-        self.released: dict[str, int] = dict(chain.state.get("released", {}))  # by site: see federation.members
         self._opened = chain.number
 
     def read_seeds(self, now_s: float) -> None:
@@ -106,22 +105,21 @@ class Incoming:
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
         told: list[Batch] = []
+        heard: list[tuple[str, dict[str, Any]]] = []
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
-                self.moves |= news.get("moves", {})
-                if "released" in news:
-                    self.released[site_of(batch.sender)] = int(news["released"])
+                heard.append((site_of(batch.sender), news))
                 if "hosts" in news and owners.placing is not None:
                     owners.placing.hear(news)
                 asking = unknown_there.setdefault(site_of(batch.sender), [])
                 (asking if owners.speaks_for_site(batch.to) else unknown_here).extend(news.get("unknown", ()))
             elif batch.sender == MOVES:
-                self.moves |= json.loads(batch.data)
-                moves = json.dumps({"moves": self.moves}).encode()
-                told += [self._chain.letter(name, moves, NEWS) for name in sorted(orders.others)]
+                news = {"moves": json.loads(batch.data)}
+                heard.append(("", news))
+                told += [self._chain.letter(name, json.dumps(news).encode(), NEWS) for name in sorted(orders.others)]
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
@@ -140,7 +138,7 @@ class Incoming:
         outbox += self._scope_news(of_seeds, owners.abroad)
         abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
         rows, changes = Contributions.joined(parts), self._write_scope(new)
-        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad)
+        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad, heard)
 
     def _place_hosts(
         self,

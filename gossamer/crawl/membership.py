@@ -1,15 +1,18 @@
-"""An agent's part in a change of sites: to say, when the whole site has given away what is not its own, that it has."""
+"""An agent's part in a change of sites: to say that its site has released what is not its own, and later that it is
+clean of what came meanwhile (see federation.members)."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Store
-from gossamer.crawl.moving import has_released
+from gossamer.crawl.moving import is_settled
 from gossamer.crawl.owners import Place
 from gossamer.federation.exchange import HOSTS, NEWS, Exchange
+
+RELEASED, CLEAN = "released", "clean"
 
 
 class Membership:
@@ -17,38 +20,59 @@ class Membership:
 
     def __init__(self, store: Store, chain: Chain, place: Place | None) -> None:
         self._store, self._chain, self._place = store, chain, place
-        self._said = int(chain.state.get("said_released", 1))
-        self.is_due = False  # something is to be said
+        self._said: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.get("said", {})}
+        self._heard: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.get("heard", {})}
+        self.moves: dict[str, str] = {}  # hosts that a rebalance gives to other sites: `settle` carries it out
+        self._due = ""
+
+    @property
+    def is_due(self) -> bool:
+        """Something is to be said."""
+        return bool(self._due)
+
+    def hear(self, site: str, news: Mapping[str, Any]) -> None:
+        """What another site says, or of moves our own."""
+        self.moves |= news.get("moves", {})
+        for word in (RELEASED, CLEAN):
+            if word in news:
+                self._heard[word][site] = int(news[word])
 
     def look(self) -> None:
         place = self._place
-        if place and place.home == self._chain.agent and self._said < place.version and not self.is_due:
-            self.is_due = has_released(self._store, place.version)
+        if place is None or place.home != self._chain.agent or self._due:
+            return
+        released = self._heard[RELEASED]
+        if self._said[RELEASED] < place.version:
+            word = RELEASED
+        elif self._said[CLEAN] < place.version and all(released.get(n, 0) >= place.version for n in place.others):
+            word = CLEAN
+        else:
+            return
+        self._due = word if is_settled(self._store, place.version) else ""
 
-    def letters(self, scope: Iterable[str]) -> list[Batch]:
+    def letters(self, scope: list[str]) -> list[Batch]:
         """To go out with the next commit: sites that are new also learn what the others know already."""
-        if not self.is_due or self._place is None:
+        if not self._due or self._place is None:
             return []
         place, made = self._place, []
-        known = list(place.before.sites) if place.before else []
+        known = set.intersection(*(set(ring.sites) for ring in place.before)) if place.before else set()
         for site in place.others:
-            if site not in known:
-                news: list[dict[str, Any]] = [{"scope": list(scope)}]
-                news += place.placing.all_news() if place.placing else []
-                made += [self._chain.letter(site, json.dumps(each).encode(), NEWS) for each in news]
-            made.append(self._chain.letter(site, json.dumps({"released": place.version}).encode(), NEWS))
-        self._said, self.is_due = place.version, False
+            news: list[dict[str, Any]] = []
+            if self._due == RELEASED and site not in known:
+                news = [{"scope": scope}, *(place.placing.all_news() if place.placing else [])]
+            news.append({self._due: place.version})
+            made += [self._chain.letter(site, json.dumps(each).encode(), NEWS) for each in news]
+        self._said[self._due], self._due = place.version, ""
         return made
 
-    def state(self, released: Mapping[str, int], moves: Mapping[str, str]) -> dict[str, Any]:
-        """`moves` are carried out by `settle`, when the agent begins anew."""
+    def state(self) -> dict[str, Any]:
         if self._place is None or self._place.members is None:
             return {}
-        members = {"members": self._place.members.as_dict(), "said_released": self._said}
-        return {**members, "released": dict(released), "moves": dict(moves)}
+        members = {"members": self._place.members.as_dict(), "said": self._said, "heard": self._heard}
+        return {**members, "moves": self.moves, "settling": False}
 
-    def facts(self, exchange: Exchange, released: Mapping[str, int]) -> dict[str, Any]:
-        """What the site is told: which others have released what, and whether hosts pass through us just now."""
+    def facts(self, exchange: Exchange) -> dict[str, Any]:
+        """What the site is told: which others are clean, and whether hosts pass through us just now."""
         if self._place is None:
             return {}
         passing = any(
@@ -57,4 +81,4 @@ class Membership:
             and batch.number > exchange.confirmed(batch.stream)
             for _, _, batch in self._chain.snapshot.outbox
         )
-        return {"released": dict(released), "passing": passing}
+        return {"clean": self._heard[CLEAN], "passing": passing}

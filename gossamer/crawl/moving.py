@@ -104,8 +104,10 @@ def take_hosts(
         _commit(books, exchange, changes, passed, resting, now_s, letter)
         return
     parts, passed = [_decoded(batch) for batch in letter[1:]], []
-    for name in sorted({owners[zone] for zone in header["zones"]}):
-        zones = [zone for zone in header["zones"] if owners[zone] == name]
+    # A zone that we are to give away takes its hosts along.
+    owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
+    for name in sorted(set(owner.values())):
+        zones = [zone for zone in header["zones"] if owner[zone] == name]
         part_of = [_in_zones(part, zones) for part in parts]
         said = _header_in_zones(header, zones)
         if name != chain.agent:
@@ -126,12 +128,12 @@ def may_take(letter: Batch, chain: Chain, place: Place, owners: Sequence[str]) -
     return header["version"] <= place.version and not (is_ours and waits)
 
 
-def has_released(store: Store, version: int) -> bool:
+def is_settled(store: Store, version: int) -> bool:
     """Whether all agents of the site have given away what is not its own, and that has gone through the one who speaks
     for it."""
     everyone = snapshots(store)
     for at in everyone.values():
-        if at.zones and at.state.get("members", {}).get("version", 1) < version:
+        if at.zones and (at.state.get("members", {}).get("version", 1) < version or at.state.get("settling")):
             return False
         for _, _, batch in at.outbox:
             to = everyone.get(batch.to)
@@ -158,7 +160,8 @@ def _commit(
     quiet_s = max(chain.state.get("quiet_until_s", 0.0), now_s if marks else 0.0)
     chain.commit(
         changes,
-        state=estate.state_of(books, dict(resting), quiet_s, now_s),
+        # What came may have to go on: until the agent begins, this is not known.
+        state={**estate.state_of(books, dict(resting), quiet_s, now_s), "settling": True},
         marks=marks,
         outbox=numbered_parts(letters),
         exchange=exchange,

@@ -86,6 +86,12 @@ class Outgoing:
         self._count(site, urls=len(keep) - known, keys=known, bytes=sum(map(len, parts)), letters=len(parts))
         return parts
 
+    @property
+    def abroad(self) -> tuple[int, int]:
+        """Links to other sites so far, and how many of them the cache knew."""
+        sent = self.crossed.values()
+        return sum(each.get("links", 0) for each in sent), sum(each.get("cache_hits", 0) for each in sent)
+
     def _count(self, site: str, **more: int) -> None:
         figures = self.crossed.setdefault(site, {})
         for name, number in more.items():

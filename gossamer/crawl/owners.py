@@ -42,7 +42,7 @@ class Place:
     placing: "Placing | None" = None  # where more than a ring decides
     members: "Members | None" = None  # None: the sites are always the same
     gone: Collection[str] = ()  # sites that are switched off for good
-    before: Sites | None = None  # who had the hosts before the last change of sites; None: not we
+    before: Sequence[Sites] | None = None  # who had the hosts by earlier lists of sites; None: not we
 
     @property
     def version(self) -> int:
@@ -71,9 +71,10 @@ class Place:
         so itself."""
         if self.placing is not None:
             return np.zeros(len(host_keys), np.bool_)
-        if self.before is None or self.site not in self.before.sites:
-            return np.ones(len(host_keys), np.bool_)
-        held: Mask = self.before.of_keys(host_keys) != list(self.before.sites).index(self.site)
+        held: Mask = np.full(len(host_keys), self.before is None)
+        for earlier in self.before or ():
+            names = list(earlier.sites)
+            held |= earlier.of_keys(host_keys) != (names.index(self.site) if self.site in names else -1)
         return held
 
 

@@ -1,8 +1,9 @@
 """Which sites share the hosts, and since when: what a site keeps of the file, and what follows when the file changes.
 
-Each version of the list of sites is carried out once. A site gives away the hosts that are no longer its own, then says
-so to all others (`released`). Until all others have said so, it does not touch hosts that were not its own before:
-somebody may still have them.
+Each version of the list of sites is carried out in two turns. A site gives away the hosts that are no longer its own,
+and says so to all others (`released`). When all have said so, nothing is on its way any more that was sent by an earlier
+list; what came meanwhile and is not its own it has sent on, and says that too (`clean`). Until all others are clean, it
+does not touch hosts that were not its own before: somebody may still have them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,13 +13,16 @@ from typing import Any
 from gossamer.errors import ConfigError
 from gossamer.federation.file import Federation
 
+Weights = Mapping[str, float]
+
 
 @dataclass(frozen=True)
 class Members:
     version: int
-    weights: Mapping[str, float]  # of all sites there ever were; 0: it takes no hosts
+    weights: Weights  # of all sites there ever were; 0: it takes no hosts
     partitioner: str
-    before: Mapping[str, float] | None = None  # the weights of the version before; None: nothing was ours then
+    # The lists before it, from the last that was carried out on: what is ours by all of them is ours. None: we are new.
+    before: list[Weights] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -30,9 +34,9 @@ def of_file(federation: Federation) -> Members:
 
 
 def to_carry_out(
-    federation: Federation, site: str, kept: Mapping[str, Any] | None, released: Mapping[str, int]
+    federation: Federation, site: str, kept: Mapping[str, Any] | None, clean: Mapping[str, int]
 ) -> Members:
-    """What a site goes by: the file, or what it kept of the one before while that is not carried out yet."""
+    """What a site goes by: the file, and what it kept of those before it."""
     new = of_file(federation)
     if kept is None:
         return new
@@ -56,9 +60,10 @@ def to_carry_out(
                 "so that all sites give and take hosts at the same turn (see docs/federation.md)"
             )
         return old
-    if is_holding(old.version, others(federation, site), released):
-        return old
-    return Members(new.version, new.weights, new.partitioner, old.weights)
+    before: list[Weights] | None = [old.weights]
+    if is_holding(old.version, others(federation, site), clean):
+        before = None if old.before is None else [*old.before, old.weights]
+    return Members(new.version, new.weights, new.partitioner, before)
 
 
 def others(federation: Federation, site: str) -> list[str]:
@@ -66,6 +71,6 @@ def others(federation: Federation, site: str) -> list[str]:
     return [name for name, one in federation.sites.items() if name != site and not one.gone]
 
 
-def is_holding(version: int, names: Iterable[str], released: Mapping[str, int]) -> bool:
+def is_holding(version: int, names: Iterable[str], clean: Mapping[str, int]) -> bool:
     """Whether one of these sites may still have hosts of others. The first version begins with none."""
-    return version > 1 and any(released.get(name, 0) < version for name in names)
+    return version > 1 and any(clean.get(name, 0) < version for name in names)

@@ -52,7 +52,7 @@ class Neighbours:
             )
         self._federation, self.site, self._clock = federation, site, clock
         kept = _kept(federation, site)
-        self.members = to_carry_out(federation, site, kept.get("members"), kept.get("released", {}))
+        self.members = to_carry_out(federation, site, kept.get("members"), _clean(kept))
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
@@ -88,9 +88,9 @@ class Neighbours:
             "is_replicated": self.replicas > 1,
         }
 
-    def is_holding(self, released: Mapping[str, int]) -> bool:
+    def is_holding(self, clean: Mapping[str, int]) -> bool:
         """Whether other sites may still have hosts that are ours by now."""
-        return is_holding(self.members.version, [name for name in self.names if name != self.site], released)
+        return is_holding(self.members.version, [name for name in self.names if name != self.site], clean)
 
     def has_changed(self) -> bool:
         """Whether the file has a later list of sites. One that is being edited may be no file for a moment."""
@@ -204,7 +204,7 @@ def place(job: Mapping[str, Any], agent: str) -> Place:
     """Where an agent is, from what it was told."""
     site, home = job["site"], home_of(job["site"])
     members, gone = Members(**job["members"]), job["gone"]
-    ring, before = Ring(members.weights), Ring(members.before) if members.before else None
+    ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
     sites = {name: {"weight": members.weights[name], "countries": job["countries"][name]} for name in members.weights}
     decide = partitioner(members.partitioner, sites)
     if decide is None:
@@ -219,6 +219,10 @@ def _kept(federation: Federation, site: str) -> dict[str, Any]:
     if not (directory / "gossamer.json").exists():
         return {}
     return Chain.read(Directory(directory), home_of(site)).state
+
+
+def _clean(kept: Mapping[str, Any]) -> dict[str, int]:
+    return dict(kept.get("heard", {}).get("clean", {}))
 
 
 def _modified_s(path: Path) -> float:

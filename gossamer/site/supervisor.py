@@ -310,9 +310,9 @@ class Supervisor:
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False
         report = self._members[self._home].report
-        if "released" not in report:
+        if "clean" not in report:
             return True
-        return bool(report["passing"]) or self._neighbours.is_holding(report["released"])
+        return bool(report["passing"]) or self._neighbours.is_holding(report["clean"])
 
     def _may_rest(self, member: Member) -> bool:
         """It has had nothing to do for a while, though others have; or it has given everything away."""
@@ -351,7 +351,7 @@ class Supervisor:
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
-        elif self._neighbours and self._neighbours.has_changed() and not self._is_holding():
+        elif self._neighbours and self._neighbours.has_changed():
             self._ended = SITES_CHANGE
         elif self._is_all_over():
             self._ended = next(

@@ -31,6 +31,7 @@ from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
 from gossamer.site.federated import prepare
+from gossamer.site.replicas import holders, replica_of
 from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0
@@ -112,6 +113,12 @@ class Sites:
     def visits(self, site: str = "") -> int:
         found = [at for name in self.federation.sites if site in ("", name) for at in self.at(name).values()]
         return sum(at.state.get("counters", {}).get("visits", 0) for at in found)
+
+    def replicated_visits(self, site: str) -> int:
+        """What the replica has of a site's visits."""
+        (holder,) = holders(list(self.federation.sites), site, 2)
+        found = snapshots(Directory(replica_of(self.federation.directory(holder), site)))
+        return sum(at.state.get("counters", {}).get("visits", 0) for at in found.values())
 
     def at(self, site: str) -> dict[str, Snapshot]:
         directory = self.federation.directory(site)

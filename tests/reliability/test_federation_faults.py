@@ -160,11 +160,12 @@ def test_a_site_is_lost_for_good(web: RunningWeb, alone: Crawl, tmp_path: Path, 
         sites.start_all(*web.start_urls)
         sites.wait_for_visits(200)
         sites.kill("south")
+        lost = sites.visits("south") - sites.replicated_visits("south")  # what it had not yet said to anybody
         shutil.rmtree(sites.federation.directory("south"))
         time.sleep(1.0)
         sites.change("south", "weight = 0\n")
         sites.adopt("south")
         sites.wait()
-        check(sites, alone, web, lines, repeats=4 * (25 + 8), hosts_moved=True)
+        check(sites, alone, web, lines, repeats=lost + 2 * (25 + 8) * agents, hosts_moved=True)
         assert sites.pages("south") == 0
         assert sites.visits("south") > 0

@@ -1,0 +1,127 @@
+"""One crawl by real sites, each reached by the others through a proxy that counts bytes and delays them."""
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.archive import query
+from gossamer.config import toml
+from gossamer.federation.file import Federation, load
+from gossamer.lab.proxy import Proxy
+from gossamer.site import federated
+
+F8 = npt.NDArray[np.float64]
+
+SITES = ("north", "east", "south", "west", "centre", "coast", "isle", "lake")
+_STEADY = (0.1, 0.8)  # of the pages: before, sites begin; after, hosts run out
+
+
+@dataclass(frozen=True)
+class Setting:
+    sites: int = 3
+    partitioner: str = "ring"
+    scores: str = "global"
+    order: str = "opic"
+    round_trip_ms: float = 0.0
+    connections: int = 32  # of each site
+    width: int = 500  # of each site
+    delay_s: float = 0.0
+    pages: int = 0
+    sent_cache: int = 1_000_000
+
+    @property
+    def names(self) -> Sequence[str]:
+        return SITES[: self.sites]
+
+    def file(self, ports: dict[str, int], behind: dict[str, int], web: str) -> str:
+        """The federation's."""
+        sections: dict[str, dict[str, Any]] = {"federation": {"partitioner": self.partitioner}}
+        for name in self.names:
+            sections[f"sites.{name}"] = {
+                "address": f"127.0.0.1:{ports[name]}", "listen": f"127.0.0.1:{behind[name]}"
+            }  # fmt: skip
+        sections |= {
+            "crawl": {"scope": "any", "patience_s": 3.0, "width": self.width, "sitemaps": False, "pages": self.pages,
+                      "order": self.order},
+            "site": {"scores": self.scores, "sent_cache": self.sent_cache},
+            "polite": {"delay_s": self.delay_s, "robots": False, "connections": self.connections},
+            "limits": {"depth": 250, "depth_dynamic": 250, "pages_per_host": 0, "pages_per_domain": 0,
+                       "hosts_per_domain": 0},
+            "resolve": {"map": {"*": web}},
+        }  # fmt: skip
+        lines = []
+        for section, keys in sections.items():
+            lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in keys.items())]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a crawl has left behind."""
+
+    federation: Federation
+    setting: Setting
+    wire_bytes: int  # between all sites, both ways, with TLS, NATS and receipts
+
+    @property
+    def visits(self) -> dict[str, int]:
+        return {name: federated.counters(self.federation, name)["visits"] for name in self.setting.names}
+
+    def crossed(self) -> dict[str, int]:
+        """Letters to other sites: links, urls, keys, bytes, cache_hits."""
+        total: dict[str, int] = {}
+        for name in self.setting.names:
+            for sent in federated.crossed(self.federation, name).values():
+                for key, number in sent.items():
+                    total[key] = total.get(key, 0) + number
+        return total
+
+    def visited(self) -> tuple[npt.NDArray[np.uint64], F8]:
+        """Keys and times of the visits that brought something, in order."""
+        sql = (
+            "SELECT key, epoch_ms(time) / 1000.0 AS s FROM visits WHERE NOT is_robots AND outcome = 'ok' ORDER BY time"
+        )
+        with closing(query.open_database(self.federation.path)) as database:
+            found = database.execute(sql).fetchnumpy()
+        return np.asarray(found["key"], np.uint64), np.asarray(found["s"], np.float64)
+
+    def pages_per_s(self) -> float:
+        """While all sites are busy."""
+        times = self.visited()[1]
+        first, last = (int(len(times) * part) for part in _STEADY)
+        return (last - first) / max(1e-3, float(times[last] - times[first])) if last > first else 0.0
+
+    def commits(self) -> Iterator[dict[str, Any]]:
+        """Those that brought pages, of all agents."""
+        for name in self.setting.names:
+            for file in sorted((self.federation.directory(name) / "log").glob("*_a*.jsonl")):
+                events = map(json.loads, file.read_text().splitlines())
+                yield from (event for event in events if event["event"] == "commit" and event["visits"])
+
+
+def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
+    folder.mkdir()
+    with ExitStack() as stack:
+        behind = {name: _free_port() for name in setting.names}
+        far_s = setting.round_trip_ms / 2000
+        proxies = {name: stack.enter_context(closing(Proxy(port, far_s))) for name, port in behind.items()}
+        path = folder / "sites.toml"
+        path.write_text(setting.file({name: proxy.port for name, proxy in proxies.items()}, behind, web))
+        federation = load(path)
+        federated.prepare(federation)
+        federated.FederationRun(federation, [str(seeds)]).run(lambda _: None)
+        wire = sum(proxy.sent + proxy.received for proxy in proxies.values())
+    return Done(federation, setting, wire)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
