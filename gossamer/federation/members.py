@@ -1,9 +1,9 @@
 """Which sites share the hosts, and since when: what a site keeps of the file, and what follows when the file changes.
 
 Each version of the list of sites is carried out in two turns. A site gives away the hosts that are no longer its own,
-and says so to all others (`released`). When all have said so, nothing is on its way any more that was sent by an earlier
-list; what came meanwhile and is not its own it has sent on, and says that too (`clean`). Until all others are clean, it
-does not touch hosts that were not its own before: somebody may still have them.
+and says so to all others (`released`). When all have said so, nothing is on its way any more that was sent by an
+earlier list; what came meanwhile and is not its own it has sent on, and says that too (`clean`). Until all others are
+clean, it does not touch hosts that were not its own before: somebody may still have them.
 """
 
 from collections.abc import Iterable, Mapping

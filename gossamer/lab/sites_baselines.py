@@ -3,8 +3,8 @@
 Computed from its archive, round by round, with the encoding that our own letters have:
 
 - *stretched* (UniCrawl, section V-B): one logical crawler over two places. An agent fetches a host, but pages are
-  stored by the hash of their URL, half of them at the other place: what it is to fetch comes from there, what it fetched and
-  what becomes of the page goes there, and so do the links to pages that are stored there.
+  stored by the hash of their URL, half of them at the other place: what it is to fetch comes from there, what it
+  fetched and what becomes of the page goes there, and so do the links to pages that are stored there.
 - *links* (UniCrawl, section VI): the database L of all links, a triple (page, referrer, score) for each that leads to
   another site, sent once; from it scores can be computed exactly.
 """

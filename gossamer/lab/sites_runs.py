@@ -103,7 +103,9 @@ class Done:
         for name in self.setting.names:
             for file in sorted((self.federation.directory(name) / "log").glob("*_a*.jsonl")):
                 events = map(json.loads, file.read_text().splitlines())
-                yield from (event for event in events if event["event"] == "commit" and event["visits"])
+                for event in events:
+                    if event["event"] == "commit" and event["visits"]:
+                        yield {**event, "agent": file.stem}
 
 
 def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:

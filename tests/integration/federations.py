@@ -100,12 +100,14 @@ class Sites:
             time.sleep(0.05)
 
     def hosts(self, site: str) -> list[str]:
-        """Those of a site, by its indexes."""
-        found = set()
-        for index in self.indexes(site).values():
-            for rows in index.pages.scan():
-                found |= {host_of(url) for url in index.urls(rows)}
-        return sorted(found)
+        """Those of a site, by its indexes; while it runs, files may vanish."""
+        while True:
+            with suppress(FileNotFoundError):
+                found = set()
+                for index in self.indexes(site).values():
+                    for rows in index.pages.scan():
+                        found |= {host_of(url) for url in index.urls(rows)}
+                return sorted(found)
 
     def pages(self, site: str) -> int:
         return sum(index.count for index in self.indexes(site).values())
