@@ -1,5 +1,6 @@
 """Turns strategies and the kernel into machine code: the kernel once for all strategies, which come as pointers."""
 
+import fcntl
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -44,8 +45,10 @@ def entry_points(world: Any, hosts: Any, frontier: Any, rules: Any) -> tuple[Any
     """`kernel.run` and `kernel.rank_anew` for arguments of these types."""
     crawl, anew = _cached(_stamp())
     calls = tuple(types.FunctionType(signature) for signature in _SIGNATURES.values())
-    run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
-    return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several at once, in threads
+    with Path(__file__).open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one compiles, which takes a minute; the others read that
+        run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
+        return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several at once, in threads
 
 
 def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
