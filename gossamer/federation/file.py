@@ -3,14 +3,16 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gossamer.config import Config, checked
 from gossamer.errors import ConfigError
-from gossamer.place.hosts import NAMES
+from gossamer.place.hosts import NAMES, check_places
 from gossamer.settings import key, section
+
+NOWHERE = 999.0  # degrees
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Site:
     directory: str = key("", "holds everything of this site; default: its name, beside the file")
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
     weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
+    latitude: float = key(NOWHERE, "where it is, in degrees, for partitioners that go by distance", least=-90)
+    longitude: float = key(NOWHERE, "the same", least=-180)
     gone: bool = key(False, "it is switched off for good: nobody speaks with it, its archive is still read")
     countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
 
@@ -104,6 +108,7 @@ def load(path: Path) -> Federation:
         if site.address in at:
             raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
         at[site.address] = name
+    check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
     return Federation(path.resolve(), shared, sites, checked(Config(), values))
 
 

@@ -46,7 +46,7 @@ def entry_points(world: Any, hosts: Any, frontier: Any, rules: Any) -> tuple[Any
     crawl, anew = _cached(_stamp())
     calls = tuple(types.FunctionType(signature) for signature in _SIGNATURES.values())
     with Path(__file__).open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one compiles, which takes a minute; the others read that
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one compiles, for a minute; the others read that
         run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
         return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several at once, in threads
 

@@ -7,8 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer.errors import ConfigError
+from gossamer.place.distance import kilometres
 from gossamer.place.live import RULES, Live
 from gossamer.place.ring import Ring
+from gossamer.place.stream import Rule
 from gossamer.place.task import Goal
 from gossamer.web.url import host_of
 
@@ -17,32 +19,76 @@ I8 = npt.NDArray[np.int64]
 HostKeys = npt.NDArray[np.uint32]
 Partitioner = Callable[[HostKeys, Sequence[str], F8, F8], I8]
 
-NAMES = ("ring", "region", *sorted(RULES))
+Locate = Callable[[Sequence[str]], tuple[F8, F8]]  # latitudes and longitudes of host names, nan if unknown
+
+DISTANCE = "distance"
+NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
+LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
 
 
-def partitioner(name: str, sites: Mapping[str, Mapping[str, Any]]) -> Partitioner | None:
-    """By name; None for the ring, which needs no map. `sites` has the weight and the countries of each."""
+def partitioner(name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Partitioner | None:
+    """By name; None for the ring, which needs no map. `sites` has weight, countries, latitude and longitude of each."""
     if name not in NAMES:
         raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(NAMES)}')
     if name == "ring":
         return None
     if name == "region":
         return _by_region(sites)
+    rule, _, _ = name.partition("+")
+    if rule == DISTANCE:
+        return _by_distance(sites, locate)
+    return _by_links(sites, RULES[rule], locate if DISTANCE in name else None)
+
+
+def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, locate: Locate | None) -> Partitioner:
+    """Where most links with hosts of a site are, unless that is too full; and, if asked for, too far."""
     weights = np.array([float(site["weight"]) for site in sites.values()])
     open_ = np.flatnonzero(weights)  # the others take no hosts
     goal = Goal(len(open_), shares=tuple(weights[open_].tolist()))
 
-    def by_links(hosts: HostKeys, _urls: Sequence[str], links: F8, pages: F8) -> I8:
-        live = Live(goal, RULES[name])
+    def by_links(hosts: HostKeys, urls: Sequence[str], links: F8, pages: F8) -> I8:
+        live = Live(goal, rule)
         for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
             live.grow(site, size, float(size))
+        far = _kilometres(sites, urls, locate)[:, open_] if locate else np.zeros((len(hosts), len(open_)))
+        toll = LINKS_PER_KM * np.nan_to_num(far)
         found = np.empty(len(hosts), np.int64)
         # Those with most links first: they are the ones worth a good place.
         for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
-            found[row] = open_[live.place(links[row, open_], 1)]
+            found[row] = open_[live.place(links[row, open_], 1, toll[row])]
         return found
 
     return by_links
+
+
+def _by_distance(sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Partitioner:
+    """The nearest site; where nobody knows how far it is, the ring's."""
+    ring = Ring({name: site["weight"] for name, site in sites.items()})
+    is_closed = np.array([not site["weight"] for site in sites.values()])
+
+    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
+        far = _kilometres(sites, urls, locate)
+        far[:, is_closed] = np.inf
+        found: I8 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
+        return found
+
+    return by_distance
+
+
+def _kilometres(sites: Mapping[str, Mapping[str, Any]], urls: Sequence[str], locate: Locate) -> F8:
+    """From each host to each site; nan if unknown."""
+    latitude, longitude = locate([host_of(url) if url else "" for url in urls])
+    places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
+    return kilometres(latitude, longitude, *places)
+
+
+def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:
+    """A partitioner that goes by distance must know where the sites are."""
+    for site, facts in sites.items():
+        if DISTANCE in name and not (-90 <= facts["latitude"] <= 90 and -180 <= facts["longitude"] <= 180):
+            raise ConfigError(
+                f"the partitioner {name} needs to know where {site} is: write its latitude and longitude, in degrees"
+            )
 
 
 def _by_region(sites: Mapping[str, Mapping[str, Any]]) -> Partitioner:

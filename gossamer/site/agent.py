@@ -29,6 +29,7 @@ from gossamer.federation.gate import Gate
 from gossamer.federation.gateway import Gateway
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
+from gossamer.fetch.locating import Locator
 from gossamer.site.neighbours import place
 from gossamer.site.registrar import Registrar
 from gossamer.site.server import die_with_parent
@@ -126,7 +127,7 @@ def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
         if job["federation"]:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
             exchange = Gateway(exchange, job["federation"]["site"], others)
-    there = place(job["federation"], name) if job["federation"] else None
+    there = place(job["federation"], name, Locator(config.resolve, clock)) if job["federation"] else None
     gate = None
     if job["federation"] and job["federation"]["is_replicated"]:
         begun = Chain.read(store, name).number + 1  # that of the take-over

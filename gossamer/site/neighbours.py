@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from gossamer.federation.link import NO_STREAM, Link, bucket
 from gossamer.federation.members import Members, is_holding, to_carry_out
 from gossamer.federation.wire import Unreachable, Wire
 from gossamer.place.hostmap import HostMap
-from gossamer.place.hosts import partitioner
+from gossamer.place.hosts import Locate, partitioner
 from gossamer.place.ring import Ring
 from gossamer.site.plan import undelivered
 from gossamer.site.replicas import Replication
@@ -76,13 +77,13 @@ class Neighbours:
         """What agents are told of it."""
         others = {name: self.address(name) for name in self.names if name != self.site}
         sites = self._federation.sites
-        countries = {name: sites[name].countries for name in self.members.weights}
+        facts = {name: asdict(sites[name]) for name in self.members.weights}
         gone = [name for name in self.members.weights if sites[name].gone]
         members = self.members.as_dict()
         return {
             "site": self.site,
             "members": members,
-            "countries": countries,
+            "sites": facts,
             "others": others,
             "gone": gone,
             "is_replicated": self.replicas > 1,
@@ -200,17 +201,17 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
     return json.loads(found[-1].data) if found and found[-1].data else None
 
 
-def place(job: Mapping[str, Any], agent: str) -> Place:
+def place(job: Mapping[str, Any], agent: str, locate: Locate) -> Place:
     """Where an agent is, from what it was told."""
     site, home = job["site"], home_of(job["site"])
     members, gone = Members(**job["members"]), job["gone"]
     ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
-    sites = {name: {"weight": members.weights[name], "countries": job["countries"][name]} for name in members.weights}
-    decide = partitioner(members.partitioner, sites)
-    if decide is None:
+    if members.partitioner == "ring":
         return Place(site, home, ring, None, members, gone, before)
+    sites = {name: {**job["sites"][name], "weight": weight} for name, weight in members.weights.items()}
+    decide = partitioner(members.partitioner, sites, locate) if agent == home else None
     hosts = HostMap(ring, gone)
-    return Place(site, home, hosts, Placing(hosts, site, decide if agent == home else None), members, gone, before)
+    return Place(site, home, hosts, Placing(hosts, site, decide), members, gone, before)
 
 
 def _kept(federation: Federation, site: str) -> dict[str, Any]:

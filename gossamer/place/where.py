@@ -1,0 +1,76 @@
+"""Which country an address is in, and where that is, from data that comes with the package (gossamer/data)."""
+
+import csv
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+F8 = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.str_]  # ISO 3166-1 alpha-2, upper case; empty if unknown
+
+MIX = ("coal", "gas", "oil", "nuclear", "hydroelectricity", "wind", "solar", "biofuel")
+
+
+class Country(NamedTuple):
+    name: str
+    latitude: float
+    longitude: float
+    g_per_kwh: float  # mean carbon intensity of its electricity; nan if unknown
+    mix: Mapping[str, float]  # shares of its electricity; empty if unknown
+
+
+class _Ranges(NamedTuple):
+    start: npt.NDArray[np.uint32]
+    country: npt.NDArray[np.uint8]  # a place in codes
+    codes: Codes
+
+
+def countries(addresses: Sequence[str]) -> Codes:
+    """Of each address, as text. Unknown ones, among them all of IPv6, get an empty code."""
+    ranges = _ranges()
+    numbers = np.fromiter(map(_number, addresses), np.int64, len(addresses))
+    at = np.searchsorted(ranges.start, np.maximum(numbers, 0).astype(np.uint32), "right") - 1
+    found: Codes = np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
+    return found
+
+
+def coordinates(codes: Iterable[str]) -> tuple[F8, F8]:
+    """Latitude and longitude in degrees; nan where a country is unknown."""
+    table = facts()
+    known = [table.get(str(code)) for code in codes]
+    latitude = np.array([country.latitude if country else np.nan for country in known], np.float64)
+    return latitude, np.array([country.longitude if country else np.nan for country in known], np.float64)
+
+
+@cache
+def facts() -> Mapping[str, Country]:
+    """What we know of each country, by code."""
+    with files("gossamer").joinpath("data/countries.csv").open(encoding="utf-8") as lines:
+        return {row["country"]: _country(row) for row in csv.DictReader(lines)}
+
+
+def _country(row: Mapping[str, str]) -> Country:
+    mix = {source: float(row[source]) for source in MIX if row[source]}
+    grams = float(row["g_per_kwh"]) if row["g_per_kwh"] else np.nan
+    return Country(row["name"], float(row["latitude"]), float(row["longitude"]), grams, mix)
+
+
+def _number(address: str) -> int:
+    """IPv4 as a number, also inside IPv6 (::ffff:1.2.3.4); -1 for what is neither."""
+    text = address[7:] if address.startswith("::ffff:") else address
+    try:
+        return int.from_bytes(socket.inet_pton(socket.AF_INET, text), "big")
+    except OSError:
+        return -1
+
+
+@cache
+def _ranges() -> _Ranges:
+    with files("gossamer").joinpath("data/addresses.npz").open("rb") as file, np.load(file) as stored:
+        start = np.cumsum(stored["step"], dtype=np.uint64).astype(np.uint32)
+        return _Ranges(start, stored["country"], stored["codes"].astype(np.str_))
