@@ -1,0 +1,245 @@
+"""Carbon signals that need no network: the sun, the grids, files, what servers declare; and rows kept and replayed."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gossamer.errors import ConfigError
+from gossamer.signals.declared import Declared, declared_g_per_kwh
+from gossamer.signals.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
+from gossamer.signals.rows import SIGNALS, Places, Recorder, Replay, load, located, table
+from gossamer.signals.sources import MEANINGS, OFFLINE, signal
+from gossamer.signals.sun import day, day_index, solar_index
+
+HOUR = 3600.0
+
+
+def utc(*parts):
+    return dt.datetime(*parts, tzinfo=dt.UTC).timestamp()
+
+
+def places(*countries):
+    where = {"DE": (51.0, 10.0), "US": (39.0, -95.0), "FR": (47.0, 2.8), "AU": (-33.6, 147.0), "GB": (52.2, -1.5)}
+    latitude, longitude = np.array([where.get(code, (np.nan, np.nan)) for code in countries]).T
+    hosts = np.array([f"h{number}.test" for number in range(len(countries))])
+    return Places(hosts, np.array(countries), latitude, longitude)
+
+
+# --- the sun
+
+
+def test_the_seeds_example_day():
+    """Sunrise 07:30, sunset 17:00: 1, then 0 at 12:15, then 1; slopes of 0.21 an hour."""
+    hours = np.array([0, 7.5, 8.5, 12.25, 13.25, 17, 23])
+    index = day_index(hours * HOUR, 7.5 * HOUR, 17 * HOUR)
+    assert index == pytest.approx([1, 1, 1 - 1 / 4.75, 0, 1 / 4.75, 1, 1])
+    falls, rises = index[2] - index[1], index[4] - index[3]
+    assert (round(falls, 2), round(rises, 2)) == (-0.21, 0.21)
+    # the lines of the seed: a1 t + b1 and a2 t + b2 with b1 = 2.57, b2 = -2.57 (rounded from 2.579)
+    assert abs(12.25 * rises - 2.57) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("place", "date", "sunrise", "sunset"),
+    [
+        ((52.52, 13.405), (2024, 6, 21), (2, 43), (19, 33)),  # Berlin
+        ((51.5074, -0.1278), (2024, 12, 21), (8, 4), (15, 53)),  # London
+        ((40.7128, -74.006), (2024, 3, 20), (10, 59), (23, 8)),  # New York
+        ((-33.8688, 151.2093), (2024, 12, 21), (18, 41), (9, 5)),  # Sydney: rises the evening before, in UTC
+        ((0.0, 0.0), (2024, 9, 22), (5, 49), (17, 56)),
+    ],
+)
+def test_sunrise_and_sunset_of_almanacs(place, date, sunrise, sunset):
+    found = day(utc(*date, 12) - place[1] * 240, *place)
+    for seconds, (hour, minute) in ((found.sunrise_s, sunrise), (found.sunset_s, sunset)):
+        difference = (seconds - hour * HOUR - minute * 60) % 86_400
+        assert min(difference, 86_400 - difference) < 150
+
+
+def test_polar_day_and_night():
+    summer, winter = utc(2024, 6, 21), utc(2024, 12, 21)
+    times = np.arange(0, 24) * HOUR
+    bright, dark = solar_index(summer + times, 80.0, 20.0), solar_index(winter + times, 80.0, 20.0)
+    assert (dark == 1).all()
+    assert (bright <= 1).all()
+    assert bright.mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_index_is_continuous_everywhere():
+    times = utc(2024, 5, 1) + np.arange(0, 3 * 86_400, 60.0)
+    for longitude in (-179.9, -95, 0, 10, 179.9):
+        index = solar_index(times, 48.0, longitude)
+        assert np.abs(np.diff(index)).max() < 0.01
+        assert index.min() < 0.01
+        assert index.max() == 1
+
+
+def test_places_are_columns():
+    where = places("DE", "US", "AU")
+    one_by_one = [float(solar_index(1e9, *where_)) for where_ in zip(where.latitude, where.longitude, strict=True)]
+    assert solar_index(1e9, where.latitude, where.longitude) == pytest.approx(one_by_one)
+
+
+def test_an_unknown_place_has_no_sun():
+    assert solar_index(1e9, np.array([np.nan]), np.array([np.nan])).tolist() == [1]
+
+
+# --- grids
+
+
+def test_country_means_and_the_world_for_others():
+    found = means(np.array(["FR", "PL", "", "XX", "FR"]))
+    assert found[0] < 100 < found[1]
+    assert found[2] == found[3] == WORLD_G_PER_KWH
+    assert found[4] == found[0]
+    assert Mean().read(places("FR", "XX"), 0.0).g_per_kwh.tolist() == [found[0], WORLD_G_PER_KWH]
+
+
+def test_solar_is_the_mean_by_night_and_nothing_at_noon():
+    where = places("DE")
+    noon = float(day(utc(2024, 7, 1, 12), where.latitude, where.longitude).noon_s[0])
+    assert Solar().read(where, noon).g_per_kwh == pytest.approx([0], abs=0.01)
+    assert Solar().read(where, noon + 12 * HOUR).g_per_kwh == pytest.approx(means(where.country))
+
+
+@pytest.mark.parametrize("country", ["DE", "US", "FR", "AU", "XX"])
+def test_the_mix_has_the_mean_of_its_country(country):
+    where = places(country)
+    values = [Mix().read(where, utc(2024, 4, 1) + minute * 60).g_per_kwh[0] for minute in range(0, 1440, 10)]
+    assert np.mean(values) == pytest.approx(means(where.country)[0], rel=0.02)
+    if country == "DE":
+        assert min(values) < 0.75 * max(values)
+        assert min(values) > SOLAR_G_PER_KWH
+    if country == "XX":
+        assert min(values) == max(values)
+
+
+# --- rows
+
+
+def test_what_was_seen_is_replayed():
+    seen = Recorder(Mix())
+    where = places("DE", "US", "FR")
+    times = [utc(2024, 4, 1) + hour * HOUR for hour in range(0, 48, 2)]
+    truth = [seen.read(where, time).g_per_kwh for time in times]
+    rows = seen.taken()
+    assert rows.schema.names == SIGNALS.names
+    assert len(seen.taken()) == 0
+    assert len(rows) < len(times) * 3  # nights do not change
+    replay = Replay(rows, Mean())
+    assert np.array([replay.read(where, time + 60).g_per_kwh for time in times]) == pytest.approx(np.array(truth))
+    assert set(replay.read(where, times[5]).source) == {"mix"}
+    assert set(replay.read(where, times[0] - 1).source) == {"mean"}  # before the first row
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_by_host_country_and_everywhere(tmp_path, kind):
+    path = tmp_path / f"signal.{kind}"
+    rows = table(
+        [1000, 1000, 1000, 2000], ["*", "DE", "h1.test", "DE"], [500.0, 300.0, 10.0, 200.0], ["a", "b", "c", "d"]
+    )
+    if kind == "csv":
+        path.write_text(
+            "time,place,value,source\n1970-01-01T00:16:40Z,*,500,a\n1970-01-01T00:16:40Z,DE,300,b\n"
+            "1970-01-01T00:16:40Z,h1.test,10,c\n1970-01-01T00:33:20Z,DE,200,d\n"
+        )
+    else:
+        pq.write_table(rows, path)
+    read = signal(str(path)).read
+    assert read(places("DE", "DE", "US"), 1500).g_per_kwh.tolist() == [300, 10, 500]
+    assert read(places("DE", "DE", "US"), 2500).g_per_kwh.tolist() == [200, 10, 500]
+    assert read(places("DE", "DE", "US"), 2500).source.tolist() == ["d", "c", "a"]
+    assert read(places("US"), 500).source.tolist() == ["mix"]
+
+
+def test_times_may_be_seconds_and_a_source_is_not_needed(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("time,place,value\n1000,DE,300\n")
+    reading = Replay(load(path), Mean()).read(places("DE"), 1000)
+    assert (reading.g_per_kwh.tolist(), reading.source.tolist()) == ([300], ["mine.csv"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time,place\n1,DE\n", "no column value"),
+        ("time,place,value\nsoon,DE,3\n", "time must be"),
+        ("time,place,value\n1,DE,much\n", "value must be"),
+        ("", "signal file"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, text, message):
+    path = tmp_path / "wrong.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        signal(str(path))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="absent"):
+        signal(str(tmp_path / "absent.csv"))
+
+
+def test_places_of_addresses():
+    where = located(["a.test", "b.test"], ["193.0.6.139", "127.0.0.1"])
+    assert where.country.tolist() == ["NL", ""]
+    assert where.latitude[0] == pytest.approx(52, abs=1)
+    assert np.isnan(where.latitude[1])
+
+
+# --- declared
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"carbon-intensity": "120"}, 120.0),
+        ({"carbon-index": "0.25"}, 100.0),
+        ({"carbon-intensity": "12", "carbon-index": "0.25"}, 12.0),
+        ({"carbon-intensity": "-1"}, None),
+        ({"carbon-intensity": "nan"}, None),
+        ({"carbon-intensity": "1e9"}, None),
+        ({"carbon-index": "1.5"}, None),
+        ({"carbon-index": "green"}, None),
+        ({}, None),
+    ],
+)
+def test_headers(headers, expected):
+    assert declared_g_per_kwh(headers, 400.0) == expected
+
+
+def test_a_host_is_believed_for_an_hour():
+    declared = Declared(Mean())
+    declared.heard("h0.test", "DE", {"carbon-intensity": "7"}, 1000.0)
+    declared.heard("h1.test", "DE", {"carbon-index": "nonsense"}, 1000.0)
+    for time, values in ((1000.0, [7, 1]), (4600.0, [7, 1]), (4601.0, [1, 1])):
+        reading = declared.read(places("DE", "DE"), time)
+        expected = [7.0 if value == 7 else means(np.array(["DE"]))[0] for value in values]
+        assert reading.g_per_kwh.tolist() == expected
+        assert reading.source.tolist() == ["declared" if value == 7 else "mean" for value in values]
+
+
+# --- names
+
+
+def test_every_signal_has_a_meaning():
+    assert set(OFFLINE) <= set(MEANINGS)
+    for name in OFFLINE:
+        assert isinstance(signal(name).read(places("DE"), 1e9).g_per_kwh, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("sola", "did you mean solar"), ("qqq", "known are"), ("watttime", "needs a token")]
+)
+def test_wrong_names(name, message):
+    with pytest.raises(ConfigError, match=message):
+        signal(name)
+    with pytest.raises(ConfigError, match="offline signal"):
+        signal("uk", fallback="uk")
+
+
+def test_the_table_is_arrow():
+    assert isinstance(table([], [], [], []), pa.Table)
