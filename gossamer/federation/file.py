@@ -24,6 +24,8 @@ class Site:
     directory: str = key("", "holds everything of this site; default: its name, beside the file")
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
     weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
+    egress_per_gb: float = key(0.0, "price of a gigabyte that it sends, in any currency that all sites use", least=0)
+    cpu_per_hour: float = key(0.0, "price of an hour of one of its cores", least=0)
     latitude: float = key(NOWHERE, "where it is, in degrees, for partitioners that go by distance", least=-90)
     longitude: float = key(NOWHERE, "the same", least=-180)
     gone: bool = key(False, "it is switched off for good: nobody speaks with it, its archive is still read")

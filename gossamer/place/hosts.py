@@ -9,9 +9,10 @@ import numpy.typing as npt
 from gossamer.errors import ConfigError
 from gossamer.place.distance import kilometres
 from gossamer.place.live import RULES, Live
+from gossamer.place.prices import closeness, link_cost, tolls
 from gossamer.place.ring import Ring
 from gossamer.place.stream import Rule
-from gossamer.place.task import Goal
+from gossamer.place.task import NOTHING, Goal
 from gossamer.web.url import host_of
 
 F8 = npt.NDArray[np.float64]
@@ -23,6 +24,7 @@ Locate = Callable[[Sequence[str]], tuple[F8, F8]]  # latitudes and longitudes of
 
 DISTANCE = "distance"
 NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
+CPU_S_PER_PAGE = 0.8e-3  # benchmarks/RESULTS.md
 LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
 
 
@@ -42,16 +44,15 @@ def partitioner(name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locat
 
 def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, locate: Locate | None) -> Partitioner:
     """Where most links with hosts of a site are, unless that is too full; and, if asked for, too far."""
-    weights = np.array([float(site["weight"]) for site in sites.values()])
-    open_ = np.flatnonzero(weights)  # the others take no hosts
-    goal = Goal(len(open_), shares=tuple(weights[open_].tolist()))
+    open_, goal = priced(sites)
 
     def by_links(hosts: HostKeys, urls: Sequence[str], links: F8, pages: F8) -> I8:
         live = Live(goal, rule)
         for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
             live.grow(site, size, float(size))
-        far = _kilometres(sites, urls, locate)[:, open_] if locate else np.zeros((len(hosts), len(open_)))
-        toll = LINKS_PER_KM * np.nan_to_num(far)
+        toll = work_tolls(sites, np.ones(len(hosts), np.int64))[:, open_]
+        if locate:
+            toll = toll + LINKS_PER_KM * np.nan_to_num(_kilometres(sites, urls, locate)[:, open_])
         found = np.empty(len(hosts), np.int64)
         # Those with most links first: they are the ones worth a good place.
         for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
@@ -59,6 +60,28 @@ def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, locate: Locate
         return found
 
     return by_links
+
+
+def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I8, Goal]:
+    """The sites that take hosts, by number, as parts of a partition: their shares, and what links between them cost."""
+    open_ = np.flatnonzero([bool(site["weight"]) for site in sites.values()])
+    shares = tuple(float(site["weight"]) for site in sites.values() if site["weight"])
+    cost = _link_cost(sites)[np.ix_(open_, open_)]
+    return open_, Goal(len(open_), shares=shares, closeness=closeness(cost) if cost.any() else NOTHING)
+
+
+def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I8) -> F8:
+    """What the work on so many pages costs more at each site than at the cheapest, in the dearest links."""
+    dearest = float(_link_cost(sites).max(initial=0.0))
+    per_page = np.array([float(site["cpu_per_hour"]) for site in sites.values()]) * CPU_S_PER_PAGE / 3600
+    if not dearest or not per_page.any():
+        return np.zeros((len(pages), len(sites)))
+    return tolls(np.tile(per_page, (len(pages), 1)), pages, dearest)
+
+
+def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F8:
+    egress = np.array([float(site["egress_per_gb"]) for site in sites.values()])
+    return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
 
 
 def _by_distance(sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Partitioner:

@@ -9,7 +9,7 @@ from gossamer.place.incidence import Incidence
 from gossamer.place.measures import cut, imbalance
 from gossamer.place.passes import FENNEL, improve
 from gossamer.place.prices import LINK_BYTES
-from gossamer.place.task import NOTHING, Goal, task
+from gossamer.place.task import NOTHING, Goal, Task, task
 
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ class Moves:
 
     host: I8  # number
     to: I8  # number of a site
-    links: F8  # that would no longer cross, less those that would begin to
+    links: F8  # that would no longer cross, less those that would begin to; dearer ones, and work, in proportion
     pages: I8
     crossing_before: float  # part of the links between hosts
     crossing_after: float
@@ -43,15 +43,16 @@ class Moves:
 
 def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTHING) -> Moves:
     """From where hosts are now, by passes of FENNEL over all of them. Of what it finds, only those moves are proposed
-    that save at least what they cost, each counted when those before it are carried out."""
+    that save at least what they cost, each counted when those before it are carried out. `toll`: what each site costs
+    each host besides, in links."""
     work = task(graph, goal, toll)
     best = improve(work, part, FENNEL, np.random.default_rng(seed))
     wanted = np.flatnonzero(best != part)
-    gains = _gains(graph, part, best, wanted)
+    gains = np.array([_gain(work, part, host, int(best[host])) for host in wanted.tolist()], np.float64)
     after, chosen, links = part.copy(), [], []
     load = np.bincount(part, graph.size, goal.parts).astype(np.int64)
     for host in wanted[np.argsort(-gains, kind="stable")].tolist():
-        gain = _gain(graph, after, host, int(best[host]))
+        gain = _gain(work, after, host, int(best[host]))
         size, to = int(graph.size[host]), int(best[host])
         fits = load[to] + size <= work.before.capacity[to] or load[to] + size < load[after[host]]
         if fits and gain * LINK_BYTES > size * ROW_BYTES:
@@ -73,12 +74,13 @@ def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTH
     )
 
 
-def _gains(graph: Incidence, part: I4, best: I4, hosts: I8) -> F8:
-    return np.array([_gain(graph, part, host, int(best[host])) for host in hosts.tolist()], np.float64)
-
-
-def _gain(graph: Incidence, part: I4, host: int, to: int) -> float:
-    """Links with hosts of the new site, less those with hosts of the old one."""
-    row = slice(graph.first[host], graph.first[host + 1])
-    places, weight = part[graph.other[row]], graph.weight[row]
-    return float(weight[places == to].sum() - weight[places == part[host]].sum())
+def _gain(work: Task, part: I4, host: int, to: int) -> float:
+    """What the host's links, and the work on its pages, cost less at the new site; in links of the dearest kind."""
+    row = slice(work.graph.first[host], work.graph.first[host + 1])
+    places, weight = part[work.graph.other[row]], work.graph.weight[row]
+    if len(work.closeness):
+        near = work.closeness[to, places] - work.closeness[part[host], places]
+    else:
+        near = (places == to).astype(np.float64) - (places == part[host])
+    toll = work.toll[host, part[host]] - work.toll[host, to] if len(work.toll) else 0.0
+    return float((weight * near).sum() + toll)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from gossamer.federation.exchange import MOVES, Inbox
 from gossamer.federation.file import Federation
 from gossamer.federation.members import of_file
 from gossamer.place.hostmap import ENTRY, HostMap
+from gossamer.place.hosts import priced, work_tolls
 from gossamer.place.incidence import incidence
 from gossamer.place.rebalance import Moves, moves
 from gossamer.place.ring import Ring
-from gossamer.place.task import Goal
 from gossamer.web.url import host_key
 
 _PAGES = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
@@ -76,11 +77,11 @@ def propose(federation: Federation) -> Proposal:
     graph = incidence(source, target, len(hosts), weight, size)
     site = _host_map(federation).of_keys(np.array([host_key(host) for host in hosts], np.int64))
     names = list(members.weights)
-    open_ = [place for place, name in enumerate(names) if members.weights[name]]
-    goal = Goal(len(open_), shares=tuple(members.weights[names[place]] for place in open_))
+    sites = {name: {**asdict(federation.sites[name]), "weight": members.weights[name]} for name in names}
+    open_, goal = priced(sites)
     part = np.searchsorted(open_, site).astype(np.int32)
-    found = moves(graph, goal, part, federation.config.crawl.seed)
-    return Proposal(hosts, site, names, found)
+    found = moves(graph, goal, part, federation.config.crawl.seed, work_tolls(sites, size)[:, open_])
+    return Proposal(hosts, site, names, replace(found, to=open_[found.to]))
 
 
 def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:

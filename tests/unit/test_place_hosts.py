@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from gossamer.place.hosts import partitioner
 from gossamer.place.ring import Ring
 from gossamer.web.url import host_key
 
+FREE = {"weight": 1.0, "countries": [], "egress_per_gb": 0.0, "cpu_per_hour": 0.0}
 SITES = {
-    "paris": {"weight": 1.0, "countries": [], "latitude": 48.9, "longitude": 2.4},
-    "tokyo": {"weight": 1.0, "countries": [], "latitude": 35.7, "longitude": 139.7},
-    "lima": {"weight": 0.0, "countries": [], "latitude": -12.0, "longitude": -77.0},
+    "paris": {**FREE, "latitude": 48.9, "longitude": 2.4},
+    "tokyo": {**FREE, "latitude": 35.7, "longitude": 139.7},
+    "lima": {**FREE, "latitude": -12.0, "longitude": -77.0, "weight": 0.0},
 }
 WHERE = {"fr.test": (46.0, 2.0), "kr.test": (37.5, 127.0), "pe.test": (-10.0, -76.0)}
 
@@ -28,8 +30,10 @@ def locate(hosts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return found[:, 0], found[:, 1]
 
 
-def placed(name: str, hosts: list[str], links: list[list[float]] | None = None) -> list[int]:
-    decide = partitioner(name, SITES, locate)
+def placed(
+    name: str, hosts: list[str], links: list[list[float]] | None = None, sites: dict[str, Any] = SITES
+) -> list[int]:
+    decide = partitioner(name, sites, locate)
     assert decide is not None
     keys = np.array([host_key(host) for host in hosts], np.uint32)
     table = np.array(links or [[0.0] * 3] * len(hosts))
@@ -69,3 +73,12 @@ def test_sites_must_say_where_they_are(tmp_path: Path) -> None:
     path.write_text('[federation]\npartitioner = "distance"\n[sites.paris]\naddress = "127.0.0.1:1"\nlatitude = 48.9\n')
     with pytest.raises(ConfigError, match="where paris is"):
         load(path)
+
+
+def test_hosts_go_where_work_is_cheap_unless_links_are_dear() -> None:
+    """Twelve bytes at 0.05 a gigabyte are 6e-10; a page's work at 0.05 an hour 1.1e-8: some 19 links."""
+    dear = {name: {**site, "egress_per_gb": 0.05} for name, site in SITES.items()}
+    dear["paris"]["cpu_per_hour"] = 0.05
+    assert placed("fennel", ["h.test"], [[10.0, 0.0, 0.0]], dear) == [1]
+    assert placed("fennel", ["h.test"], [[30.0, 0.0, 0.0]], dear) == [0]
+    assert placed("fennel", ["h.test"], [[10.0, 0.0, 0.0]]) == [0]

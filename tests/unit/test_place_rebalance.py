@@ -49,3 +49,14 @@ def test_moves_pay_and_respect_capacities(data: st.DataObject) -> None:
     assert (found.links * LINK_BYTES > found.pages * ROW_BYTES).all()
     full = np.maximum(task(graph, goal).before.capacity, loads(graph, part, sites).max())
     assert (loads(graph, after, sites) <= full).all()
+
+
+def test_prices_move_hosts() -> None:
+    """Work is dearer at the first site; its hosts have few links."""
+    graph = incidence(np.array([0]), np.array([1]), 4, np.array([10.0]), np.full(4, 20))
+    part = np.zeros(4, np.int32)
+    toll = np.stack([np.full(4, 500.0), np.zeros(4)], axis=1)
+    assert not len(moves(graph, Goal(2, slack=2.0), part).host)
+    found = moves(graph, Goal(2, slack=2.0), part, toll=toll)
+    assert len(found.host) >= 2
+    assert set(found.to.tolist()) == {1}

@@ -7,6 +7,7 @@ number of sites, the cache of sent URLs, and the quality of what is crawled firs
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,7 +82,7 @@ class Lab:
         self.lines.append(line)
 
     def graph(self) -> tuple[Path, Graph, list[str]]:
-        """The one that is asked for, or a made one."""
+        """The one that is asked for, or a made one, of links without pages."""
         path, arguments = self.arguments.graph, self.arguments
         if path is None:
             path = self._scratch / "made.npz"
@@ -110,18 +111,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def traffic(lab: Lab) -> None:
     arguments = lab.arguments
-    path, graph, options_ = lab.graph()
-    starts = np.random.default_rng(arguments.seed).choice(graph.pages, min(STARTS, graph.pages), replace=False)
-    seeds = lab.seeds([graph.urls[start] for start in np.sort(starts).tolist()])
     rows = []
-    with RunningWeb(graph=path, options=options_) as web:
+    with _web(lab) as (web, seeds, note):
         for partitioner in arguments.partitioner or ["ring", "ldg", "fennel"]:
             for scores in arguments.scores or ["global", "local"]:
                 setting = Setting(arguments.sites, partitioner, scores, delay_s=arguments.delay, pages=arguments.pages)
                 rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address)))
     lab.notes += [
-        f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {len(graph.host_names):,} hosts ({graph.rule}); "
-        f"{len(starts)} start pages; {arguments.sites} sites of one agent each, all on this machine",
+        f"traffic: {note}; {arguments.sites} sites of one agent each, all on this machine",
         "a link crosses once per round and target, however many pages have it; bytes are of the letters, on the wire "
         "also those of TLS, NATS and receipts, both directions",
         "stretched and all links: what would have crossed for the same pages, computed from the archive, encoded "
@@ -133,6 +130,26 @@ def traffic(lab: Lab) -> None:
         "database": "all links (L)", "stretched": "stretched", "saved": "saved, %", "largest": "largest site",
     }  # fmt: skip
     lab.blocks.append(Block("What crosses, in bytes per page", rows, shown))
+
+
+@contextmanager
+def _web(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
+    """The graph that is asked for, whose pages are nothing but links; or pages as long as those of the web."""
+    if lab.arguments.graph is None:
+        spec = WebSpec.plain(
+            seed=lab.arguments.seed, pages=MADE_PAGES, hosts=MADE_HOSTS, links=30.0, local=0.8, page_bytes=30_000.0
+        )
+        note = (
+            f"{spec.pages:,} pages of {spec.hosts} hosts, 30 KB and 30 links each in the mean, a fifth to other hosts"
+        )
+        with RunningWeb(spec) as web:
+            yield web, lab.seeds(_first_pages(STARTS)), note
+        return
+    path, graph, options_ = lab.graph()
+    starts = np.random.default_rng(lab.arguments.seed).choice(graph.pages, min(STARTS, graph.pages), replace=False)
+    note = f"{graph.name}, {graph.pages:,} pages, {graph.links:,} links, {len(graph.host_names):,} hosts ({graph.rule})"
+    with RunningWeb(graph=path, options=options_) as web:
+        yield web, lab.seeds([graph.urls[start] for start in np.sort(starts).tolist()]), note
 
 
 def _crossed(lab: Lab, done: Done) -> Row:
