@@ -24,6 +24,7 @@ I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]
 
 PAGE_BYTES = 12_000.0  # of pages whose size nobody knows
+_FEW = 1_000  # one in so many URLs may be none
 
 
 @dataclass(frozen=True)
@@ -160,14 +161,18 @@ def _matrix(path: Path, suffix: str) -> Graph:
 
 
 def _named(name: str, indptr: I8, indices: I4, urls: list[str], sizes: F8) -> Graph:
-    """Hosts are those of the URLs."""
+    """Hosts are those of the URLs. A few that are none (old lists of real hosts have such) get names of their own."""
     normal = [normalise(url if ":" in url else f"http://{url}/") or "" for url in urls]
-    if "" in normal:
-        raise ConfigError(f"{name}: {urls[normal.index('')]!r} is no URL that can be crawled")
+    bad = [number for number, url in enumerate(normal) if not url]
+    if len(bad) * _FEW > len(urls):
+        raise ConfigError(f"{name}: {urls[bad[0]]!r} is no URL that can be crawled, and {len(bad) - 1:,} more are none")
+    for number in bad:
+        normal[number] = f"http://n{number}.test/"
+    rule = "hosts of its URLs" + (f", but for {len(bad):,} that are none" if bad else "")
     names = sorted({host_of(url) for url in normal})
     numbers = {host: number for number, host in enumerate(names)}
     host = np.fromiter((numbers[host_of(url)] for url in normal), np.int32, len(normal))
-    return Graph(name, indptr, indices, host, names, sizes, "hosts of its URLs", listed=normal)
+    return Graph(name, indptr, indices, host, names, sizes, rule, listed=normal)
 
 
 def _edges(path: Path, suffix: str) -> Graph:

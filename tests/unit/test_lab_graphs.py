@@ -181,3 +181,20 @@ def test_reference_graphs_load() -> None:
     assert graph.has_hosts
     assert graph.page_bytes.max() > 100_000
     assert load(SHARED / "cs-stanford.npz").rule == "hosts of its URLs"
+
+
+def test_a_few_names_that_are_none_get_names_of_their_own(tmp_path: Path) -> None:
+    pages = 2_000
+    path = tmp_path / "old.npz"
+    np.savez(path, indptr=np.arange(pages + 1), indices=np.roll(np.arange(pages), 1))
+    urls = [f"http://h{number}.example/" for number in range(pages)]
+    urls[7] = "http://www.iko. unit.no/"
+    with gzip.open(tmp_path / "old.urls.gz", "wt") as lines:
+        lines.write("\n".join(urls))
+    found = load(path)
+    assert found.urls[7] == "http://n7.test/"
+    assert "1 that are none" in found.rule
+    with gzip.open(tmp_path / "old.urls.gz", "wt") as lines:
+        lines.write("\n".join(urls[:-3] + ["http:// /"] * 3))
+    with pytest.raises(ConfigError, match="no URL that can be crawled"):
+        load(path)
