@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer.place.incidence import Incidence
-from gossamer.place.measures import cut, imbalance
+from gossamer.place.measures import Overflow, cut, imbalance, overflows
 from gossamer.place.passes import FENNEL, improve
 from gossamer.place.prices import LINK_BYTES
 from gossamer.place.task import NOTHING, Goal, Task, task
@@ -30,6 +30,7 @@ class Moves:
     crossing_after: float
     fullest_before: float  # the fullest site, in proportion to its share
     fullest_after: float
+    too_large: list[Overflow]  # sites that hold more than they should all the same, each with its largest host
 
     @property
     def saved_bytes(self) -> float:
@@ -71,6 +72,7 @@ def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTH
         cut(graph, after),
         imbalance(work, part),
         imbalance(work, after),
+        overflows(work, after),
     )
 
 

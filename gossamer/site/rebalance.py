@@ -44,6 +44,13 @@ class Proposal(NamedTuple):
             for host, to, links, pages in found
         ]
 
+    def too_large(self) -> list[dict[str, Any]]:
+        """A host is never split: where one is too large for its site, that costs balance."""
+        return [
+            {"site": self.names[each.part], "excess": each.excess, "host": self.hosts[each.vertex], "pages": each.size}
+            for each in self.moves.too_large
+        ]
+
     def summary(self) -> dict[str, Any]:
         found = self.moves
         return {
@@ -55,6 +62,7 @@ class Proposal(NamedTuple):
             "fullest_after": round(found.fullest_after, 3),
             "saved_bytes": round(found.saved_bytes),
             "moved_bytes": round(found.moved_bytes),
+            "too_large": self.too_large(),
         }
 
 
@@ -81,7 +89,8 @@ def propose(federation: Federation) -> Proposal:
     open_, goal = priced(sites)
     part = np.searchsorted(open_, site).astype(np.int32)
     found = moves(graph, goal, part, federation.config.crawl.seed, work_tolls(sites, size)[:, open_])
-    return Proposal(hosts, site, names, replace(found, to=open_[found.to]))
+    large = [replace(each, part=int(open_[each.part])) for each in found.too_large]
+    return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
 
 
 def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:

@@ -46,14 +46,21 @@ def moves(said: Row, given: Mapping[str, int], file: object) -> RenderableType:
     table = _table("host", "from", "to", "pages", "links saved")
     for row in said["moves"]:
         table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))
+    large = [
+        f"{each['site']} would have {count(each['excess'])} pages more than its share and a tenth; "
+        f"{each['host']} alone has {count(each['pages'])}, and a host is never split"
+        for each in said["too_large"]
+    ]
     if not said["moves"]:
-        return Text("no host is worth moving: its pages would cost more to send than its links would save")
+        none = "no host is worth moving: its pages would cost more to send than its links would save"
+        return Text("\n".join([none, *large]))
     words = [
         f"{100 * said['crossing_before']:.1f} % of the links between hosts cross between sites, "
         f"{100 * said['crossing_after']:.1f} % would",
         f"the fullest site has {said['fullest_before']:.2f} of its share, and would have {said['fullest_after']:.2f}",
         f"the moves send about {size(said['moved_bytes'])}, once; as many links again would send "
         f"{size(said['saved_bytes'])} less",
+        *large,
     ]
     if given:
         words.append("asked for: " + ", ".join(f"{site} gives {number}" for site, number in given.items()))
