@@ -1,0 +1,174 @@
+"""How long a website takes on a client: the seed's model, its parameters learned from scans.
+
+Of section 4, with what arises per page counted per page (the seed counts it per website, and misprints the speeds):
+
+    T = server_s + batch / transfer                                 receive the batch
+      + sum over websites of
+            pages * delay_s                                         politeness: nobody can be faster
+          + factor_j * correction_i * (site_s                       look-up, opening, the last commit
+                                       + pages * page_s             connection and response
+                                       + bytes * byte_s)            transfer and own work: 1 / v_web + 1 / v
+      + results / transfer                                          send the results
+
+`site_s`, `page_s` and `byte_s` are those of a typical client; `factor` says how much longer client j takes, and
+`correction` how much longer website i does than its size explains.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+
+_SWEEPS = 4  # factors, corrections and the common part are fitted in turn
+_FEW = 3  # scans of websites before a client's are believed more than its reference time
+_LEAST_S = 1e-3
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What was measured: columns, one row per website and scan."""
+
+    website: I8
+    client: I8
+    requests: F8
+    wire_bytes: F8
+    scan_s: F8
+    delay_s: F8
+    response_s: F8  # per page, to connect and be answered
+    byte_s: F8  # per byte, to be sent it
+
+    @property
+    def rest_s(self) -> F8:
+        """What politeness does not explain."""
+        rest: F8 = np.maximum(self.scan_s - self.requests * self.delay_s, _LEAST_S)
+        return rest
+
+
+@dataclass(frozen=True)
+class Model:
+    site_s: float
+    page_s: float
+    byte_s: float
+    factor: F8  # of clients
+    correction: F8  # of websites
+
+    def times_s(self, requests: F8, wire_bytes: F8, delay_s: F8) -> F8:
+        """(websites, clients), as `delay_s` is."""
+        own = self.correction * (self.site_s + requests * self.page_s + wire_bytes * self.byte_s)
+        times: F8 = requests[:, None] * delay_s + own[:, None] * self.factor[None, :]
+        return times
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The seed's uncontrolled parameters of one client, as far as its scans show them."""
+
+    response_s: float  # per page: DNS, TCP and the server's response (tdns + ttcp + tweb)
+    download_bytes_per_s: float  # vweb; inf: too fast to be seen
+    site_s: float  # per website: opening and closing it
+    own_bytes_per_s: float  # v; inf: too fast to be seen
+
+
+def learn(scanned: Scanned, websites: int, clients: int, reference_s: F8 | None = None) -> Model:
+    """`reference_s` are the clients' times for the reference site, NaN where it was not scanned."""
+    seen = scanned
+    reference = np.full(clients, np.nan) if reference_s is None else reference_s
+    factor, correction = _from_reference(reference, np.zeros(clients)), np.ones(websites)
+    if not len(seen.website):
+        return Model(0.0, 1.0, 0.0, factor, correction)
+    rest_s = seen.rest_s
+    site_s = page_s = byte_s = 0.0
+    counts = np.bincount(seen.client, minlength=clients)
+    for _ in range(_SWEEPS):
+        scale = factor[seen.client] * correction[seen.website]
+        columns = np.stack((np.ones(len(rest_s)), seen.requests, seen.wire_bytes), axis=1)
+        site_s, page_s, byte_s = fitted(columns * scale[:, None], rest_s).tolist()
+        base = np.maximum(columns @ np.array([site_s, page_s, byte_s]), _LEAST_S)
+        ratio = rest_s / (base * correction[seen.website])
+        measured = np.maximum(_medians(ratio, seen.client, clients, base), _LEAST)
+        factor = _from_reference(reference, np.where(counts >= _FEW, measured, 0.0))
+        factor /= np.exp(np.log(factor).mean())  # only ratios mean something; the rest is in the common part
+        off = rest_s / (base * factor[seen.client])
+        correction = np.maximum(_medians(off, seen.website, websites, base), _LEAST)
+    return Model(site_s, page_s, byte_s, factor, correction)
+
+
+def _from_reference(reference_s: F8, measured: F8) -> F8:
+    """Factors as measured; where that is 0, from the time for the reference site, as such times compare with factors of
+    clients that have both; where there is neither, as of a typical client."""
+    has, is_measured = ~np.isnan(reference_s), measured > 0
+    if has.any():
+        both = has & is_measured
+        scale = np.median(measured[both] / reference_s[both]) if both.any() else 1 / np.median(reference_s[has])
+        measured = np.where(~is_measured & has, reference_s * scale, measured)
+    typical = float(np.median(measured[measured > 0])) if (measured > 0).any() else 1.0
+    return np.where(measured > 0, measured, typical)
+
+
+def _medians(values: F8, group: I8, groups: int, weight: F8) -> F8:
+    """The weighted median of each group, 1 where it is empty: long scans are measured better than short ones."""
+    found = np.ones(groups)
+    order = np.lexsort((values, group))
+    group, values, weight = group[order], values[order], weight[order]
+    first = np.searchsorted(group, np.arange(groups + 1))
+    for g in np.flatnonzero(np.diff(first)).tolist():
+        own, heavy = values[first[g] : first[g + 1]], weight[first[g] : first[g + 1]].cumsum()
+        found[g] = own[np.searchsorted(heavy, heavy[-1] / 2)]
+    return found
+
+
+def fitted(columns: F8, values: F8) -> F8:
+    """Coefficients that are not negative, by least squares of relative errors; rows far off do not count twice.
+
+    There are few columns: all subsets of them are tried, and the best that needs no negative coefficient is taken.
+    """
+    weight = 1 / np.maximum(values, max(1e-12, float(np.median(values)) / 10) if len(values) else 1.0)
+    found = np.zeros(columns.shape[1])
+    for _ in range(2):
+        found = _not_negative(columns * weight[:, None], values * weight)
+        off = np.abs(columns @ found - values) * weight
+        typical = 1.4826 * float(np.median(off)) if len(off) else 0.0
+        weight = weight * np.where(off > 3 * max(typical, 1e-9), 0.1, 1.0)
+    return found
+
+
+def _not_negative(columns: F8, values: F8) -> F8:
+    width = columns.shape[1]
+    best, best_error = np.zeros(width), float(values @ values)
+    scale = np.maximum(np.abs(columns).max(axis=0, initial=0.0), 1e-300)
+    for subset in range(1, 1 << width):
+        own = [k for k in range(width) if subset >> k & 1]
+        found = np.linalg.lstsq(columns[:, own] / scale[own], values, rcond=None)[0] / scale[own]
+        if (found < 0).any():
+            continue
+        error = float(((columns[:, own] @ found - values) ** 2).sum())
+        if error < best_error * (1 - 1e-9):
+            best, best_error = np.zeros(width), error
+            best[own] = found
+    return best
+
+
+def parameters(scanned: Scanned, client: int) -> Parameters | None:
+    """None if it has scanned too little."""
+    own = scanned.client == client
+    if own.sum() < _FEW:
+        return None
+    requests, sent, one = scanned.requests[own], scanned.wire_bytes[own], np.zeros(int(own.sum()), np.int64)
+    response_s = max(0.0, float(_medians(scanned.response_s[own], one, 1, requests)[0]))
+    byte_s = max(0.0, float(_medians(scanned.byte_s[own], one, 1, requests)[0]))
+    work_s = np.maximum(scanned.rest_s[own] - requests * response_s - sent * byte_s, _LEAST_S)
+    site_s, own_byte_s = fitted(np.stack((np.ones(len(sent)), sent), axis=1), work_s).tolist()
+    return Parameters(response_s, _inverse(byte_s), site_s, _inverse(own_byte_s))
+
+
+def _inverse(byte_s: float) -> float:
+    return 1 / byte_s if byte_s > 0 else float("inf")
+
+
+def batch_s(server_s: float, transfer_bytes_per_s: float, batch_bytes: float, result_bytes: float) -> float:
+    """What a client spends on the way to and from the coordinator: t_in + t_out."""
+    return server_s + (batch_bytes + result_bytes) / transfer_bytes_per_s

@@ -1,0 +1,70 @@
+"""Whether a site is fit to be the reference by which clients are compared: the seed's six requirements."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+F8 = npt.NDArray[np.float64]
+
+_NEAR = 4.0  # times larger or smaller than the websites' typical value is no longer like them
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What can be seen of a website: columns, or one figure each for the reference site."""
+
+    pages: F8
+    bytes_per_page: F8
+    depth: F8  # of its pages, on average: how it is built
+
+
+@dataclass(frozen=True)
+class Verdict:
+    requirement: str
+    holds: bool | None  # None: cannot be seen from here
+    why: str
+
+
+def check(
+    reference: Shape, websites: Shape, addresses: tuple[set[str], set[str]], regions: tuple[str, set[str]]
+) -> list[Verdict]:
+    """`reference` has a row per scan of it. Addresses and regions: the reference's, then the websites'."""
+    own, theirs = addresses
+    region, others = regions
+    shared = own & theirs
+    pages = reference.pages
+    return [
+        Verdict(
+            "on a server of its own",
+            None if not own else not shared,
+            f"shares {', '.join(sorted(shared))} with websites of the list" if shared else
+            "no website of the list has its address; other load cannot be seen from here",
+        ),
+        Verdict(
+            "in the same region",
+            None if not region or not others else region in others,
+            f"its country is {region or 'unknown'}, the websites' {', '.join(sorted(others)) or 'unknown'}"
+            " (by their names)",
+        ),
+        Verdict(
+            "a constant number of pages",
+            None if len(pages) < 2 else bool(pages.max() == pages.min()),
+            f"{pages.min():,.0f} to {pages.max():,.0f} in {len(pages)} scans" if len(pages) else "not scanned yet",
+        ),
+        _like("built like the websites", reference.depth, websites.depth, "mean depth"),
+        _like("about as many pages as the websites", pages, websites.pages, "pages", mean=True),
+        _like("content like the websites'", reference.bytes_per_page, websites.bytes_per_page, "bytes a page"),
+    ]  # fmt: skip
+
+
+def _like(requirement: str, own: F8, theirs: F8, what: str, mean: bool = False) -> Verdict:
+    """Seed: close to the *average* size; of the rest, whatever is typical."""
+    own, theirs = own[np.isfinite(own)], theirs[np.isfinite(theirs)]
+    if not len(own) or not len(theirs):
+        return Verdict(requirement, None, f"{what}: not known yet")
+    value, typical = float(own[-1]), float(theirs.mean() if mean else np.median(theirs))
+    near = max(value, 1e-9) / max(typical, 1e-9)
+    return Verdict(
+        requirement, 1 / _NEAR <= near <= _NEAR, f"{what}: {value:,.1f} against {typical:,.1f} of the websites"
+    )

@@ -1,0 +1,142 @@
+"""Table 1 with real clients: the production scan on a test web, clients throttled to the seed's speeds."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gossamer.clocks import RealClock
+from gossamer.config import Config
+from gossamer.jobs.planners import plan
+from gossamer.jobs.task import uniform
+from gossamer.lab.experiments.jobs_webs import PAPER_S, REFERENCE_PAGES, REFERENCE_S, WEBSITES, reenacted
+from gossamer.lab.graphs import load
+from gossamer.lab.output import Row
+from gossamer.scan.command import Run, Wish
+from gossamer.scan.process import Worker
+from gossamer.scan.records import Scans
+from gossamer.scan.results import read_sites
+from gossamer.scan.websites import Listed, Website, defaults
+from gossamer.testweb.running import RunningWeb
+
+REFERENCE = 60  # pages of the reference site here
+SHOWN = {
+    "clients": "clients",
+    "mode": "mode",
+    "makespan_s": "makespan s",
+    "bound_s": "bound s",
+    "ratio": "to the bound",
+    "gain": "batch-times is faster by",
+    "paper_gain": "seed: faster by",
+}
+# In this order: the first scans teach the others. (mode of the scan, its planner, whether the list is turned round)
+RUNS = {
+    "round-robin": ("round-robin", "lpt", False),
+    "round-robin-reversed": ("round-robin", "lpt", True),
+    "batch-pages": ("batch", "seed-pages", False),
+    "batch-times": ("batch", "seed-times", False),
+    "batch": ("batch", "lpt", False),
+    "dynamic": ("dynamic", "lpt", False),
+}
+
+
+def measure(seed: int, numbers: Sequence[int], pages: int, speed_up: int) -> list[Row]:
+    web = reenacted(seed)
+    sizes = np.maximum(1, np.rint(web.pages / web.pages.sum() * pages)).astype(np.int64)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "web.npz"
+        make(path, np.append(sizes, REFERENCE))
+        starts = _starts(path)
+        with RunningWeb(graph=path) as running:
+            found: list[Row] = []
+            for clients in numbers:
+                folder = Path(scratch) / str(clients)
+                found += _table(folder, clients, starts, _config(running.address), speed_up)
+    return found
+
+
+def note(pages: int, speed_up: int) -> str:
+    return (
+        f"real: {WEBSITES} websites of the test web, {pages:,} pages, one website at a time at each client; a client "
+        f"that took 105.7 s for {REFERENCE_PAGES} pages waits {1000 * 105.7 / REFERENCE_PAGES / speed_up:.1f} ms "
+        "between two pages; speeds and times are learned from the reference site and the scans before; the bound is "
+        "that of the measured times; opening and closing a website is not throttled"
+    )
+
+
+def make(path: Path, sizes: "np.ndarray") -> None:
+    """A graph of websites: their first page leads to all others of theirs, and to the first page of the next."""
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    rows = []
+    for number, size in enumerate(sizes.tolist()):
+        start, following = int(first[number]), int(first[(number + 1) % len(sizes)])
+        rows.append(np.append(np.arange(start + 1, start + size), following))
+        rows += [np.array([start])] * (size - 1)
+    np.savez_compressed(
+        path,
+        indptr=np.cumsum([0, *map(len, rows)]),
+        indices=np.concatenate(rows).astype(np.int32),
+        host=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
+        host_names=np.array([f"w{number}.test" for number in range(len(sizes))], "S"),
+    )
+
+
+def _starts(path: Path) -> list[str]:
+    graph = load(path)
+    first = np.searchsorted(graph.host, np.arange(len(graph.host_names)))
+    return [graph.urls[page] for page in first.tolist()]
+
+
+def _config(address: str) -> Config:
+    return defaults().replace(
+        {"resolve.map": {"*": address}, "polite.robots": False, "crawl.patience_s": 1.0, "limits.depth": 3}
+    )
+
+
+def _table(folder: Path, clients: int, starts: list[str], config: Config, speed_up: int) -> list[Row]:
+    workers = [
+        Worker(f"c{j}", 1, {"polite.delay_s": seconds / REFERENCE_PAGES / speed_up})
+        for j, seconds in enumerate(REFERENCE_S[clients])
+    ]
+    scans = Scans(folder)
+    websites = [Website(start.split("/")[2], start) for start in starts[:-1]]
+    took_s: dict[str, float] = {}
+    for mode, (how, planner, is_reversed) in RUNS.items():
+        wish = Wish(how, planner, starts[-1], silent=True)
+        with scans.lock():
+            Run(scans, workers, config, wish, RealClock()).once(Listed(websites[:: -1 if is_reversed else 1], [], []))
+        took_s[mode] = _makespan_s(scans)
+    bound_s = _bound_s(scans, clients)
+    paper = PAPER_S[clients]
+    return [
+        {
+            "websites": len(websites),
+            "clients": clients,
+            "mode": mode,
+            "makespan_s": seconds,
+            "bound_s": bound_s,
+            "ratio": seconds / bound_s,
+            "gain": seconds / took_s["batch-times"],
+            "paper_s": paper.get(mode),
+            "paper_gain": paper[mode] / paper["batch-times"] if mode in paper else None,
+        }
+        for mode, seconds in took_s.items()
+    ]
+
+
+def _makespan_s(scans: Scans) -> float:
+    """From the first website's beginning to the last one's end: processes start before."""
+    rows = read_sites(scans, scans.numbers()[-1]).to_pylist()
+    assert all(row["status"] == "ok" for row in rows), "a loopback website did not answer"
+    return float((max(row["ended"] for row in rows) - min(row["begun"] for row in rows)).total_seconds())
+
+
+def _bound_s(scans: Scans, clients: int) -> float:
+    """Of the measured times: each website's median over the scans, as it would be at the typical speed."""
+    speed = {f"c{j}": float(np.mean(REFERENCE_S[clients]) / seconds) for j, seconds in enumerate(REFERENCE_S[clients])}
+    work: dict[str, list[float]] = {}
+    for number in scans.numbers():
+        for row in read_sites(scans, number).to_pylist():
+            work.setdefault(row["site"], []).append(row["scan_s"] * speed[row["client"]])
+    return plan(uniform([float(np.median(each)) for each in work.values()], list(speed.values()))).bound_s

@@ -1,0 +1,231 @@
+"""Runs one scan: starts clients, hands websites out as the dispatch says, and survives the clients' death."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import Any
+
+from gossamer.clocks import Clock
+from gossamer.config import Config
+from gossamer.errors import SiteError
+from gossamer.jobs.dispatch import Dispatch
+from gossamer.scan.facts import Facts, Places
+from gossamer.scan.passing import as_values
+from gossamer.scan.process import Process, Said, Worker
+from gossamer.scan.websites import Website
+
+_LOOK_S = 0.25
+_STOP_S = 30.0  # clients that are told to stop may finish what is under way for so long
+_DEATHS = 3  # a website during which so many clients died is given up
+_EVIDENCE_S = 3.0  # of work, before a client's pace is judged ...
+_SLACK_S = 5.0  # ... and so long after the time of a website under way is over
+_BEGIN_S = 60.0  # a client may take so long to begin
+_SAID = 32_768  # bytes that are sent to and fro to measure the way to a client
+
+
+@dataclass
+class View:
+    """One look at a scan under way, for whoever watches."""
+
+    elapsed_s: float
+    total: int
+    done: int
+    clients: list[dict[str, Any]]
+
+
+class Coordinator:
+    """One scan. `run` returns when every website is done, or after `stop`; then what is left is for the next run."""
+
+    def __init__(
+        self, places: Places, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
+    ) -> None:
+        self._places, self._websites, self._workers = places, list(websites), list(workers)
+        self._config, self._clock = config, clock
+        self._number = {website.name: i for i, website in enumerate(self._websites)}
+        self._said: Said = Queue()
+        self._processes: list[Process] = []
+        self._deaths: dict[int, int] = {}
+        self._stopping = False
+        self.events: list[str] = []
+        self.keep = False
+        self.requests: Mapping[str, float] = {}  # by website that was scanned before: how many pages are expected
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    @property
+    def ways(self) -> dict[str, dict[str, float]]:
+        """By client, what was measured of the way to it."""
+        return {process.worker.name: process.way for process in self._processes}
+
+    def run(self, dispatch: Dispatch, show: Callable[[View], None]) -> bool:
+        """Whether all is done."""
+        start_s = self._clock.monotonic()
+        self._places.prepare()
+        self._processes = [Process(number, worker, self._said) for number, worker in enumerate(self._workers)]
+        try:
+            for process in self._processes:
+                self._greet(process)
+            while not dispatch.is_over and not self._stopping:
+                now_s = self._clock.monotonic() - start_s
+                self._hand_out(dispatch, now_s)
+                self._listen(dispatch, now_s)
+                self._watch(dispatch, now_s)
+                show(self._view(dispatch, now_s))
+                if not dispatch.alive and not dispatch.is_over:
+                    raise SiteError(f"all clients died: {self.events[-1]}; the same command goes on where they were")
+            self._end(dispatch)
+        finally:
+            for process in self._processes:
+                process.kill()
+                process.close(0.0)
+        return dispatch.is_over
+
+    # What clients are told
+
+    def _greet(self, process: Process) -> None:
+        worker = process.worker
+        values = as_values(self._config.replace(worker.values))
+        process.tell({"client": worker.name, "scan": str(self._places.scan), "config": values, "keep": self.keep})
+        process.heard_s = self._clock.monotonic() + _BEGIN_S
+
+    def _hand_out(self, dispatch: Dispatch, now_s: float) -> None:
+        for process in self._processes:
+            while process.is_ready and (i := dispatch.next(process.number, now_s)) is not None:
+                website = self._websites[i]
+                process.tell({"begin": website.name, "start": website.start})
+
+    # What clients say
+
+    def _listen(self, dispatch: Dispatch, now_s: float) -> None:
+        try:
+            number, message = self._said.get(timeout=_LOOK_S)
+            while True:
+                self._hear(dispatch, self._processes[number], message, now_s)
+                number, message = self._said.get_nowait()
+        except Empty:
+            return
+
+    def _hear(self, dispatch: Dispatch, process: Process, message: dict[str, Any] | None, now_s: float) -> None:
+        process.heard_s = self._clock.monotonic()
+        if message is None:
+            self._died(dispatch, process, now_s)
+        elif "at" in message:
+            process.at = message["at"]
+            if not process.is_ready:
+                process.is_ready = True
+                for text in ("", "x" * _SAID):
+                    process.tell({"echo": text, "s": self._clock.monotonic()})
+        elif "echo" in message:
+            self._measure(process, len(message["echo"]), process.heard_s - message["s"])
+        elif "done" in message:
+            self._done(dispatch, process, self._number[message["done"]], now_s)
+        elif "failed" in message:
+            self._give_up(dispatch, process, self._number[message["failed"]], message["why"])
+
+    def _done(self, dispatch: Dispatch, process: Process, i: int, now_s: float) -> None:
+        process.done += 1
+        facts = Facts.read(self._places.facts(self._websites[i]))
+        if (per_s := self._per_page_s(dispatch, process, i)) is not None and i in dispatch.running:
+            process.took_s += now_s - dispatch.running[i][1]
+            process.forecast_s += per_s * facts.requests
+        process.pages += facts.requests
+        process.at.pop(facts.site, None)
+        if facts.status != "ok":
+            self.events.append(f"{facts.site} is {facts.status}: {facts.reason}")
+        dispatch.end(i)
+
+    def _give_up(self, dispatch: Dispatch, process: Process, i: int, why: str) -> None:
+        website, now_s = self._websites[i], self._clock.now()
+        process.at.pop(website.name, None)
+        facts = Facts(website.name, website.start, "failed", why, process.worker.name, begun_s=now_s, ended_s=now_s)
+        facts.write(self._places.facts(website))
+        self.events.append(f"{website.name} failed: {why}")
+        dispatch.end(i)
+
+    def _died(self, dispatch: Dispatch, process: Process, now_s: float) -> None:
+        """What it has finished is finished; the rest is planned again."""
+        if not process.is_alive:
+            return
+        process.is_alive = False
+        code = process.kill()  # it may only have closed its output
+        process.at = {}
+        for i in [i for i, (on, _) in dispatch.running.items() if on == process.number]:
+            self._deaths[i] = self._deaths.get(i, 0) + 1
+            if self._places.facts(self._websites[i]).exists():
+                self._done(dispatch, process, i, now_s)
+            elif self._deaths[i] >= _DEATHS:
+                self._give_up(dispatch, process, i, f"{_DEATHS} clients died while they scanned it")
+        lost = dispatch.died(process.number, now_s)
+        self.events.append(
+            f"client {process.worker.name} died ({_cause(code)}); "
+            f"its {len(lost)} unfinished websites went to the others"
+        )
+
+    def _measure(self, process: Process, size: int, took_s: float) -> None:
+        if not size:
+            process.way["server_s"] = took_s
+        elif took_s > 0:
+            process.way["transfer_bytes_per_s"] = 2 * size / max(took_s - process.way.get("server_s", 0.0), 1e-6)
+
+    # What the coordinator sees for itself
+
+    def _watch(self, dispatch: Dispatch, now_s: float) -> None:
+        for process in self._processes:
+            if not process.is_alive:
+                continue
+            if self._clock.monotonic() - process.heard_s > self._config.site.lease_s:
+                process.kill()  # its end is heard of as that of any other
+            pace = self._pace(dispatch, process, now_s)
+            if pace is not None and dispatch.observe(process.number, pace, now_s):
+                self.events.append(
+                    f"client {process.worker.name} takes {pace:.2g} times as long as forecast; "
+                    "what it had not begun was planned again"
+                )
+
+    def _pace(self, dispatch: Dispatch, process: Process, now_s: float) -> float | None:
+        """Seconds per second of forecast, page by page: a website that has grown says nothing about its client."""
+        took_s, forecast_s = process.took_s, process.forecast_s
+        for i, (on, since_s) in dispatch.running.items():
+            at, per_s = process.at.get(self._websites[i].name), self._per_page_s(dispatch, process, i)
+            # Before its time is over nobody can say: a website's first pages are the slowest.
+            if on == process.number and at and per_s and now_s - since_s > dispatch.times_s[i, on] + _SLACK_S:
+                took_s += now_s - since_s
+                forecast_s += per_s * at[0]
+        return took_s / forecast_s if forecast_s > 0 and took_s >= _EVIDENCE_S else None
+
+    def _per_page_s(self, dispatch: Dispatch, process: Process, i: int) -> float | None:
+        expected = self.requests.get(self._websites[i].name)
+        return float(dispatch.times_s[i, process.number]) / expected if expected else None
+
+    def _view(self, dispatch: Dispatch, now_s: float) -> View:
+        rows = []
+        for process in self._processes:
+            under_way = [self._websites[i].name for i, (on, _) in dispatch.running.items() if on == process.number]
+            rows.append(
+                {
+                    "client": process.worker.name,
+                    "alive": process.is_alive,
+                    "done": process.done,
+                    "waiting": len(dispatch.queues[process.number]),
+                    "pages": process.pages + sum(pages for pages, _ in process.at.values()),
+                    "under_way": under_way,
+                    "left_s": dispatch.left_s(process.number, now_s),
+                }
+            )
+        return View(now_s, len(self._websites), len(dispatch.finished), rows)
+
+    def _end(self, dispatch: Dispatch) -> None:
+        for process in self._processes:
+            process.tell({"stop": True})
+        end_s = self._clock.monotonic() + _STOP_S
+        for process in self._processes:
+            process.close(max(0.0, end_s - self._clock.monotonic()))
+        while not self._said.empty():
+            number, message = self._said.get()
+            if message and "done" in message:
+                self._done(dispatch, self._processes[number], self._number[message["done"]], 0.0)
+
+
+def _cause(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

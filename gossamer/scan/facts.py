@@ -1,0 +1,69 @@
+"""What is kept of one website's scan until all of the scan is done: figures as JSON, and where the files are."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from gossamer.archive.outputs import replaced
+from gossamer.scan.websites import Website
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What became of one website in one scan."""
+
+    site: str
+    start: str
+    status: str  # ok, or why nothing was found: unreachable, moved, denied, failed
+    reason: str = ""
+    client: str = ""
+    pages: int = 0  # read
+    requests: int = 0  # made, robots.txt included
+    errors: int = 0  # pages that could not be read in passing
+    wire_bytes: int = 0
+    links: int = 0  # that lead to other websites
+    result_bytes: int = 0
+    scan_s: float = 0.0  # earlier runs included, and reading what was found
+    response_s: float = 0.0  # to connect and be answered, per page: what its exchange would take without a byte
+    byte_s: float = 0.0  # per byte of an answer
+    delay_s: float = 0.0  # between two requests
+    asked_s: float = 0.0  # of it, what robots.txt asks for
+    mean_depth: float = 0.0  # of the pages read
+    address: str = ""  # one of those that answered
+    begun_s: float = 0.0
+    ended_s: float = 0.0
+    unread: list[str] = field(default_factory=list)  # pages that could not be read in passing
+
+    def write(self, path: Path) -> None:
+        with replaced(path, force=True) as part:
+            part.write_text(json.dumps(asdict(self)), "utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> "Facts":
+        return cls(**json.loads(path.read_text("utf-8")))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a scan keeps what clients do."""
+
+    scan: Path
+
+    def prepare(self) -> None:
+        for name in ("done", "crawls"):
+            (self.scan / name).mkdir(parents=True, exist_ok=True)
+
+    def crawl(self, website: Website) -> Path:
+        return self.scan / "crawls" / website.folder
+
+    def facts(self, website: Website) -> Path:
+        """Written last: a website with facts is done."""
+        return self.scan / "done" / f"{website.folder}.json"
+
+    def links(self, website: Website) -> Path:
+        return self.scan / "done" / f"{website.folder}.parquet"
+
+    def done(self, websites: list[Website]) -> dict[str, Facts]:
+        """The facts of those that are finished, by website."""
+        paths = ((website.name, self.facts(website)) for website in websites)
+        return {name: Facts.read(path) for name, path in paths if path.exists()}

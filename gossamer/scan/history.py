@@ -1,0 +1,119 @@
+"""What earlier scans teach about the next: measured columns, forecasts, and the task for the planners."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from gossamer.jobs.forecast import forecast
+from gossamer.jobs.model import F8, I8, Model, Parameters, Scanned, learn, parameters
+from gossamer.jobs.task import Task, task
+from gossamer.scan.records import Record, Scans
+from gossamer.scan.results import read_sites
+
+_UNKNOWN_SPREAD = 1.0
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The next scan as far as it can be foreseen: rows are websites, columns clients."""
+
+    websites: list[str]
+    clients: list[str]
+    times_s: F8
+    spread: F8  # of each website's time: one standard deviation, as a part of it
+    requests: F8
+    result_bytes: F8
+    floor_s: F8  # politeness: pages times delay, by website and client
+    known: I8  # websites that have been scanned before
+    model: Model
+    parameters: dict[str, Parameters]
+
+    def task(self, slots: int | Sequence[int] = 1) -> tuple[Task, I8]:
+        """For the planners, and which client each of its columns is: one with several slots has several."""
+        each = [slots] * len(self.clients) if isinstance(slots, int) else list(slots)
+        column = np.repeat(np.arange(len(self.clients)), each)
+        return task(self.times_s[:, column], speed=1 / self.model.factor[column], pages=self.requests), column
+
+
+def outlook(
+    scans: Scans,
+    websites: Sequence[str],
+    clients: Mapping[str, float],
+    reference_s: Mapping[str, float] = MappingProxyType({}),
+) -> Outlook:
+    """`clients` have the delay that each keeps between two requests, in seconds. A website without an ended scan is
+    expected to be as the typical one is. `reference_s` are times for the reference site, newer than the scans'."""
+    records = scans.ended()
+    rows = [row | {"scan": place} for place, r in enumerate(records) for row in read_sites(scans, r.number).to_pylist()]
+    site = {name: i for i, name in enumerate(websites)}
+    client = {name: j for j, name in enumerate(clients)}
+    rows = [row for row in rows if row["site"] in site]
+    answered = {row["site"] for row in rows if row["status"] == "ok"}
+    # What never answered takes its time too.
+    rows = [row for row in rows if row["status"] == "ok" or row["site"] not in answered]
+    everyone = {**client}  # clients that took part once, and teach about websites
+    for row in rows:
+        everyone.setdefault(row["client"], len(everyone))
+    scanned = _scanned(rows, site, everyone)
+    model = learn(scanned, len(site), len(everyone), _reference_s(records, everyone, reference_s))
+    found = {column: _series(rows, site, column, len(records)) for column in ("requests", "wire_bytes", "result_bytes")}
+    requests, sent, results = (forecast(series) for series in found.values())
+    strays = forecast(_series(rows, site, "scan_s", len(records), least=1e-3)).spread
+    asked_s = np.zeros(len(site))
+    asked_s[scanned.website] = [row["asked_s"] for row in rows]
+    delays = np.maximum(asked_s[:, None], np.array(list(clients.values()))[None, :])
+    values = [_filled(each.value) for each in (requests, sent, results)]
+    seen = {name: own for name, j in client.items() if (own := parameters(scanned, j)) is not None}
+    factor = model.factor[: len(clients)]
+    here = Model(model.site_s, model.page_s, model.byte_s, factor, model.correction)
+    return Outlook(
+        list(websites),
+        list(clients),
+        here.times_s(values[0], values[1], delays),
+        np.where(np.isnan(requests.value), _UNKNOWN_SPREAD, np.maximum(requests.spread, strays)),
+        values[0],
+        values[2],
+        values[0][:, None] * delays,
+        np.flatnonzero(~np.isnan(requests.value)),
+        here,
+        seen,
+    )
+
+
+def _scanned(rows: Sequence[dict[str, Any]], site: dict[str, int], client: dict[str, int]) -> Scanned:
+    def column(name: str) -> F8:
+        return np.array([row[name] for row in rows], np.float64)
+
+    return Scanned(
+        np.array([site[row["site"]] for row in rows], np.int64),
+        np.array([client[row["client"]] for row in rows], np.int64),
+        *(column(name) for name in ("requests", "wire_bytes", "scan_s", "delay_s", "response_s", "byte_s")),
+    )
+
+
+def _series(rows: Sequence[dict[str, Any]], site: dict[str, int], name: str, scans: int, least: float = 1.0) -> F8:
+    found = np.full((len(site), scans), np.nan)
+    for row in rows:
+        found[site[row["site"]], row["scan"]] = max(least, row[name])
+    return found
+
+
+def _filled(values: F8) -> F8:
+    known = values[~np.isnan(values)]
+    return np.where(np.isnan(values), np.median(known) if len(known) else 1.0, values)
+
+
+def _reference_s(records: Sequence[Record], client: dict[str, int], newer: Mapping[str, float]) -> F8:
+    """The newest reference time of each client."""
+    found = np.full(len(client), np.nan)
+    for record in records:
+        for name, measured in record.clients.items():
+            if name in client and measured.get("reference_s"):
+                found[client[name]] = measured["reference_s"]
+    for name, seconds in newer.items():
+        if name in client:
+            found[client[name]] = seconds
+    return found

@@ -1,0 +1,191 @@
+"""What `gossamer plan` does: the next scan as planners see it, for people, programs, and as a figure."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from gossamer import remembered
+from gossamer.errors import ArchiveError, ConfigError
+from gossamer.jobs.exact import MOST, MOST_RELAXED
+from gossamer.jobs.model import batch_s
+from gossamer.jobs.planners import PLANNERS
+from gossamer.jobs.planners import plan as planned
+from gossamer.jobs.task import I8, Plan, Task
+from gossamer.scan import clients, requirements
+from gossamer.scan.gantt import draw
+from gossamer.scan.history import Outlook, outlook
+from gossamer.scan.process import Worker
+from gossamer.scan.records import Record, Scans
+from gossamer.scan.show import columns, wide
+from gossamer.scan.websites import defaults, read_list
+from gossamer.watch.figures import count, span
+
+_BATCH_LINE = 24  # bytes of a website in a batch, beyond its name
+
+
+@dataclass(frozen=True)
+class Planning:
+    ahead: Outlook
+    task: Task
+    column: I8  # of the task: which client
+    workers: list[Worker]
+    ways: dict[str, dict[str, Any]]
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    if arguments.planner not in PLANNERS:
+        raise ConfigError(f"no planner is called {arguments.planner}; there are {', '.join(PLANNERS)}")
+    scans = Scans(Path(arguments.dir))
+    records = scans.ended()
+    if not records:
+        raise ArchiveError(f"{arguments.dir} holds no finished scan to learn from; `gossamer scan` makes one")
+    config = remembered.recall(scans.directory) or defaults()
+    listed = read_list(arguments.websites, config.crawl.scope)
+    workers, times = _clients(arguments, records)
+    names = [website.name for website in listed.websites]
+    ahead = outlook(scans, names, {worker.name: worker.delay_s(config) for worker in workers}, times)
+    task, column = ahead.task([worker.slots for worker in workers])
+    planning = Planning(ahead, task, column, workers, records[-1].clients)
+    found = planned(task, arguments.planner)
+    warnings = requirements.warnings(scans, records)
+    console = wide(Console())
+    if arguments.compare:
+        rows = compared(task)
+        _print_compared(rows, arguments.json, console)
+    else:
+        _print_plan(planning, found, arguments.json, console)
+    if not arguments.json:
+        unknown = len(names) - len(ahead.known)
+        if unknown:
+            console.print(f"{unknown:,} websites were never scanned: they are taken for typical ones", highlight=False)
+        for line in [f"{line} is listed again" for line in listed.duplicates] + warnings:
+            console.print(f"gossamer: {line}", highlight=False, markup=False, soft_wrap=True)
+    if arguments.figure is not None:
+        draw(arguments.figure, found, task, column, ahead)
+    return 0
+
+
+def _clients(arguments: argparse.Namespace, records: Sequence[Record]) -> tuple[list[Worker], dict[str, float]]:
+    last = records[-1].clients
+    if arguments.clients is not None:
+        return clients.load(arguments.clients, arguments.at_once or 4)
+    return [Worker(name, arguments.at_once or int(had.get("at_once", 4))) for name, had in last.items()], {}
+
+
+def compared(task: Task) -> list[Plan]:
+    """Every planner that takes a case of this size, and has what it needs."""
+    size, found = task.websites * task.clients, []
+    for name in PLANNERS:
+        if size > {"exact": MOST, "unrelated": MOST_RELAXED}.get(name, size):
+            continue
+        try:
+            found.append(planned(task, name))
+        except ConfigError:  # scipy is not installed; lpt does without
+            continue
+    return found
+
+
+def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
+    """One row per client: what it gets, how long that takes, and how sure we are."""
+    ahead, owner = planning.ahead, planning.column[found.owner]
+    rows = []
+    for j, worker in enumerate(planning.workers):
+        own = np.flatnonzero(owner == j)
+        times_s = ahead.times_s[own, j]
+        way = planning.ways.get(worker.name, {})
+        names = [ahead.websites[i] for i in own[np.argsort(-times_s, kind="stable")].tolist()]
+        rows.append(
+            {
+                "client": worker.name,
+                "speed": float(1 / ahead.model.factor[j]),
+                "websites": names,
+                "pages": float(ahead.requests[own].sum()),
+                "time_s": float(found.loads_s[planning.column == j].max()) + _way_s(way, ahead, own),
+                "spread_s": float(np.sqrt(((times_s * ahead.spread[own]) ** 2).sum())) / worker.slots,
+                "floor_s": float(ahead.floor_s[own, j].max(initial=0.0)),
+            }
+        )
+    return rows
+
+
+def _way_s(way: dict[str, Any], ahead: Outlook, own: I8) -> float:
+    """To the coordinator and back."""
+    if "server_s" not in way or "transfer_bytes_per_s" not in way:
+        return 0.0
+    batch_bytes = sum(len(ahead.websites[i]) + _BATCH_LINE for i in own.tolist())
+    return batch_s(way["server_s"], way["transfer_bytes_per_s"], batch_bytes, float(ahead.result_bytes[own].sum()))
+
+
+def _print_plan(planning: Planning, found: Plan, as_json: bool, console: Console) -> None:
+    rows = _rows(planning, found)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row | {"planner": found.planner}))
+        print(json.dumps(_as_json(found)))
+        return
+    table = columns(
+        "client",
+        "own speed",
+        "websites",
+        "pages",
+        "predicted s",
+        "±",
+        "longest floor s",
+        "first",
+        left=("client", "first"),
+    )
+    for row in rows:
+        first = ", ".join(row["websites"][:3]) + (" …" if len(row["websites"]) > 3 else "")
+        table.add_row(
+            row["client"], f"{row['speed']:.2f}", count(len(row["websites"])), count(row["pages"]),
+            f"{row['time_s']:,.1f}", f"{row['spread_s']:,.1f}", f"{row['floor_s']:,.1f}", first,
+        )  # fmt: skip
+    console.print(table)
+    console.print()
+    console.print(_said(found), highlight=False)
+    for name, seen in planning.ahead.parameters.items():
+        console.print(
+            f"{name}: {1000 * seen.response_s:.1f} ms a page to connect and be answered, "
+            f"{_speed(seen.download_bytes_per_s)} to download, {seen.site_s:.2f} s a website, "
+            f"{_speed(seen.own_bytes_per_s)} of its own",
+            style="dim", highlight=False,
+        )  # fmt: skip
+
+
+def _speed(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1000:,.0f} KB/s" if np.isfinite(bytes_per_s) else "too fast to be seen"
+
+
+def _said(found: Plan) -> str:
+    gap = 100 * (found.ratio - 1)
+    more = f"; {found.note}" if found.note else ""
+    return (
+        f"{found.planner}: all done after {found.makespan_s:,.1f} s ({span(found.makespan_s)}); "
+        f"no plan can be faster than {found.bound_s:,.1f} s, the gap is {gap:.2f} %{more}"
+    )
+
+
+def _as_json(found: Plan) -> dict[str, Any]:
+    ends = {"makespan_s": found.makespan_s, "bound_s": found.bound_s, "ratio": found.ratio}
+    return {"planner": found.planner, **ends, "note": found.note}
+
+
+def _print_compared(plans: Sequence[Plan], as_json: bool, console: Console) -> None:
+    if as_json:
+        for found in plans:
+            print(json.dumps(_as_json(found)))
+        return
+    bound_s = max(found.bound_s for found in plans)
+    table = columns("planner", "makespan s", "to the bound", "meaning", left=("planner", "meaning"))
+    for found in plans:
+        ratio = found.makespan_s / bound_s if bound_s else 1.0
+        table.add_row(found.planner, f"{found.makespan_s:,.2f}", f"{ratio:.4f}", PLANNERS[found.planner].meaning)
+    console.print(table)
+    console.print()
+    console.print(f"no plan can be faster than {bound_s:,.2f} s", highlight=False)

@@ -1,0 +1,93 @@
+"""A scan directory: which scans there are, what each was told, and what became of it."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.outputs import replaced
+from gossamer.errors import ArchiveBusy, ArchiveError
+from gossamer.scan.facts import Places
+from gossamer.scan.websites import Website
+
+FILE = "scan.json"
+
+
+@dataclass
+class Record:
+    """One scan. It is written when the scan begins, when something happens to it, and when it has ended."""
+
+    number: int
+    mode: str
+    begun_s: float
+    websites: list[list[str]]  # name and start
+    duplicates: list[str] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
+    clients: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name: what was measured of each
+    forecast_s: dict[str, float] = field(default_factory=dict)  # by website, on the client that was to scan it
+    planned_s: float = 0.0  # makespan
+    bound_s: float = 0.0
+    events: list[str] = field(default_factory=list)  # what a user should know
+    ended_s: float = 0.0  # 0: it has not
+    makespan_s: float = 0.0  # all runs together
+
+    @property
+    def listed(self) -> list[Website]:
+        return [Website(name, start) for name, start in self.websites]
+
+
+class Scans:
+    """The scans below one directory, by number from 1 on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """For whoever scans here: one at a time."""
+        if (self.directory / "gossamer.json").exists():
+            raise ArchiveError(f"{self.directory} holds a crawl; choose another --dir for scans")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ArchiveBusy(
+                    f"another process scans in {self.directory}; stop it, or choose another --dir"
+                ) from None
+            yield
+
+    def folder(self, number: int) -> Path:
+        return self.directory / "scans" / f"{number:04}"
+
+    def places(self, number: int) -> Places:
+        return Places(self.folder(number))
+
+    def numbers(self) -> list[int]:
+        found = (self.directory / "scans").glob(f"[0-9]*/{FILE}")
+        return sorted(int(path.parent.name) for path in found)
+
+    def read(self, number: int) -> Record:
+        path = self.folder(number) / FILE
+        try:
+            return Record(**json.loads(path.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise ArchiveError(f"{path} is damaged ({error}); remove {path.parent} to do that scan again") from None
+
+    def write(self, record: Record) -> None:
+        folder = self.folder(record.number)
+        folder.mkdir(parents=True, exist_ok=True)
+        with replaced(folder / FILE, force=True) as part:
+            part.write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
+
+    def ended(self) -> list[Record]:
+        return [record for record in map(self.read, self.numbers()) if record.ended_s]
+
+    def unfinished(self) -> Record | None:
+        """The last one, if it was interrupted."""
+        numbers = self.numbers()
+        record = self.read(numbers[-1]) if numbers else None
+        return record if record is not None and not record.ended_s else None

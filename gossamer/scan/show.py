@@ -1,0 +1,98 @@
+"""What a person sees of a scan: clients at work, and what was found in the end."""
+
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.archive.rows import printable
+from gossamer.scan.coordinator import View
+from gossamer.scan.records import Record
+from gossamer.watch.figures import count, size, span
+
+_PLAIN_S = 10.0  # between two lines where no terminal is
+
+
+def columns(*names: str, left: tuple[str, ...] = ()) -> Table:
+    table = Table(header_style="dim", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return table
+
+
+def wide(console: Console) -> Console:
+    """Figures are never cut: a narrow terminal breaks lines itself, and a pipe has no margin."""
+    console.width = max(console.width, 110 if console.is_terminal else 200)
+    return console
+
+
+class Display:
+    """Use as a context manager; call `update` as often as you like."""
+
+    def __init__(self, console: Console, quiet: bool = False) -> None:
+        self._console, self._quiet = console, quiet
+        self._live: Live | None = None
+        self._next_s = 0.0
+
+    def __enter__(self) -> "Display":
+        if self._console.is_terminal and not self._quiet:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, view: View) -> None:
+        if self._live is not None:
+            self._live.update(panel(view), refresh=True)
+        elif not self._quiet and view.elapsed_s >= self._next_s:
+            self._next_s = view.elapsed_s + _PLAIN_S
+            each = "  ".join(f"{row['client']} {row['done']}+{len(row['under_way'])}" for row in view.clients)
+            pages = sum(row["pages"] for row in view.clients)
+            line = f"{span(view.elapsed_s)}  {view.done:,} of {view.total:,} websites  {count(pages)} pages  {each}"
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def panel(view: View) -> RenderableType:
+    table = columns("client", "done", "waiting", "pages", "forecast", "under way", left=("client", "under way"))
+    for row in view.clients:
+        under_way = ", ".join(row["under_way"][:3]) + (" …" if len(row["under_way"]) > 3 else "")
+        left = span(row["left_s"]) if row["alive"] else "died"
+        cells = (count(row["done"]), count(row["waiting"]), count(row["pages"]), left, printable(under_way))
+        table.add_row(Text(row["client"], "" if row["alive"] else "red"), *cells)
+    head = Text(f"{view.done:,} of {view.total:,} websites, {span(view.elapsed_s)} so far", "bold")
+    return Group(head, table)
+
+
+def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path) -> RenderableType:
+    rows = sites.to_pylist()
+    table = columns("client", "websites", "pages", "sent", "links away", "busy s", left=("client",))
+    for client in sorted({row["client"] for row in rows}):
+        own = [row for row in rows if row["client"] == client]
+        total = {name: sum(row[name] for row in own) for name in ("pages", "wire_bytes", "links", "scan_s")}
+        table.add_row(
+            client, count(len(own)), count(total["pages"]), size(total["wire_bytes"]), count(total["links"]),
+            f"{total['scan_s']:,.1f}",
+        )  # fmt: skip
+    kinds = Counter(row["status"] for row in rows)
+    said = ", ".join(f"{number:,} {status}" for status, number in kinds.most_common())
+    lines = [
+        f"scan {record.number}: {len(rows):,} websites in {span(record.makespan_s)} ({said})",
+        f"links to other websites: {sums['links']:,}; {sums['appeared']:,} appeared, {sums['gone']:,} are gone",
+    ]
+    if record.planned_s:
+        lines.append(
+            f"planned {record.planned_s:,.1f} s, at best {record.bound_s:,.1f} s, took {record.makespan_s:,.1f} s"
+        )
+    files = f"{folder}: links, changes, sites (.parquet and .csv)"
+    return Group(Text(), table, Text(), *(Text(line) for line in lines), Text(files, "dim"))

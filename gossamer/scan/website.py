@@ -1,0 +1,71 @@
+"""Scans one website with the production crawler, and leaves what was found where the coordinator looks for it."""
+
+import shutil
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+
+from gossamer.api import Crawl
+from gossamer.archive.outputs import replaced
+from gossamer.archive.reading import reading
+from gossamer.clocks import Clock
+from gossamer.config import Config
+from gossamer.crawl.stats import Stats
+from gossamer.scan.facts import Facts, Places
+from gossamer.scan.findings import findings
+from gossamer.scan.websites import Website, config_of
+
+_UNTIL_STOPPED = "stopped"  # how the crawler says so
+
+
+class WebsiteScan:
+    """One website's scan by one client. `run` goes on where an earlier client left; `stop` may come from any thread."""
+
+    def __init__(self, website: Website, places: Places, config: Config, clock: Clock) -> None:
+        self._website, self._places, self._clock = website, places, clock
+        self._scope = config.crawl.scope
+        self._config = config_of(website, config)
+        self._crawl = Crawl(places.crawl(website), [website.start], self._config)
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._crawl.stop()
+
+    def run(self, client: str, keep: bool, show: Callable[[Stats], None]) -> Facts | None:
+        """None if it was stopped before the end. The facts are written last: a website with facts is done."""
+        begun_s = self._clock.now()
+
+        def look(stats: Stats) -> None:
+            if self._stopped:  # also if it was told before the crawl had begun
+                self._crawl.stop()
+            show(stats)
+
+        if self._crawl.run(look).ended == _UNTIL_STOPPED:
+            return None
+        crawled_s = self._clock.monotonic()
+        found = reading(self._crawl.directory, lambda at: findings(at, self._website, self._config, self._scope))
+        path = self._places.links(self._website)
+        with replaced(path, force=True) as part:
+            pq.write_table(found.links, part)
+        facts = Facts(
+            self._website.name,
+            self._website.start,
+            found.status,
+            found.reason,
+            client,
+            errors=len(found.unread),
+            links=len(found.links),
+            result_bytes=path.stat().st_size,
+            scan_s=found.busy_s + self._clock.monotonic() - crawled_s,
+            delay_s=max(self._config.polite.delay_s, found.asked_s),
+            asked_s=found.asked_s,
+            begun_s=begun_s,
+            ended_s=self._clock.now(),
+            unread=found.unread,
+            **found.figures,
+        )
+        facts.write(self._places.facts(self._website))
+        if not keep:
+            shutil.rmtree(self._crawl.directory, ignore_errors=True)
+        return facts

@@ -1,0 +1,88 @@
+"""The list of websites to scan: what a line means, what a website is called, and which URLs belong to it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from gossamer.config import Config
+from gossamer.errors import SeedError
+from gossamer.web.url import domain_of, host_of, normalise, origin_of
+
+_SHOWN = 3  # lines that an error quotes
+
+
+@dataclass(frozen=True)
+class Website:
+    name: str  # of the website, and of what is kept about it
+    start: str  # URL of the page that depth is counted from
+
+    @property
+    def folder(self) -> str:
+        """Its name as a file's: it may have a port."""
+        return quote(self.name, safe=".-_")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a list says."""
+
+    websites: list[Website]
+    duplicates: list[str]  # lines that name a website again
+    invalid: list[str]  # lines that are no web address
+
+
+def name_of(url: str, scope: str) -> str:
+    """Which website a normalised URL belongs to. By host: its name without `www.`, with the port if it is unusual; by
+    domain: the registrable domain."""
+    if scope == "domain":
+        return domain_of(host_of(url))
+    return origin_of(url).partition("//")[2].removeprefix("www.")
+
+
+def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
+    """One website per line: a host name, or the URL to begin with. Blank lines and # lines do not count."""
+    found: dict[str, Website] = {}
+    duplicates, invalid = [], []
+    for path in map(Path, paths):
+        if not path.is_file():
+            raise SeedError(f"{path} is no file; write the websites to scan into one, one host name or URL per line")
+        for line in path.read_text("utf-8", "replace").splitlines():
+            line = line.strip()
+            if not line or line.startswith("#"):
+                continue
+            url = normalise(line if "://" in line else f"http://{line}/")
+            if url is None:
+                invalid.append(line)
+                continue
+            website = Website(name_of(url, scope), url)
+            if website.name in found:
+                duplicates.append(line)
+            else:
+                found[website.name] = website
+    if not found:
+        wrong = f": {', '.join(repr(line) for line in invalid[:_SHOWN])} is no web address" if invalid else ""
+        raise SeedError(f"nothing to scan{wrong}; write one host name or URL per line, such as example.org")
+    return Listed(list(found.values()), duplicates, invalid)
+
+
+def defaults() -> Config:
+    """What a scan does unless it is told otherwise. Breadth first, because then a page's depth is its distance from the
+    start whatever the order of arrival; no sitemaps, because they know no depth."""
+    return Config().replace(
+        {"limits.depth": 3, "crawl.scope": "host", "crawl.sitemaps": False, "crawl.order": "breadth-first"}
+    )
+
+
+def config_of(website: Website, config: Config) -> Config:
+    """The crawl of one website. A host with and without `www.` is the same website, and its scheme does not matter: the
+    whole domain is in scope, and patterns leave only the two names."""
+    values: dict[str, object] = {"crawl.agent": "a0", "site.agents": 1, "crawl.seeds": []}
+    if config.crawl.scope == "host":
+        names = (website.name, f"www.{website.name}")
+        values["crawl.scope"] = "domain"
+        if not config.crawl.include:
+            values["crawl.include"] = [f"{scheme}://{name}/*" for scheme in ("http", "https") for name in names]
+        else:  # the user's own patterns; other names of the domain are left out
+            values["crawl.scope"] = "host"
+    return config.replace(values)

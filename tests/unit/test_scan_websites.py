@@ -1,0 +1,195 @@
+"""Lists of websites, what a website is called, clients of a file, and what links tables become from scan to scan."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gossamer.config import Config, checked
+from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
+from gossamer.scan import clients, results
+from gossamer.scan.command import span_s
+from gossamer.scan.facts import Facts
+from gossamer.scan.findings import LINKS
+from gossamer.scan.passing import as_values
+from gossamer.scan.records import Record, Scans
+from gossamer.scan.websites import Website, config_of, defaults, name_of, read_list
+
+
+def listed(path: Path, text: str, scope: str = "host") -> list[Website]:
+    path.write_text(text)
+    return read_list([path], scope).websites
+
+
+def test_a_line_is_a_name_or_a_url(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text("# ours\n\nexample.org\n  https://www.example.net/a \nwww.example.org\nhttp://\nexample.com:8080\n")
+    found = read_list([path], "host")
+    assert [(website.name, website.start) for website in found.websites] == [
+        ("example.org", "http://example.org/"),
+        ("example.net", "https://www.example.net/a"),
+        ("example.com:8080", "http://example.com:8080/"),
+    ]
+    assert found.duplicates == ["www.example.org"]
+    assert found.invalid == ["http://"]
+    assert found.websites[2].folder == "example.com%3A8080"
+
+
+def test_a_list_without_websites_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeedError, match="nothing to scan: 'http://' is no web address"):
+        listed(tmp_path / "list", "http://\n")
+    with pytest.raises(SeedError, match="is no file"):
+        read_list([tmp_path / "absent"], "host")
+
+
+def test_names_by_host_and_by_domain() -> None:
+    assert name_of("https://www.a.example.org/x", "host") == "a.example.org"
+    assert name_of("https://www.a.example.org/x", "domain") == "example.org"
+    assert [each.name for each in (Website("a", "b"),)] == ["a"]
+
+
+def test_the_crawl_of_a_website_stays_there() -> None:
+    own = config_of(Website("example.org", "http://example.org/"), defaults())
+    assert own.crawl.scope == "domain"
+    assert "https://www.example.org/*" in own.crawl.include
+    assert (own.limits.depth, own.crawl.sitemaps) == (3, False)
+    wide = config_of(Website("example.org", "http://example.org/"), defaults().replace({"crawl.scope": "domain"}))
+    assert wide.crawl.include == []
+
+
+def test_a_configuration_survives_the_way_to_a_client() -> None:
+    config = defaults().replace(
+        {"resolve.map": {"*": "127.0.0.1:1"}, "polite.delay_s": 0.5, "crawl.exclude": ["*.pdf"]}
+    )
+    config = checked(config, {"host": {"example.org": {"delay_s": 9.0}}})
+    assert checked(Config(), as_values(config)) == config
+
+
+def test_lengths_of_time() -> None:
+    assert [span_s(text) for text in ("90s", "30m", "6h", "1.5d", "2w")] == [90, 1800, 21_600, 129_600, 1_209_600]
+    for wrong in ("", "6", "h", "-1h", "0s", "6 hours"):
+        with pytest.raises(ConfigError, match="such as 30m, 6h"):
+            span_s(wrong)
+
+
+def test_clients_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "clients.toml"
+    path.write_text('[clients.a]\nat_once = 2\nset = { "polite.delay_s" = 9.0 }\n[clients.b]\nreference_s = 85.8\n')
+    found, times = clients.load(path, 4)
+    assert [(worker.name, worker.slots) for worker in found] == [("a", 2), ("b", 4)]
+    assert [worker.delay_s(defaults()) for worker in found] == [9.0, 5.0]
+    assert times == {"b": 85.8}
+    for text, message in (
+        ("", "names no client"),
+        ("[clients]\na = 3\n", "names no client"),
+        ("[clients.a]\nat_once = 0\n", "at least 1"),
+        ("[clients.a]\nreference_s = -1\n", "seconds above 0"),
+        ("[clients.a]\nspeed = 1\n", "speed is unknown"),
+        ('[clients.a]\nset = { "polite.deelay_s" = 1 }\n', "did you mean delay_s"),
+        ("x = ", "not valid TOML"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            clients.load(path, 4)
+    with pytest.raises(ConfigError, match="is no file"):
+        clients.load(tmp_path / "absent", 4)
+
+
+def test_the_sites_of_a_federation_are_clients(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text('[sites.paris]\naddress = "127.0.0.1:1"\nagents = 2\n[sites.rome]\naddress = "127.0.0.1:2"\n')
+    assert [worker.name for worker in clients.load(path, 4)[0]] == ["paris_a0", "paris_a1", "rome_a0"]
+
+
+def test_one_scan_at_a_time_in_a_directory(tmp_path: Path) -> None:
+    scans = Scans(tmp_path / "scan")
+    with scans.lock(), pytest.raises(ArchiveBusy, match="another process scans"), Scans(tmp_path / "scan").lock():
+        pass
+    (tmp_path / "gossamer.json").write_text("{}")
+    with pytest.raises(ArchiveError, match="holds a crawl"), Scans(tmp_path).lock():
+        pass
+
+
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scans.write(Record(1, "batch", 0.0, []))
+    (scans.folder(1) / "scan.json").write_text("{")
+    with pytest.raises(ArchiveError, match="to do that scan again"):
+        scans.unfinished()
+
+
+# What is kept from scan to scan. A website has pages p and q, each with a link.
+
+
+def scan(scans: Scans, number: int, told: dict[str, tuple[Facts, list[tuple[str, str]]]]) -> dict[str, int]:
+    record = Record(number, "batch", float(number), [[name, f"http://{name}/"] for name in told])
+    scans.write(record)
+    places = scans.places(number)
+    places.prepare()
+    for website in record.listed:
+        facts, links = told[website.name]
+        rows = [
+            {
+                "site": website.name,
+                "source": source,
+                "target": target,
+                "target_site": "x",
+                "anchor": "",
+                "seen": _at(number),
+            }
+            for source, target in links
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, schema=LINKS), places.links(website))
+        facts.write(places.facts(website))
+    found = results.publish(scans, record)
+    record.ended_s = float(number)
+    scans.write(record)
+    return found
+
+
+def _at(number: int) -> datetime:
+    return datetime.fromtimestamp(1_000.0 * number, UTC)
+
+
+def ok(name: str = "w", unread: tuple[str, ...] = ()) -> Facts:
+    return Facts(name, f"http://{name}/", "ok", pages=2, unread=list(unread))
+
+
+def seen(scans: Scans, number: int) -> dict[tuple[str, str], tuple[datetime, datetime]]:
+    rows = pq.read_table(scans.folder(number) / "links.parquet").to_pylist()
+    return {(row["source"], row["target"]): (row["first_seen"], row["last_seen"]) for row in rows}
+
+
+BOTH = [("p", "x1"), ("q", "x2")]
+
+
+def test_first_and_last_seen(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    assert scan(scans, 1, {"w": (ok(), BOTH)}) == {"links": 2, "appeared": 0, "gone": 0}
+    assert scan(scans, 2, {"w": (ok(), [("p", "x1"), ("p", "x3")])}) == {"links": 2, "appeared": 1, "gone": 1}
+    assert seen(scans, 2) == {("p", "x1"): (_at(1), _at(2)), ("p", "x3"): (_at(2), _at(2))}
+
+
+def test_a_page_that_could_not_be_read_keeps_its_links(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH)})
+    assert scan(scans, 2, {"w": (ok(unread=("q",)), BOTH[:1])}) == {"links": 2, "appeared": 0, "gone": 0}
+    assert seen(scans, 2)["q", "x2"] == (_at(1), _at(1))
+    assert scan(scans, 3, {"w": (ok(), BOTH[:1])})["gone"] == 1
+
+
+def test_a_website_that_is_down_keeps_its_links_and_one_that_moved_does_not(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH)})
+    down = Facts("w", "http://w/", "unreachable", "no connection")
+    assert scan(scans, 2, {"w": (down, [])}) == {"links": 2, "appeared": 0, "gone": 0}
+    moved = Facts("w", "http://w/", "moved", "it leads to http://y/")
+    assert scan(scans, 3, {"w": (moved, [])}) == {"links": 0, "appeared": 0, "gone": 2}
+
+
+def test_new_websites_have_no_changes_nor_have_those_that_left(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH)})
+    assert scan(scans, 2, {"v": (ok("v"), BOTH)}) == {"links": 2, "appeared": 0, "gone": 0}
