@@ -46,6 +46,7 @@ class Wire:
         self._up = threading.Event()
         self._failure: BaseException | None = None
         self._count = 0
+        self._is_closing = False
         self._loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
         self._main: asyncio.Task[Any] | None = None
         self._own: set[asyncio.Task[Any]] = set()
@@ -98,9 +99,12 @@ class Wire:
             raise self._failure
 
     def close(self) -> None:
-        if self._main is not None:
-            self.soon(self._main.cancel)
-        self._thread.join()
+        """Again and again: the client may lose a cancellation while it connects to a server that is just going away."""
+        self._is_closing = True
+        while self._thread.is_alive():
+            if self._main is not None:
+                self.soon(self._main.cancel)
+            self._thread.join(2 * _CONNECT_S)
 
     def _run(self, started: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner, contextlib.suppress(asyncio.CancelledError):
@@ -112,7 +116,7 @@ class Wire:
         self._loop.set_exception_handler(lambda *_: None)
         started.set()
         with self._undisturbed():
-            while True:
+            while not self._is_closing:
                 await self._connection()
                 await asyncio.sleep(_PAUSE_S)
 

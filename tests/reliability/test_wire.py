@@ -120,3 +120,29 @@ def test_close_before_there_is_a_server() -> None:
     wire.close()
     wire.close()
     assert not wire.is_up
+
+
+def test_closing_ends_though_the_client_loses_cancellations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does while it connects to a server that is going away: then it tries again, for ever."""
+    lost = threading.Event()
+
+    async def connect(*_: object, **__: object) -> None:
+        if not lost.is_set():
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                lost.set()
+        await asyncio.Event().wait()
+
+    async def close(_: object) -> None:
+        """There is nothing to close."""
+
+    monkeypatch.setattr("gossamer.federation.wire.Client.connect", connect)
+    monkeypatch.setattr("gossamer.federation.wire.Client.close", close)
+    monkeypatch.setattr("gossamer.federation.wire._CONNECT_S", 0.05)
+    wire = Wire({"url": "nats://127.0.0.1:1", "user": "", "password": ""})
+    closing = threading.Thread(target=wire.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert lost.is_set()
