@@ -11,10 +11,11 @@ from typing import Any, Protocol
 from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
-from gossamer.clocks import RealClock
+from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.opening import mentioned
+from gossamer.crawl.refreshing import check_refresh
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
@@ -41,19 +42,29 @@ class Page:
     text: str
 
 
-class _Crawler(Protocol):
+class _Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+class _Crawler(_Stoppable, Protocol):
     """One agent, or several."""
 
     def run(self, show: Callable[[Stats], None]) -> Stats: ...
-
-    def stop(self) -> None: ...
 
 
 class Crawl:
     """A crawl in a directory. Creating it touches nothing; `run` crawls, and goes on where it was."""
 
-    def __init__(self, directory: str | Path, seeds: Iterable[str] = (), config: Config | None = None) -> None:
+    def __init__(
+        self,
+        directory: str | Path,
+        seeds: Iterable[str] = (),
+        config: Config | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`clock`: another time than the real one, as for an experiment."""
         self.directory = Path(directory)
+        self._clock = clock or RealClock()
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
         self._crawler: _Crawler | None = None
@@ -68,9 +79,10 @@ class Crawl:
             )
         checked_map(config.resolve)  # a mistake should leave nothing behind
         check_scores(strategy(config.crawl.order), config)
+        check_refresh(config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
-        clock = RealClock()
+        clock = self._clock
         store = Directory.prepare(self.directory, clock.now())
         if (site := foreign_site(store, config.crawl.agent)) is not None:
             raise ArchiveError(
@@ -154,7 +166,7 @@ def foreign_site(store: Directory, agent: str) -> str | None:
 
 
 @contextmanager
-def stopped_by_signals(crawler: "_Crawler") -> Iterator[None]:
+def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
 
     def stop(_number: int, _frame: object) -> None:

@@ -99,6 +99,18 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")
     sub.add_argument("--out", type=Path, metavar="FILE", help="write there instead of standard output")
 
+    sub = add("versions", commands.versions, "what was found at one URL, visit by visit, as it changed")
+    sub.add_argument("dir", metavar="DIR")
+    sub.add_argument("url", metavar="URL")
+    sub.add_argument("--json", action="store_true")
+
+    sub = add("show", commands.show, "print a page as it was stored: its last version, or the one of a time")
+    sub.add_argument("dir", metavar="DIR")
+    sub.add_argument("url", metavar="URL")
+    sub.add_argument("--at", metavar="TIME", help="like 2026-11-16 or 2026-11-16T08:30 (UTC)")
+    sub.add_argument("--text", action="store_true", help="what a person reads, without markup")
+    sub.add_argument("--json", action="store_true", help="with what is known of that visit")
+
     sub = add("export", commands.export, "write a crawl out in one piece")
     sub.add_argument("dir", metavar="DIR")
     kind = sub.add_mutually_exclusive_group(required=True)
@@ -125,6 +137,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true")
     _add_configuration(sub)
 
+    _add_scan(add)
+
     sub = add("config", commands.print_config, "print a configuration file with every key and its meaning")
     sub = add("orders", commands.orders, "list the strategies for --order")
     sub.add_argument("--json", action="store_true")
@@ -140,6 +154,44 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("demo", commands.demo, "crawl a test web and answer questions about it")
     sub.add_argument("--dir", type=Path, help=f"must not exist (default: {commands.DEMO_DIR}, made anew each time)")
     return parser
+
+
+def _add_scan(add: Callable[..., argparse.ArgumentParser]) -> None:
+    sub = add("scan", commands.scan, "scan a list of websites to a depth, again and again, for links that lead away")
+    sub.add_argument("websites", nargs="+", metavar="SITES.txt", help="one host name or URL per line")
+    sub.add_argument("--dir", default="scan", help="holds all scans of these websites (default: scan)")
+    sub.add_argument(
+        "--mode", choices=("batch", "round-robin", "dynamic"), default="dynamic", help="(default: dynamic)"
+    )
+    sub.add_argument("--clients", type=Path, metavar="FILE", help="TOML: clients by name, instead of --agents")
+    sub.add_argument(
+        "--at-once", type=_positive, default=4, metavar="N", help="websites that a client scans at a time (4)"
+    )
+    sub.add_argument("--repeat", metavar="EVERY", help="such as 6h, 1d or 2w: scan again so long after each beginning")
+    sub.add_argument("--reference", metavar="URL", help="a site that every client scans first, to compare their speeds")
+    sub.add_argument("--keep", action="store_true", help="keep the crawls too: a directory for each website, with WARC")
+    sub.add_argument("--quiet", action="store_true", help="no progress display")
+    sub.add_argument("--json", action="store_true", help="one object per scan")
+    _add_configuration(sub)
+
+    sub = add("plan", commands.plan, "which client should scan which websites next, and how long that will take")
+    sub.add_argument("websites", nargs="+", metavar="SITES.txt", help="one host name or URL per line")
+    sub.add_argument("--from", dest="dir", default="scan", metavar="DIR", help="of earlier scans (default: scan)")
+    sub.add_argument(
+        "--clients", type=Path, metavar="FILE", help="TOML: clients by name (default: those of the last scan)"
+    )
+    sub.add_argument("--at-once", type=_positive, default=0, metavar="N", help="websites that a client scans at a time")
+    sub.add_argument("--planner", default="lpt", metavar="NAME", help="(default: lpt)")
+    sub.add_argument("--compare", action="store_true", help="all planners")
+    sub.add_argument("--figure", type=Path, metavar="FILE", help="draw the plan: .png or .svg")
+    sub.add_argument("--json", action="store_true", help="one object per line")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 def _add_configuration(sub: argparse.ArgumentParser) -> None:

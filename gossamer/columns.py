@@ -47,6 +47,7 @@ _ARROW = {
     "u2": pa.uint16(),
     "u4": pa.uint32(),
     "u8": pa.uint64(),
+    "i4": pa.int32(),
     "i8": pa.int64(),
     "f4": pa.float32(),
     "f8": pa.float64(),
@@ -102,7 +103,7 @@ PAGE = Table(
         Column("key", "u8", "24 bits of xxh3(host), 40 bits of xxh3(URL)"),
         Column("cash", "i8", "OPIC cash in quanta, minus the running total V of the virtual page"),
         Column("text", "u8", "offset of the URL in the text heap; grows in order of discovery"),
-        Column("hits", "u4", "links to it seen so far"),
+        Column("hits", "u4", "links to it, on the current versions of visited pages"),
         Column("due_s", "u4", "seconds since 1970 when it may be visited (0: at once; NEVER)"),
         Column("status", "u1", "Status"),
         Column("depth", "u1", "links from a seed"),
@@ -121,7 +122,15 @@ VISITED = Table(
         Column("changed_s", "u4", "time of the last visit with new content"),
         Column("visits", "u2", "visits with an answer"),
         Column("changes", "u2", "visits whose content differed from the one before"),
-        Column("validators", "u8", "offset of ETag and Last-Modified in the text heap, NO_TEXT if none"),
+        Column("validators", "u8", "offset of ETag, Last-Modified and links in the text heap, NO_TEXT if none"),
+        Column("first_s", "u4", "time of the first visit"),
+        Column("interval_s", "u4", "the adaptive policy's interval; 0 before the second visit"),
+        Column("wire_bytes", "u4", "size of the last version, as sent"),
+        Column("change_rate", "u4", "changes in 1e9 seconds, estimated from the counters; 0 before the second visit"),
+        *(
+            Column(f"counters{n}", "u8", "eight of 32 counters of changes by interval (order/changes.py)")
+            for n in range(4)
+        ),
     ),
 )
 NO_TEXT = 0xFFFFFFFFFFFFFFFF
@@ -134,6 +143,7 @@ HOST = Table(
         Column("domain", "u4", "32 bits of xxh3(registrable domain)"),
         Column("known", "u4", "pages known"),
         Column("visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused)"),
+        Column("country", "u2", "where it answered from: two letters of ISO 3166, one byte each; 0 if unknown"),
     ),
 )
 
@@ -184,8 +194,14 @@ VISITS = Table(
         Column("is_revisit", "bool", "the record refers to another one that has the same content"),
         Column("noindex", "bool", "the page asks not to be indexed"),
         Column("is_robots", "bool", "a visit to /robots.txt, made for its rules"),
+        Column("country", "dict", "where the host is: two letters of ISO 3166, empty if unknown"),
+        Column("g_per_kwh", "f8", "carbon intensity of the power there, then: grams of CO2 equivalent per kWh"),
+        Column("energy_j", "f8", "joules that the visit took, by carbon.kwh_per_gb; 0 if nobody was contacted"),
+        Column("energy_low_j", "f8", "the same by carbon.kwh_per_gb_low"),
+        Column("carbon_g", "f8", "grams of CO2 equivalent, of energy_j"),
     ),
 )
+ACCOUNT = VISITS.names[-5:]  # what visits cost
 
 PAGES = Table(
     "pages",
@@ -236,7 +252,7 @@ CONTRIBUTION = Table(
     (
         Column("key", "u8", "the page"),
         Column("cash", "i8", "OPIC cash in quanta, summed"),
-        Column("hits", "u4", "links to it, summed"),
+        Column("hits", "i4", "links to it, summed; those that vanished count as minus one"),
         Column("depth", "u1", "links from a seed, the least"),
         Column("hops", "u1", "redirects that led there in a row"),
         Column("referrer", "u8", "the page whose link was seen first; 0 for seeds"),
@@ -250,7 +266,7 @@ class Contributions(NamedTuple):
 
     key: npt.NDArray[np.uint64]
     cash: npt.NDArray[np.int64]
-    hits: npt.NDArray[np.uint32]
+    hits: npt.NDArray[np.int32]
     depth: npt.NDArray[np.uint8]
     hops: npt.NDArray[np.uint8]
     referrer: npt.NDArray[np.uint64]

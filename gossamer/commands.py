@@ -213,6 +213,34 @@ def query(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def versions(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.versions import versions
+    from gossamer.watch.show import versions_report
+
+    found = versions(Path(arguments.dir), arguments.url)
+    if arguments.json:
+        for row in found:
+            print(json.dumps(row, default=lambda time: f"{time.isoformat(timespec='milliseconds')}Z"))
+    else:
+        _show(found, False, versions_report)
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.versions import content, moment, version
+
+    directory = Path(arguments.dir)
+    row = version(directory, arguments.url, moment(arguments.at) if arguments.at else None)
+    body = content(directory, row, arguments.text)
+    if arguments.json:
+        times = {name: f"{row[name].isoformat(timespec='milliseconds')}Z" for name in ("time", "last_visit")}
+        print(json.dumps({**row, **times, "content": body.decode(errors="replace")}))
+    else:
+        sys.stdout.buffer.write(body)
+        sys.stdout.flush()
+    return 0
+
+
 def export(arguments: argparse.Namespace) -> int:
     from gossamer.archive import export
 
@@ -289,6 +317,18 @@ def orders(arguments: argparse.Namespace) -> int:
             only = " (only in the lab)" if strategy.score and strategy.score.needs_oracle else ""
             print(f"{strategy.name:{width}} {strategy.meaning}{only}")
     return 0
+
+
+def scan(arguments: argparse.Namespace) -> int:
+    from gossamer.scan.command import scan
+
+    return scan(arguments, _given(arguments))
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    from gossamer.scan.planning import plan
+
+    return plan(arguments)
 
 
 def testweb(arguments: argparse.Namespace) -> int:

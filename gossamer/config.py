@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,11 @@ from gossamer.settings import KINDS, allowed, key, section, unknown
 from gossamer.settings import toml as toml
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
+
+NEVER = "never"
+# Values of refresh.policy: this, and the names of order/refresh.py, which takes longer to import than a command line.
+REFRESH = (NEVER, "fixed", "adaptive", "azar", "harmonic", "index", "stalest", "green", "green-index")
+_RENAMED = {"refresh.after_s": 'refresh.interval_s, with refresh.policy = "fixed"'}
 
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
 
@@ -157,6 +162,12 @@ class Limits:
     pages_per_domain: int = key(250_000, "pages known per registrable domain; 0: no limit", least=0)
     hosts_per_domain: int = key(1_000, "hosts known per registrable domain; 0: no limit", least=0)
     links: int = key(10_000, "links read per page", least=1)
+    new_per_round: int = key(
+        0,
+        "of the new pages that a round finds only the best so many become known, and each of m - 1 other sites is "
+        "told of one m-th of that; the rest, if they are found again; 0: all",
+        least=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,39 @@ class Archive:
 class Refresh:
     """Coming back."""
 
-    after_s: float = key(0.0, "visit fetched pages again after so many seconds; 0: never", least=0)
+    policy: str = key("never", "which fetched pages are visited again, and when (docs/refresh.md)", choices=REFRESH)
+    interval_s: float = key(86_400.0, "fixed: between two visits of a page; adaptive: the first time", least=1)
+    least_s: float = key(60.0, "no page is visited again sooner; change rates are counted from it on", least=0.001)
+    most_s: float = key(90 * 86_400.0, "policies of intervals and rates leave no page alone for longer", least=1)
+    visits_per_day: float = key(0.0, "visits of known pages at most; azar and harmonic need it; 0: no limit", least=0)
+    share: float = key(0.5, "of all visits, while there are pages never visited", least=0, most=1)
+    weight: str = key("hits", "pages count by the links to them, or all alike", choices=("hits", "alike"))
+
+
+@dataclass(frozen=True)
+class Carbon:
+    """What visits cost in energy and carbon (docs/green.md), and what they may cost."""
+
+    signal: str = key(
+        "mix",
+        "carbon intensity of the power where hosts are: mix, mean, solar, electricity-maps, watttime, uk, or a CSV or"
+        " Parquet file with the columns time, place, value",
+    )
+    fallback: str = key("mix", "where that is silent", choices=("mix", "mean", "solar"))
+    token: str = key("", "of a live feed")
+    url: str = key("", "of a live feed, if it is not the usual one")
+    places: dict[str, str] = key({}, 'hosts that are not where their address is, "name" or "*.suffix" = "DE"')
+    kwh_per_gb: float = key(0.114, "energy of a GB sent, in data centre and network: the upper end", least=0)
+    kwh_per_gb_low: float = key(0.056, "and the lower end", least=0)
+    request_j: float = key(0.1, "joules of a request besides", least=0)
+    g_per_day: float = key(0.0, "green policies: grams of CO2 equivalent that a day's visits may cost; 0: any", least=0)
+    price: float = key(0.0, "or what a gram costs (lambda), in the unit of the policy's values", least=0)
+    contracts: str = key("", "a TOML file with g_per_day or price of single hosts and countries")
+    idle: str = key(
+        "never",
+        "whether a green policy waits while every visit costs more than it is worth",
+        choices=("never", "negative"),
+    )
 
 
 @dataclass(frozen=True)
@@ -210,6 +253,7 @@ class Config:
     index: Index = field(default_factory=Index)
     archive: Archive = field(default_factory=Archive)
     refresh: Refresh = field(default_factory=Refresh)
+    carbon: Carbon = field(default_factory=Carbon)
     host: dict[str, dict[str, Any]] = field(default_factory=dict)  # name: those keys of Host that are given
 
     @property
@@ -260,6 +304,7 @@ def load(path: Path) -> Config:
 def checked(config: Config, values: Mapping[str, Any]) -> Config:
     """A configuration with whole sections given; every value is checked."""
     changes: dict[str, Any] = {}
+    _check_renamed(f"{name}.{leaf}" for name, given in values.items() if isinstance(given, Mapping) for leaf in given)
     for name, given in values.items():
         if name not in _SECTIONS and name != "host":
             raise ConfigError(unknown(f"[{name}]", name, [*_SECTIONS, "host"]))
@@ -285,8 +330,15 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _check_renamed(names: Iterable[str]) -> None:
+    for name in names:
+        if name in _RENAMED:
+            raise ConfigError(f"{name} is now called {_RENAMED[name]}")
+
+
 def parse_value(name: str, text: str) -> Any:
     """The value of `section.key` given as text, as on the command line."""
+    _check_renamed([name])
     section, _, leaf = name.partition(".")
     if section not in _SECTIONS or leaf not in _SECTIONS[section]:
         known = [f"{s}.{k}" for s, keys in _SECTIONS.items() for k in keys]
@@ -339,6 +391,6 @@ as `--set section.key=value`, except the rules of single hosts; the most used on
 
 _CLASSES: Mapping[str, type[Any]] = MappingProxyType(
     {"crawl": Crawl, "site": Site, "polite": Polite, "fetch": Fetch, "resolve": Resolve,
-     "limits": Limits, "index": Index, "archive": Archive, "refresh": Refresh}
+     "limits": Limits, "index": Index, "archive": Archive, "refresh": Refresh, "carbon": Carbon}
 )  # fmt: skip
 _SECTIONS = {name: [f.name for f in dataclasses.fields(section)] for name, section in _CLASSES.items()}

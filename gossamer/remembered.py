@@ -12,8 +12,8 @@ from gossamer.errors import ConfigError
 
 FILE = "last-run.toml"  # no name that a user's own file in the same directory may have
 
-# About one run only, or one agent only; seeds are known to the crawl as soon as it has begun.
-_ONCE = frozenset(["crawl.pages", "crawl.rounds", "crawl.minutes", "crawl.seeds", "crawl.agent"])
+# About one run only, one agent only, or a secret; seeds are known to the crawl as soon as it has begun.
+_ONCE = frozenset(["crawl.pages", "crawl.rounds", "crawl.minutes", "crawl.seeds", "crawl.agent", "carbon.token"])
 _HEAD = """# What the last run of this crawl was told, where it is not the default. The next run begins with it, unless
 # it is given a file (--config); what its command line says goes before. Remove this file to begin with the defaults.
 """

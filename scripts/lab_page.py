@@ -1,5 +1,5 @@
-"""Runs the lab's experiments for docs/lab.md and docs/agents.md: figures and JSON into docs/lab/ and docs/agents/,
-tables into the pages' marked places.
+"""Runs the lab's experiments for docs/lab.md, agents.md, refresh.md and green.md: figures and JSON into docs/lab/,
+docs/agents/, docs/refresh/ and docs/green/, tables into the pages' marked places.
 
 python scripts/lab_page.py [GRAPHS]     (default: ../shared/data/graphs; --tables: only what docs/lab/ has already)
 """
@@ -13,7 +13,9 @@ from pathlib import Path
 from gossamer.lab.output import Block, markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
-OUT, AGENTS = DOCS / "lab", DOCS / "agents"
+OUT = DOCS / "lab"
+ELSEWHERE = {name: DOCS / name for name in ("agents", "refresh", "green")}  # experiments with a page of their own
+REAL = ("fixed", "adaptive", "index", "green-index")
 GRAPHS = ("cnr-2000-nat", "debian-docs", "cs-stanford")
 
 
@@ -28,20 +30,23 @@ def experiments(graphs: Path) -> list[list[str]]:
         ["realcrawl"],
         *(["parity", *graph(name)] for name in ("cs-stanford", "debian-docs")),
         ["agents"],
+        ["refresh", "--pages", "1000"],
+        ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
+        ["green"],
     ]
 
 
 def run(graphs: Path) -> None:
     for arguments in experiments(graphs):
         print("gossamer lab", *arguments, flush=True)
-        out = AGENTS if arguments == ["agents"] else OUT
+        out = ELSEWHERE.get(arguments[0].partition("-")[0], OUT)
         subprocess.run([sys.executable, "-m", "gossamer", "lab", *arguments, "--out", str(out)], check=True)
 
 
 def tables() -> None:
-    """In both pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
+    """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
     experiment."""
-    for folder in (OUT, AGENTS):
+    for folder in (OUT, *ELSEWHERE.values()):
         fill_in(folder.with_suffix(".md"), folder)
 
 

@@ -23,13 +23,14 @@ from gossamer.archive.store import Store, room
 from gossamer.archive.tables import PARQUET
 from gossamer.config import Config
 from gossamer.errors import ArchiveError
+from gossamer.signals.rows import SIGNALS
 
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
-_TABLES = {table.name: table for table in (columns.VISITS, columns.PAGES, columns.LINKS, columns.ROBOTS)}
+_TABLES = {table.name: table for table in (columns.VISITS, columns.PAGES, columns.LINKS, columns.ROBOTS, SIGNALS)}
 _PLACED = ("visits", "cdxj")  # kinds that say where records are
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 

@@ -21,7 +21,7 @@ from gossamer.archive.contents import Answer, Contents, Place
 from gossamer.archive.outputs import replaced
 from gossamer.archive.reading import Reading, irrevocable, reading
 from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_lines, write_parquet, write_table
-from gossamer.archive.views import TABLES, describe, quoted, statements
+from gossamer.archive.views import KINDS, TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
 __all__ = ["ask", "describe", "open_database", "open_reading", "run", "streamed"]
@@ -55,7 +55,7 @@ def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config=_SETTINGS)
     contents = Contents(at)
     try:
-        files = {kind: at.paths(kind) for kind in ("visits", "pages", "links", "robots")}
+        files = {kind: at.paths(kind) for kind in KINDS}
         for statement in statements(files, at.overlap):
             database.execute(statement)
         _add_functions(database, contents)

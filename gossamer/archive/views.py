@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome, Status, Table
+from gossamer.signals.rows import SIGNALS
 
 SQL_TYPES = {
     "string": "VARCHAR",
@@ -24,7 +25,8 @@ _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
 NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS, Outcome.REFUSED_TYPE)
 
-_STORED = {"visits": VISITS, "pages": PAGES, "links": LINKS, "robots": ROBOTS}
+_STORED = {"visits": VISITS, "pages": PAGES, "links": LINKS, "robots": ROBOTS, "signals": SIGNALS}
+KINDS = tuple(_STORED)
 
 
 def word(member: Outcome | Status) -> str:
@@ -73,6 +75,10 @@ HOSTS = Table(
         Column("ok", "i8", "visits that brought content, or found it unchanged"),
         Column("errors", "i8", "visits that failed: no content, no redirect, not our own decision"),
         Column("wire_bytes", "u8", "bodies as sent"),
+        Column("country", "string", "where it is, as of its last visit; empty if unknown"),
+        Column("energy_j", "f8", "joules that its visits took, robots.txt included"),
+        Column("energy_low_j", "f8", "the same at the lower end of what a byte is said to take"),
+        Column("carbon_g", "f8", "grams of CO2 equivalent, of energy_j"),
         Column("first_visit", "time", "when the first request began, robots.txt included"),
         Column("last_visit", "time", "when the last request began, robots.txt included"),
         Column("mean_elapsed_s", "f8", "mean time of an exchange"),
@@ -85,12 +91,12 @@ TARGETS = Table(
     (
         Column("key", "u8", "the page"),
         Column("url", "string", "its normalised URL"),
-        Column("hits", "i8", "pages that link to it"),
+        Column("hits", "i8", "pages that link to it, by their current versions"),
         Column("verdict", "string", "followed if any link to it was, otherwise why not"),
     ),
 )
 
-TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS)
+TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, SIGNALS)
 
 FUNCTIONS = (
     ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
@@ -115,7 +121,7 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
-    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("visits", "links", "robots")]
+    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in KINDS if kind != "pages"]
     return [*made, _pages(), _HOSTS_SQL, _TARGETS_SQL]
 
 
@@ -157,7 +163,9 @@ def _words(outcomes: Sequence[Outcome]) -> str:
 _HOSTS_SQL = f"""CREATE VIEW hosts AS
     SELECT coalesce(p.host, v.host) AS host, p.domain, coalesce(p.pages, 0) AS pages,
         coalesce(v.visited, 0) AS visited, coalesce(v.visits, 0) AS visits, coalesce(v.ok, 0) AS ok,
-        coalesce(v.errors, 0) AS errors, coalesce(v.wire_bytes, 0) AS wire_bytes,
+        coalesce(v.errors, 0) AS errors, coalesce(v.wire_bytes, 0) AS wire_bytes, coalesce(v.country, '') AS country,
+        coalesce(v.energy_j, 0) AS energy_j, coalesce(v.energy_low_j, 0) AS energy_low_j,
+        coalesce(v.carbon_g, 0) AS carbon_g,
         v.first_visit, v.last_visit, v.mean_elapsed_s
     FROM (SELECT host, any_value(domain) AS domain, count(*) AS pages FROM stored.pages GROUP BY host) p
     FULL JOIN (
@@ -165,15 +173,24 @@ _HOSTS_SQL = f"""CREATE VIEW hosts AS
             count(*) FILTER (NOT is_robots) AS visits,
             count(*) FILTER (NOT is_robots AND outcome IN ({_words(_FETCHED)})) AS ok,
             count(*) FILTER (NOT is_robots AND outcome NOT IN ({_words(NO_ERROR)})) AS errors,
-            sum(wire_bytes)::UBIGINT AS wire_bytes, min(time) AS first_visit, max(time) AS last_visit,
+            sum(wire_bytes)::UBIGINT AS wire_bytes, arg_max(country, time) AS country, sum(energy_j) AS energy_j,
+            sum(energy_low_j) AS energy_low_j, sum(carbon_g) AS carbon_g,
+            min(time) AS first_visit, max(time) AS last_visit,
             avg(elapsed_s) FILTER (http_status > 0) AS mean_elapsed_s
         FROM stored.visits GROUP BY host
     ) v ON v.host = p.host"""
 
-_TARGETS_SQL = """CREATE VIEW targets AS
-    SELECT target AS key, any_value(target_url) AS url, count(DISTINCT source) AS hits,
+# Only the links of a page's current version count, and none of a page that is gone.
+_TARGETS_SQL = f"""CREATE VIEW targets AS
+    WITH current AS (
+        SELECT key, arg_max(round, (time, round)) AS round FROM stored.visits
+        WHERE NOT is_robots AND outcome <> {quoted(word(Outcome.UNCHANGED))} AND status <> {quoted(word(Status.FAILED))}
+        GROUP BY key
+    )
+    SELECT target AS key, any_value(target_url) AS url,
+        count(DISTINCT source) FILTER (l.round = c.round) AS hits,
         CASE WHEN bool_or(verdict = 'followed') THEN 'followed' ELSE min(verdict) END AS verdict
-    FROM stored.links GROUP BY target"""
+    FROM stored.links l LEFT JOIN current c ON c.key = l.source GROUP BY target"""
 
 
 def describe() -> str:

@@ -14,7 +14,7 @@ from gossamer.archive.merge import merge
 from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
-from gossamer.config import CROSS_OVER, FIREWALL, Config
+from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
 from gossamer.crawl import closing, placing
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.handover import leaving
@@ -26,6 +26,7 @@ from gossamer.crawl.outgoing import Outgoing
 from gossamer.crawl.owners import Owners, Place
 from gossamer.crawl.post import Alone, Post
 from gossamer.crawl.reader import Reader, Visit
+from gossamer.crawl.refreshing import Refresher
 from gossamer.crawl.round import Round
 from gossamer.crawl.scoring import open_scores
 from gossamer.crawl.settling import arrivals, settle
@@ -84,7 +85,9 @@ class Agent:
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
-        self._books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
+        self._books = books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
+        if config.refresh.policy != NEVER:
+            books.refresher = Refresher(index, config, clock, books.part, books.carbon)
         if place and place.placing:
             place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"])
         settle(self._books, exchange, self._orders.owners, place, clock.now())
@@ -184,7 +187,7 @@ class Agent:
             return ""
         if incoming.files.unread() or self._arrived:
             return ""
-        due_s = self._books.frontier.next_due_s()
+        due_s = self._supply.next_due_s()
         if due_s is None:
             return "nothing left to visit"
         if due_s > now_s + self._config.crawl.patience_s:
@@ -204,12 +207,16 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if self._membership.is_due or self._incoming.seeds:
-            return True
-        if any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
+        if (
+            self._membership.is_due
+            or self._incoming.seeds
+            or any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived)
+        ):
             return True
         if self._round.empty and not self._arrived:
             return False
+        if self._supply.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
+            return since_s >= crawl.round_s
         if self._round.is_full(crawl.width) or not self._supply.outstanding:
             return True
         if self._supply.is_lockstep:
@@ -293,7 +300,7 @@ class Agent:
             "pages": self._granted(),
             "rounds": self._tally.run_rounds,
             "idle": self._why_idle(),
-            "next_due_s": self._books.frontier.next_due_s() if self._supply.is_starving else None,
+            "next_due_s": self._supply.next_due_s() if self._supply.is_starving else None,
             "backlog_bytes": chain.backlog(self._exchange),
             "committed_s": chain.snapshot.time_s,
             "cpu_s": used.ru_utime + used.ru_stime,
@@ -381,12 +388,14 @@ class Agent:
         return {
             "ledger": books.ledger.as_dict(),
             "counters": {**self._tally.counters, **figures},
+            "costs": self._tally.costs,
             "seed_files": self._incoming.files.offsets,
             "resting": self._fetching.resting(),
             "started_s": before.get("started_s", now_s),
             "committed_s": now_s,
             "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
             "order": books.strategy.name,
+            "carbon": books.carbon.prices.as_dict(),
             "crossed": self._outgoing.crossed,
             "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,

@@ -1,7 +1,7 @@
 """Closes a round: tables, index and commit, in the order that makes it all or nothing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,23 +9,27 @@ from numpy.typing import NDArray
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes
+from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location
-from gossamer.columns import LINKS, NO_TEXT, PAGES, ROBOTS, VISITS, Contributions, Outcome
+from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Contributions
 from gossamer.config import FIREWALL, Config
-from gossamer.crawl.generate import pack_validators
+from gossamer.crawl.carbon import Carbon
+from gossamer.crawl.history import History
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.owners import Owners
-from gossamer.crawl.reader import FOLLOWED, FOREIGN, VERDICTS, Visit
+from gossamer.crawl.reader import FOLLOWED, FOREIGN, VERDICTS
+from gossamer.crawl.refreshing import Refresher
 from gossamer.crawl.round import Round, keep_best
-from gossamer.crawl.update import VISIT, Links, RoundColumns, UpdateResult, Verdict, postpone, update
+from gossamer.crawl.update import VISIT, Links, RoundColumns, UpdateResult, Verdict, update
 from gossamer.index.frontier import Frontier
 from gossamer.index.pages import PageIndex, host_of_key
+from gossamer.order.green import carbon_g
 from gossamer.order.scores import Lesson, Scores
 from gossamer.order.strategies import Strategy
 from gossamer.own_rules import pages_by_host
+from gossamer.signals.rows import SIGNALS
 
 _CAPPED = np.array([VERDICTS.index(verdict.name.lower()) for verdict in Verdict], np.uint8)
 
@@ -42,6 +46,15 @@ class Books:
     ledger: Ledger
     strategy: Strategy
     scores: Scores | None = None
+    refresher: Refresher | None = None  # None: no page is visited twice
+    carbon: Carbon = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.carbon = Carbon(self.config.carbon, self.index, self.chain.state.get("carbon", {}), self.part)
+
+    def part(self) -> float:
+        """Of what is meant for the whole crawl, so much is ours."""
+        return len(self.chain.zones) / ZONES_IN_ALL
 
 
 class Closed(NamedTuple):
@@ -63,15 +76,22 @@ def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, oth
         keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
     if books.config.site.mode == FIREWALL:
         verdicts[(verdicts == FOLLOWED) & ~owners.is_native(targets)] = FOREIGN
-    links = Links(source, targets, verdicts == FOLLOWED, round_.relevance())
-    result = _update(books, round_, links, inbox, owners, others, now_s)
-    refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts != Verdict.FOLLOWED))
+    history = History.of(books.index, round_.visits)
+    links, lost = history.joined(Links(source, targets, verdicts == FOLLOWED, round_.relevance()))
+    result = _update(books, round_, links, Contributions.joined([inbox, lost]), owners, others, now_s)
+    refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Verdict.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
+    links = Links(source, targets, verdicts == FOLLOWED)
     if books.scores is not None:
-        _teach(books, round_, result, Links(source, targets, verdicts == FOLLOWED), now_s)
-    _write_visited(books.index, round_.visits)
+        _teach(books, round_, result, links, now_s)
+    rows = round_.columns()
+    wire_bytes = np.array(rows["wire_bytes"], np.int64)[~np.array(rows["is_robots"], np.bool_)]
+    history.write(books.index, links, wire_bytes, books.config.refresh)
     changes = round_.warc.close() if round_.warc else Changes()
-    changes |= _write_tables(books, round_, result)
+    cost = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s))
+    round_.cost = {name: float(cost[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g")}
+    round_.cost["carbon_low_g"] = float(carbon_g(cost["energy_low_j"], cost["g_per_kwh"]).sum())
+    changes |= _write_tables(books, round_, rows | cost, result)
     if books.config.archive.links:
         changes |= _write_links(books, round_, source, targets, verdicts)
     changes |= books.index.flush(store, books.chain.label)
@@ -92,8 +112,8 @@ def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_
         books.frontier.offer(rows[found], now_s)
 
 
-def _write_tables(books: Books, round_: Round, result: UpdateResult) -> Changes:
-    store, agent, number, rows = books.store, books.chain.agent, round_.number, round_.columns()
+def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: UpdateResult) -> Changes:
+    store, agent, number = books.store, books.chain.agent, round_.number
     pages = [i for i, is_robots in enumerate(rows["is_robots"]) if not is_robots]
     cash = np.zeros(len(rows["key"]), np.int64)
     cash[pages] = result.passed
@@ -113,10 +133,11 @@ def _write_tables(books: Books, round_: Round, result: UpdateResult) -> Changes:
     robots_table = {name: [row[name] for row in round_.robots] for name in ROBOTS.names}
     for name in ("time", "expires"):
         robots_table[name] = [moment.timestamp() for moment in robots_table[name]]
-    return changes | write_table(store, ROBOTS, agent, number, robots_table)
+    changes |= write_table(store, ROBOTS, agent, number, robots_table)
+    return changes | write_table(store, SIGNALS, agent, number, books.carbon.seen())
 
 
-def _captures(rows: dict[str, list[Any]]) -> Iterator[Capture]:
+def _captures(rows: dict[str, Any]) -> Iterator[Capture]:
     names = (
         "url",
         "time",
@@ -177,8 +198,19 @@ def _update(
         others=others,
         now_s=now_s,
         seed=books.config.crawl.seed,
+        best=books.config.limits.new_per_round,
         pages_by_host=pages_by_host(books.config),
     )
+
+
+def postpone(index: PageIndex, frontier: Frontier | None, keys: NDArray[np.uint64], due_s: NDArray[np.uint32]) -> None:
+    """Nothing was tried, but these pages have to wait: only their due time changes."""
+    order = np.argsort(keys)
+    found, rows = index.pages.look_up(keys[order])
+    rows["due_s"] = due_s[order]
+    index.pages.write(rows[found], 0)
+    if frontier is not None:
+        frontier.settle(keys)
 
 
 def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -196,28 +228,3 @@ def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDAr
     merit = np.where(found, rows[column].astype(np.float64), 0.0)
     per_link: NDArray[np.float64] = (-merit if metric == "shallow" else merit)[inverse]
     return per_link
-
-
-def _write_visited(index: PageIndex, visits: list[Visit]) -> None:
-    """Digest, validators and counters of the pages that answered."""
-    answered = [visit for visit in visits if visit.outcome in (Outcome.OK, Outcome.UNCHANGED)]
-    if not answered:
-        return
-    answered.sort(key=lambda visit: visit.response.request.key)
-    keys = np.fromiter((v.response.request.key for v in answered), np.uint64, len(answered))
-    found, rows = index.visited.look_up(keys)
-    rows["key"] = keys
-    rows["validators"][~found] = NO_TEXT
-    times = np.fromiter((int(v.response.started_s) for v in answered), np.uint32, len(answered))
-    changed = np.fromiter((v.outcome is Outcome.OK for v in answered), bool, len(answered))
-    rows["last_s"] = times
-    rows["changed_s"] = np.where(changed, times, rows["changed_s"])
-    rows["visits"] = np.minimum(rows["visits"].astype(np.int64) + 1, 0xFFFF)
-    rows["changes"] = np.minimum(rows["changes"].astype(np.int64) + (changed & found), 0xFFFF)
-    digests = np.fromiter((v.digest for v in answered), np.uint64, len(answered))
-    rows["digest"] = np.where(changed, digests, rows["digest"])
-    given = [i for i, v in enumerate(answered) if changed[i] and (v.etag or v.last_modified)]
-    rows["validators"][changed] = NO_TEXT
-    texts = [pack_validators(answered[i].etag, answered[i].last_modified) for i in given]
-    rows["validators"][given] = index.heap.append(texts)
-    index.visited.write(rows)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gossamer.columns import NO_TEXT, Status
 from gossamer.config import Config
+from gossamer.crawl import versions
 from gossamer.fetch.client import Request
 from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.strategies import Strategy
@@ -14,7 +15,7 @@ from gossamer.web.url import host_of
 
 _SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
 _AFTER_ALL = -1e300  # lower than any strategy's rank
-_VALIDATOR = 1024  # longest ETag we send back
+_BEFORE_ALL = 1e300
 _LATER_S = 60.0  # more of it only where there are not enough hosts
 
 
@@ -40,6 +41,9 @@ def requests(
         ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
     # What failed before comes after what was never tried: a host's errors must not keep us from its good pages.
     ranks = [rank if not tries else _AFTER_ALL for rank, tries in zip(ranks, rows["tries"].tolist(), strict=True)]
+    # What is visited again was chosen by another measure, and how much of it there is was decided when it was.
+    for place, position in enumerate(np.flatnonzero(rows["status"] == Status.FETCHED).tolist()):
+        ranks[position] = _BEFORE_ALL / (1 + place)
     hosts = host_of_key(rows["key"])
     unique, inverse = np.unique(hosts, return_inverse=True)
     known = index.hosts.look_up(unique)[1]["known"][inverse].tolist()
@@ -66,12 +70,4 @@ def _add_history(index: PageIndex, rows: NDArray[np.void], found: list[Request])
         request = found[position]
         request.digest = digest
         if i in validators:
-            etag, _, modified = validators[i].decode("latin-1").partition("\n")
-            request.etag, request.last_modified = etag, modified
-
-
-def pack_validators(etag: str, last_modified: str) -> bytes:
-    """As the heap keeps them. Header values come as octets in text and never contain a line end; one too long to be
-    sent back with a clear conscience is not kept."""
-    etag, last_modified = (value if len(value) <= _VALIDATOR else "" for value in (etag, last_modified))
-    return f"{etag}\n{last_modified}".encode("latin-1", "replace")
+            request.etag, request.last_modified = versions.validators(validators[i])

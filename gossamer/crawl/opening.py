@@ -39,7 +39,7 @@ def mentioned(urls: list[str]) -> Contributions:
     """Pages that were named, but by no page: they have no cash until links bring them some."""
     count = len(urls)
     zero = np.zeros(count, np.uint8)
-    hits = np.ones(count, np.uint32)
+    hits = np.ones(count, np.int32)
     return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
 
 

@@ -19,6 +19,7 @@ from gossamer.federation.sent import SentCache
 
 GLOBAL = "global"
 U8 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
 NO_KEYS: U8 = np.zeros(0, np.uint64)
 
 
@@ -40,7 +41,9 @@ class Outgoing:
         for name, rows in owners.by_name(columns.key):
             part = columns.take(rows)
             if owners.is_abroad(name):
-                made += [self._chain.letter(name, data, ABROAD) for data in self._abroad(name, part, from_abroad)]
+                most = -(-self._config.limits.new_per_round // (len(owners.abroad) + 1))
+                parts = self._abroad(name, part, from_abroad, most)
+                made += [self._chain.letter(name, data, ABROAD) for data in parts]
             else:
                 made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
         return made
@@ -64,14 +67,26 @@ class Outgoing:
         shares = self._ledger.share(others)
         return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
-    def _abroad(self, site: str, columns: Contributions, from_abroad: U8) -> list[bytes]:
+    def _best(self, site: str, columns: Contributions, seen: Mask, most: int) -> tuple[Contributions, Mask]:
+        """Only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
+        new = np.flatnonzero(~seen)
+        late = new[np.lexsort((columns.key[new], -columns.cash[new]))][most:]
+        self._cache.forget(site, columns.key[late])
+        self._ledger.pool += int(columns.cash[late].sum())
+        keep = np.setdiff1d(np.arange(len(seen)), late)
+        return columns.take(keep), seen[keep]
+
+    def _abroad(self, site: str, columns: Contributions, from_abroad: U8, most: int) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
         local ones nothing more is said about it."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)
         # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
-        # With its text: it may have been under way while the host was, and nobody knows it.
+        # With its text: it may have been under way while the host was, and nobody knows it. Links of pages that did
+        # not change, and those that vanished, have no text either: the site was told of them.
         seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_abroad) | ~has_text
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
+        if most:
+            columns, seen = self._best(site, columns, seen, most)
         if self._config.site.scores != GLOBAL:
             self._ledger.pool += int(columns.cash[seen].sum())
             columns = columns.take(np.flatnonzero(~seen))
@@ -79,7 +94,7 @@ class Outgoing:
         rounded = compact.rounded(columns.cash)
         self._ledger.pool += int((columns.cash - rounded).sum())
         # Of a page that is known there, and for which nothing is left, there is nothing to say.
-        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits > 0))
+        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits != 0))
         columns = columns._replace(cash=rounded).take(keep)
         parts = compact.encode(columns, seen[keep])
         known = int(seen[keep].sum())

@@ -14,6 +14,7 @@ from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
 from gossamer.order.relevance import Topic
 from gossamer.order.strategies import strategy
+from gossamer.signals.declared import INDEX, INTENSITY
 from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.robots import Rules, verdict_of_status
@@ -77,6 +78,7 @@ class Visit:
     relevance: NDArray[np.float64] | None = None  # of the links, where there is a topic
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
+    carbon: dict[str, str] | None = None  # what the server says of its power
 
 
 class Reader:
@@ -117,6 +119,7 @@ class Reader:
             visit.mime = content_type(headers)[0]
             visit.etag = headers.get("etag") or ""
             visit.last_modified = headers.get("last-modified") or ""
+            visit.carbon = {name: value for name in (INTENSITY, INDEX) if (value := headers.get(name))} or None
         body = b""
         if response.body:
             body, cut = decode_body(response.body, headers, self._config.fetch.decoded_bytes)
@@ -136,7 +139,7 @@ class Reader:
                 visit.outcome = Outcome.UNCHANGED
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
-                # Its links were sent when it was new, and count once.
+                # Its links count once, and are remembered since it was new.
                 visit.targets, visit.verdicts, visit.urls, visit.relevance = _NO_KEYS, _NO_CODES, [], None
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:

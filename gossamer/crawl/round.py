@@ -10,13 +10,14 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
-from gossamer.columns import VISITS, Outcome, Status
+from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, FOLLOWED, Visit
 from gossamer.fetch.steps import Deferred
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
 _OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 _STATUSES = [status.name.lower() for status in Status]
+_NAMES = [name for name in VISITS.names if name not in ACCOUNT]
 _NOWHERE = Location("", 0, 0)
 _HELD_BYTES = 384 << 20  # of a round, until it is committed; ten thousand ordinary pages hold a third of it
 _LINK_BYTES = 50  # what a link takes in the columns of a commit,
@@ -51,6 +52,7 @@ class Round:
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
     wire_bytes: int = 0
+    cost: dict[str, float] = field(default_factory=dict)  # energy and carbon, once they have been accounted for
     held_bytes: int = 0  # about so much memory is free again after the commit
 
     @property
@@ -146,9 +148,9 @@ class Round:
         self.rows.append(values)
 
     def columns(self) -> dict[str, list[Any]]:
-        """The round's rows of the VISITS table."""
-        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in VISITS.names)
-        return {name: list(column) for name, column in zip(VISITS.names, columns, strict=True)}
+        """The round's rows of the VISITS table, but for what they cost."""
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _NAMES)
+        return {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
 
     def links(self) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
         """All links of the round: position of the source among `visits`, target, verdict."""

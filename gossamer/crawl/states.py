@@ -2,7 +2,7 @@
 
     outcome              page becomes   its cash                       again?
     ok                   fetched        split over its links           by the refresh policy
-    unchanged            fetched        kept (no links were sent)      by the refresh policy
+    unchanged            fetched        split over the links it had    by the refresh policy
     moved                moved          all to the target              no
     gone, rejected       gone           to the virtual page            no
     bad redirect, other  gone           to the virtual page            no
@@ -13,6 +13,7 @@
     refused address,
     content type         refused        to the virtual page            no
 
+When a fetched page is visited again, `crawl/refreshing.py` decides; its row says never.
 A deferral (the host is backed off, robots.txt unreachable) is not a visit: only the due time changes.
 """
 
@@ -35,7 +36,7 @@ _PASSING = Transition(Status.FAILED, Policy.KEEP, again=True)
 
 TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.OK: Transition(Status.FETCHED, Policy.SPEND),
-    Outcome.UNCHANGED: Transition(Status.FETCHED, Policy.KEEP),
+    Outcome.UNCHANGED: Transition(Status.FETCHED, Policy.SPEND),
     Outcome.MOVED: Transition(Status.MOVED, Policy.PASS),
     Outcome.GONE: _FINAL,
     Outcome.REJECTED: _FINAL,
@@ -74,7 +75,4 @@ def after(outcome: Outcome, tries: int, now_s: float, config: Config) -> Next:
             return Next(Status.GONE, Policy.DROP, NEVER, min(tries + 1, 255))
         pause_s = config.fetch.retry_s * 2**tries
         return Next(Status.FAILED, Policy.KEEP, int(now_s + pause_s) + 1, tries + 1)
-    due_s = NEVER
-    if transition.status is Status.FETCHED and config.refresh.after_s:
-        due_s = int(now_s + config.refresh.after_s)
-    return Next(transition.status, transition.policy, due_s, 0)
+    return Next(transition.status, transition.policy, NEVER, 0)

@@ -1,7 +1,7 @@
 """Keeps the workbench filled: the only module that takes pages from the frontier, when and how many."""
 
 from collections.abc import Callable
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from gossamer.config import CROSS_OVER
 from gossamer.crawl import generate
 from gossamer.crawl.closing import Books
 from gossamer.crawl.fetching import Fetching
+from gossamer.index.merging import Rows
 
 _TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
 _PATIENCE = 4.0  # times that a take may cost before the next
@@ -30,12 +31,23 @@ class Supply:
         self._frozen_s = 0.0
         self._topped_s = clock.monotonic()
         self._take_cost_s = 0.0
+        self._has_new = False  # since the last commit pages were taken that had never been visited
+        self._credit = 0.0  # pages that may be visited again, for those that were visited for the first time
 
     @property
     def is_lockstep(self) -> bool:
         """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
         and committed before the next is generated."""
         return self._books.config.polite.connections == 1
+
+    @property
+    def _width(self) -> int:
+        return self._books.config.crawl.width
+
+    @property
+    def is_patient(self) -> bool:
+        """Only known pages are visited again, one now and then: nobody waits for their links."""
+        return self._books.refresher is not None and not self.is_lockstep and not self._has_new
 
     @property
     def has_idle_connections(self) -> bool:
@@ -48,10 +60,21 @@ class Supply:
     def committed(self) -> None:
         """There may be new pages."""
         self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
+        self._has_new = False
+        if self._books.refresher is not None:
+            self._books.refresher.committed()
+
+    def next_due_s(self) -> float | None:
+        """When something will be due that is not taken; None: never, as things stand."""
+        frontier, refresher = self._books.frontier, self._books.refresher
+        times_s: list[float | None] = [frontier.next_due_s()]
+        if refresher is not None:
+            times_s.append(refresher.next_due_s(self._clock.now(), frontier.taken))
+        return min((due_s for due_s in times_s if due_s is not None), default=None)
 
     def top_up(self, round_is_empty: bool) -> None:
         """Generate: keep the workbench between half full and full, and full while connections are idle."""
-        width, now_s = self._books.config.crawl.width, self._clock.monotonic()
+        width, now_s = self._width, self._clock.monotonic()
         if self.is_lockstep:
             if not self.outstanding and round_is_empty:
                 self._take(width, generate.per_host(self._books.config)[1])
@@ -78,8 +101,12 @@ class Supply:
     def _thaw(self) -> None:
         """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
         took. It moves on when nothing else is left, and when all that is due within our patience is due."""
-        now_s = self._clock.now()
-        last_s = self._books.frontier.last_due_s(now_s + self._books.config.crawl.patience_s)
+        now_s, patience_s = self._clock.now(), self._books.config.crawl.patience_s
+        frontier, refresher = self._books.frontier, self._books.refresher
+        times_s: list[float | None] = [frontier.last_due_s(now_s + patience_s)]
+        if refresher is not None:
+            times_s.append(refresher.last_due_s(now_s, frontier.taken, patience_s))
+        last_s = max((due_s for due_s in times_s if due_s is not None), default=None)
         if last_s is not None and last_s <= now_s:
             self._frozen_s = now_s
 
@@ -88,7 +115,7 @@ class Supply:
         if room <= 0:
             return
         start_s = self._clock.monotonic()
-        rows = books.frontier.take(room, self.time_s, per_host)
+        rows = self._mixed(room, per_host)
         if books.config.site.mode == CROSS_OVER and (native := self._is_native())(books.frontier.taken).any():
             # Own pages are due, or may be found by those under way: those of others have to wait.
             foreign = ~native(rows["key"])
@@ -100,3 +127,31 @@ class Supply:
             self.outstanding += len(rows)
             self._taken += len(rows)
         self.cost_s += self._clock.monotonic() - start_s
+
+    def _mixed(self, room: int, per_host: int) -> Rows:
+        """Pages to visit again and pages never visited: of the first, at most `refresh.share` of all while there are
+        some of the others."""
+        frontier, refresher, share = self._books.frontier, self._books.refresher, self._books.config.refresh.share
+        if refresher is None:
+            return frontier.take(room, self.time_s, per_host)
+        again = self._again(int(min(ceil(room * share), self._credit)), per_host)
+        self._credit -= len(again)
+        rows = frontier.take(room - len(again), self.time_s, per_host)
+        self._has_new |= len(rows) > 0
+        # Earned by what was found to discover, not by what there was room for: few hosts may have little to offer.
+        each = share / (1 - share) if share < 1 else inf
+        self._credit = min(self._credit + len(rows) * each if len(rows) else self._credit, self._width * each)
+        due_s = frontier.next_due_s()
+        if due_s is None or due_s > self.time_s:  # nothing waits for its first visit
+            again = np.concatenate((again, self._again(room - len(again) - len(rows), per_host)))
+        if self.is_lockstep:  # seconds must not decide
+            ranks = self._books.strategy.page_rank(again, self._books.config.crawl.seed)
+            again = again[np.lexsort((again["key"], -ranks))]
+        return np.concatenate((again, rows))
+
+    def _again(self, count: int, per_host: int) -> Rows:
+        books = self._books
+        assert books.refresher is not None
+        rows = books.refresher.take(count, self.time_s, books.frontier.taken, per_host)
+        books.frontier.hold(np.sort(rows["key"]))
+        return rows

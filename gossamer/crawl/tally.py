@@ -13,6 +13,7 @@ class Tally:
 
     def __init__(self, store: Store, chain: Chain, is_site: bool) -> None:
         self.counters: Counter[str] = Counter(chain.state.get("counters", {}))
+        self.costs: dict[str, float] = dict(chain.state.get("costs", {}))  # joules and grams
         # A limit is one of the whole crawl: agents that have left have visited pages too.
         left = set() if is_site else chains(store) - {chain.agent}
         elsewhere = [Chain.read(store, name).state.get("counters", {}).get("visits", 0) for name in left]
@@ -30,6 +31,8 @@ class Tally:
         self.counters.update(round_.outcomes)
         self.counters["visits"] += round_.pages
         self.counters["wire_bytes"] += round_.wire_bytes
+        for name, amount in round_.cost.items():
+            self.costs[name] = self.costs.get(name, 0.0) + amount
         self.counters["rounds"] += 1
         self.counters["deferred"] += len(round_.deferrals)
         self.outcomes.update(round_.outcomes)

@@ -24,7 +24,6 @@ from gossamer.web.url import host_of, page_keys
 U8 = npt.NDArray[np.uint64]
 I8 = npt.NDArray[np.int64]
 F8 = npt.NDArray[np.float64]
-U4 = npt.NDArray[np.uint32]
 U1 = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 IsOwn = Callable[[U8], Mask]  # which pages belong to us
@@ -35,7 +34,7 @@ class Policy(IntEnum):
 
     SPEND = 0  # split over the links
     PASS = 1  # a redirect: all of it to the one link
-    KEEP = 2  # a passing failure, or nothing new
+    KEEP = 2  # a passing failure
     DROP = 3  # to the virtual page: gone, denied, refused
 
 
@@ -68,6 +67,7 @@ class Links(NamedTuple):
     target: U8
     followed: Mask
     relevance: F8 | None = None  # to the topic, 0 to 1
+    is_new: Mask | None = None  # the others were on the version before, and count in `hits` already; None: all are new
 
     @classmethod
     def none(cls) -> "Links":
@@ -208,20 +208,23 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     own, others = targets.where(is_own), targets.where(~is_own)
     to = np.searchsorted(keys, own.key)
     is_known = found[to]
+    # That a link has vanished is no reason to get to know where it led.
+    lost = ~is_known & (own.hits <= 0) & (own.cash == 0)
     texts = _Texts(columns)
-    entering = _Entering.of(index, own.where(~is_known), texts, ledger.v)
+    enters = ~is_known & ~lost
+    entering = _Entering.of(index, own.where(enters), texts, ledger.v)
     verdicts = entering.judge(index, rules)
     ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
 
     _visit(rows, at, visits, ledger.v)
     _receive(rows, to[is_known], own.where(is_known))
-    new = entering.enter(index, rows, to[~is_known], verdicts)
+    new = entering.enter(index, rows, to[enters], verdicts)
     _count_hosts(index, entering.homes, new.key, visits, before["status"])
     keep = found.copy()
-    keep[to[~is_known]] = verdicts == Verdict.FOLLOWED
+    keep[to[enters]] = verdicts == Verdict.FOLLOWED
     rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
     of_target = np.zeros(len(groups.key), np.uint8)
-    of_target[np.flatnonzero(is_own)[~is_known]] = verdicts
+    of_target[np.flatnonzero(is_own)[enters]] = verdicts
     of_link = np.zeros(len(columns.links.target), np.uint8)
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
     textless = entering.targets.key[[not url for url in entering.urls]]
@@ -233,17 +236,7 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
     keys, count = page_keys(list(urls)), len(urls)
     cash = np.full(count, ledger.mint(count), np.int64)
     zero = np.zeros(count, np.uint8)
-    return Contributions(keys, cash, np.zeros(count, np.uint32), zero, zero, np.zeros(count, np.uint64), list(urls))
-
-
-def postpone(index: PageIndex, frontier: Frontier | None, keys: U8, due_s: U4) -> None:
-    """Nothing was tried, but these pages have to wait: only their due time changes."""
-    order = np.argsort(keys)
-    found, rows = index.pages.look_up(keys[order])
-    rows["due_s"] = due_s[order]
-    index.pages.write(rows[found], 0)
-    if frontier is not None:
-        frontier.settle(keys)
+    return Contributions(keys, cash, np.zeros(count, np.int32), zero, zero, np.zeros(count, np.uint64), list(urls))
 
 
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I8, I8]:
@@ -268,7 +261,8 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
 
 
 def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> _Targets:
-    inbox, source = columns.inbox, columns.links.source[followed]
+    inbox, links, source = columns.inbox, columns.links, columns.links.source[followed]
+    counts = np.ones(len(source), np.int64) if links.is_new is None else links.is_new[followed].astype(np.int64)
     is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
     depth = np.minimum(before["depth"] + (1 - is_redirect), 255).astype(np.uint8)
     hops = (np.minimum(before["hops"] + np.int64(1), 255) * is_redirect).astype(np.uint8)
@@ -276,7 +270,7 @@ def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before
     return _Targets(
         groups.key,
         groups.reduce(np.add, np.concatenate((inbox.cash, share[followed]))),
-        groups.reduce(np.add, np.concatenate((inbox.hits, np.ones(len(source), np.int64)))),
+        groups.reduce(np.add, np.concatenate((inbox.hits, counts))),
         groups.reduce(np.minimum, np.concatenate((inbox.depth, depth[source]))),
         groups.reduce(np.minimum, np.concatenate((inbox.hops, hops[source]))),
         np.concatenate((inbox.referrer, columns.visits["key"][source]))[first],
@@ -292,7 +286,7 @@ def _visit(rows: Rows, at: Positions, visits: Rows, v: int) -> None:
 
 def _receive(rows: Rows, to: Positions, targets: _Targets) -> None:
     rows["cash"][to] += targets.cash
-    rows["hits"][to] = np.minimum(rows["hits"][to] + targets.hits, 0xFFFFFFFF)
+    rows["hits"][to] = np.clip(rows["hits"][to] + targets.hits, 0, 0xFFFFFFFF)
     rows["depth"][to] = np.minimum(rows["depth"][to], targets.depth)
     rows["hops"][to] = np.minimum(rows["hops"][to], targets.hops)
 
@@ -313,7 +307,7 @@ class _Texts:
 
     def outbox(self, others: _Targets) -> Contributions:
         key, cash, hits, depth, hops, referrer, _ = others
-        return Contributions(key, cash, hits.astype(np.uint32), depth, hops, referrer, self.of(key))
+        return Contributions(key, cash, hits.astype(np.int32), depth, hops, referrer, self.of(key))
 
 
 @dataclass(frozen=True)
@@ -331,8 +325,9 @@ class _Entering:
     def of(cls, index: PageIndex, targets: _Targets, texts: _Texts, v: int) -> "_Entering":
         urls = texts.of(targets.key)
         rows = np.zeros(len(targets.key), PAGE.numpy)
-        for name in ("key", "hits", "depth", "hops"):
+        for name in ("key", "depth", "hops"):
             rows[name] = getattr(targets, name)
+        rows["hits"] = np.maximum(targets.hits, 0)
         rows["cash"] = targets.cash - v
         # Where its text would be, so that pages rank by discovery before they have entered.
         rows["text"] = np.uint64(len(index.heap)) + targets.first.astype(np.uint64)

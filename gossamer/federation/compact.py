@@ -62,7 +62,7 @@ def decode(data: bytes) -> Contributions:
     return Contributions(
         np.concatenate((page_keys(urls), known)),
         _unpacked(found["cash"]),
-        found["hits"].astype(np.uint32),
+        found["hits"].astype(np.int32),
         found["depth"].copy(),
         found["hops"].copy(),
         np.zeros(count, np.uint64),

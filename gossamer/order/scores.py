@@ -96,6 +96,9 @@ class Known:
         self._numbers = Numbers()
         self._source: list[I4] = []
         self._target: list[I4] = []
+        self._lesson: list[I4] = []  # of each link, when it was seen
+        self._spoke: I4 = np.zeros(0, np.int32)  # of each page, when links of it were seen last
+        self._lessons = 0
         self._scores = np.zeros(0)  # of pages known at the last computation; after them, what links gave to new ones
         self._computed = 0
         self._since = 0
@@ -124,15 +127,19 @@ class Known:
     def learn(self, lesson: Lesson) -> Keys | None:
         self._numbers.add(lesson.new)
         self._scores = np.concatenate((self._scores, np.zeros(len(lesson.new))))
+        self._spoke = np.concatenate((self._spoke, np.zeros(len(lesson.new), np.int32)))
+        self._lessons += 1
         visited, target = self._numbers.of(lesson.visited), self._numbers.of(lesson.target)
         source = visited[lesson.source]
         links = lesson.followed & (target >= 0)
         self._source.append(source[links])
         self._target.append(target[links])
+        self._lesson.append(np.full(int(links.sum()), self._lessons, np.int32))
+        self._spoke[source] = self._lessons
         self._since += len(visited)
         if self._since >= self._every:
             self._since = 0
-            self._source, self._target = [np.concatenate(self._source)], [np.concatenate(self._target)]
+            self._forget_outdated()
             self._computed = len(self._numbers)
             self._scores = self._compute(self._source[0], self._target[0], self._computed)
             return None
@@ -142,6 +149,12 @@ class Known:
         fresh = links & (target >= self._computed)
         np.add.at(self._scores, target[fresh], gifts[lesson.source[fresh]])
         return np.unique(lesson.target[fresh])
+
+    def _forget_outdated(self) -> None:
+        """Of a page that was visited again and had changed, only the links of its last version stay."""
+        source, target, seen = (np.concatenate(part) for part in (self._source, self._target, self._lesson))
+        current = seen == self._spoke[source]
+        self._source, self._target, self._lesson = [source[current]], [target[current]], [seen[current]]
 
 
 class History:

@@ -16,6 +16,7 @@ from gossamer.lab.graphs import load
 from gossamer.testweb.answer import Joined, Web
 from gossamer.testweb.faults import Fault
 from gossamer.testweb.graph import GraphWeb
+from gossamer.testweb.reference import ReferenceSite
 from gossamer.testweb.replay import Replay
 from gossamer.testweb.server import Server, ServerOptions
 from gossamer.testweb.spec import WebSpec
@@ -38,6 +39,10 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--synthetic", action="store_true", help="the synthetic web too, where --root or --graph is given"
     )
+    serve.add_argument(
+        "--reference", type=int, default=0, metavar="PAGES",
+        help="also reference.SUFFIX, a website that never changes (gossamer scan --reference)",
+    )  # fmt: skip
     server = parser.add_argument_group("server")
     server.add_argument("--address", default="127.0.0.1", help="where to listen")
     server.add_argument("--port", type=int, default=0, help="0: one that is free")
@@ -103,6 +108,8 @@ def _web(given: argparse.Namespace) -> Web:
         if given.warm:
             synthetic.warm()
         webs.insert(0, synthetic)
+    if given.reference:
+        webs.append(ReferenceSite(given.reference, given.suffix))
     return webs[0] if len(webs) == 1 else Joined(webs)
 
 

@@ -13,15 +13,25 @@ def count(number: float | None) -> str:
 
 def size(number: float | None) -> str:
     """Bytes in decimal units, three significant digits: 1.23 GB."""
+    return f"{number:.0f} B" if number is not None and number < 999.5 else _scaled(number, _UNITS)
+
+
+def joules(number: float | None) -> str:
+    return _scaled(None if number is None else number * 1000, ("mJ", "J", "kJ", "MJ", "GJ", "TJ"))
+
+
+def grams(number: float | None) -> str:
+    return _scaled(None if number is None else number * 1e6, ("µg", "mg", "g", "kg", "t", "kt"))
+
+
+def _scaled(number: float | None, units: tuple[str, ...]) -> str:
     if number is None:
         return UNKNOWN
     value = float(number)
-    for unit in _UNITS:
-        if value < 999.5 or unit == _UNITS[-1]:
+    for unit in units:
+        if value < 999.5 or unit == units[-1]:
             break
         value /= 1000
-    if unit == "B":
-        return f"{value:.0f} B"
     return f"{value:.2f} {unit}" if value < 9.995 else f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
 
 

@@ -1,4 +1,4 @@
-"""How `gossamer inspect` shows what the crawler made of a URL: for a person, and for a program."""
+"""How `gossamer inspect` and `gossamer versions` show what the crawler made of a URL."""
 
 import json
 from collections import Counter
@@ -106,3 +106,16 @@ def _headers(headers: Sequence[Sequence[str]]) -> Table:
     for name, value in headers:
         grid.add_row(Text(printable(name)), Text(printable(value)))
     return grid
+
+
+def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
+    """The versions of one page, oldest first."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    for name in ("version", "found (UTC)", "last seen", "visits", "outcome", "status", "bytes"):
+        table.add_column(name, justify="right" if name in ("version", "visits", "status", "bytes") else "left")
+    table.add_column("title", overflow="fold")
+    for row in found:
+        times = [f"{row[name]:%Y-%m-%d %H:%M:%S}" for name in ("time", "last_visit")]
+        figures = [count(row["visits"]), row["outcome"], str(row["http_status"]), size(row["wire_bytes"])]
+        table.add_row(str(row["version"]), *times, *figures, Text(printable(row["title"] or row["location"])))
+    return table

@@ -19,11 +19,11 @@ from gossamer.archive.store import Directory
 from gossamer.archive.views import word
 from gossamer.columns import Outcome, Status
 from gossamer.crawl.stats import CALM
-from gossamer.watch.figures import count, moment, rate, share, size, span
+from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
 _RECENT = 5  # rounds
-_TOP = 10  # hosts
+_TOP = 10  # hosts, and countries
 _SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
 _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
@@ -32,6 +32,14 @@ _RECENT_SQL = """
     WITH visits AS (SELECT round, epoch_ms(time) AS ms FROM read_parquet(?) WHERE NOT is_robots)
     SELECT count(*), (max(ms) - min(ms)) / 1000, count(DISTINCT round) FROM visits
     WHERE round + ? > (SELECT max(round) FROM visits)"""
+
+
+_OF_HOST = ("host", "pages", "visited", "ok", "errors", "wire_bytes", "energy_j", "carbon_g")
+_OF_COUNTRY = ("country", "visits", "wire_bytes", "energy_low_j", "energy_j", "carbon_low_g", "carbon_g")
+_COUNTRIES_SQL = f"""
+    SELECT country, count(*), sum(wire_bytes)::BIGINT, sum(energy_low_j), sum(energy_j),
+        sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g)
+    FROM visits WHERE energy_j > 0 GROUP BY country ORDER BY sum(carbon_g) DESC, country LIMIT {_TOP}"""
 
 
 def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
@@ -69,7 +77,8 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
-        **(_scan(at) if full else {"statuses": None, "top_hosts": None}),
+        "costs": _costs(at),
+        **(_scan(at) if full else {"statuses": None, "top_hosts": None, "costs_by_country": None}),
         "disk": disk,
         "disk_bytes": sum(disk.values()),
         "where": {name: str(at.directory / name) for name in _PLACES},
@@ -87,6 +96,15 @@ def _counters(at: Reading) -> dict[str, float]:
     total: Counter[str] = Counter()
     for snapshot in at.snapshots.values():
         total.update(snapshot.state.get("counters", {}))
+    return dict(total)
+
+
+def _costs(at: Reading) -> dict[str, float]:
+    """Energy and carbon of all visits, at both ends of what a byte is said to take."""
+    total: Counter[str] = Counter()
+    for snapshot in at.snapshots.values():
+        for name, amount in snapshot.state.get("costs", {}).items():
+            total[name] += amount
     return dict(total)
 
 
@@ -118,13 +136,13 @@ def _scan(at: Reading) -> dict[str, Any]:
     with closing(open_reading(at)) as database:
         found = dict(database.execute("SELECT status, count(*) FROM pages GROUP BY status").fetchall())
         hosts = database.execute(
-            "SELECT host, pages, visited, ok, errors, wire_bytes FROM hosts "
-            f"ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
+            f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
         ).fetchall()
-    names = ("host", "pages", "visited", "ok", "errors", "wire_bytes")
+        countries = database.execute(_COUNTRIES_SQL).fetchall()
     return {
         "statuses": {name: found[name] for name in map(word, Status) if name in found},
-        "top_hosts": [dict(zip(names, row, strict=True)) for row in hosts],
+        "top_hosts": [dict(zip(_OF_HOST, row, strict=True)) for row in hosts],
+        "costs_by_country": [dict(zip(_OF_COUNTRY, row, strict=True)) for row in countries],
     }
 
 
@@ -137,6 +155,8 @@ def render(found: Mapping[str, Any]) -> RenderableType:
         parts += [Text(), _shares("pages by status", found["statuses"], {})]
     if found["top_hosts"]:
         parts += [Text(), _hosts(found["top_hosts"])]
+    if found["costs_by_country"]:
+        parts += [Text(), _countries(found["costs_by_country"])]
     if found["disk"]:
         parts += [Text(), _used(found)]
     return Group(*parts)
@@ -164,6 +184,14 @@ def _totals(found: Mapping[str, Any]) -> Table:
     grid.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
     grid.add_row("frontier", count(found["frontier"]), "pages not yet visited")
     grid.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
+    cost = found["costs"]
+    if cost:
+        grid.add_row(
+            "energy", joules(cost["energy_j"]), f"at most, by the bytes sent; {joules(cost['energy_low_j'])} at least"
+        )
+        grid.add_row(
+            "carbon", grams(cost["carbon_g"]), f"of CO2 equivalent at most; {grams(cost['carbon_low_g'])} at least"
+        )
     speed = found["rate"]
     recent = f"pages/s; {rate(speed['recent'])} in the last {speed['recent_rounds']} rounds"
     grid.add_row("rate", rate(speed["mean"]), recent)
@@ -186,11 +214,24 @@ def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float
 def _hosts(hosts: list[dict[str, Any]]) -> Table:
     table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
     table.add_column("most visited hosts", overflow="fold")
-    for name in ("known", "visited", "ok", "errors", "bytes"):
+    for name in ("known", "visited", "ok", "errors", "bytes", "energy", "carbon"):
         table.add_column(name, justify="right", no_wrap=True)
     for host in hosts:
         figures = [count(host[name]) for name in ("pages", "visited", "ok", "errors")]
-        table.add_row(Text(printable(host["host"])), *figures, size(host["wire_bytes"]))
+        costs = [size(host["wire_bytes"]), joules(host["energy_j"]), grams(host["carbon_g"])]
+        table.add_row(Text(printable(host["host"])), *figures, *costs)
+    return table
+
+
+def _countries(countries: list[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column("where the hosts are", overflow="fold")
+    for name in ("requests", "bytes", "energy, least", "most", "carbon, least", "most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in countries:
+        energy = [joules(row[name]) for name in ("energy_low_j", "energy_j")]
+        carbon = [grams(row[name]) for name in ("carbon_low_g", "carbon_g")]
+        table.add_row(row["country"] or "unknown", count(row["visits"]), size(row["wire_bytes"]), *energy, *carbon)
     return table
 
 

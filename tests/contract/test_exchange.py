@@ -237,7 +237,7 @@ def _columns(urls: list[str]) -> Contributions:
     return Contributions(
         key=rng.integers(0, 2**64, n, np.uint64),
         cash=rng.integers(-(2**62), 2**62, n),
-        hits=rng.integers(0, 2**32, n, np.uint32),
+        hits=rng.integers(-(2**31), 2**31, n, np.int32),
         depth=rng.integers(0, 256, n, np.uint8),
         hops=rng.integers(0, 256, n, np.uint8),
         referrer=rng.integers(0, 2**64, n, np.uint64),

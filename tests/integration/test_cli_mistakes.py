@@ -61,7 +61,7 @@ def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Pa
     ]  # fmt: skip
     for arguments in readers:
         said = complaint(*arguments, at=tmp_path)
-        assert "other has layout 99, this Gossamer reads layout 1" in said
+        assert "other has layout 99, this Gossamer reads layout 2" in said
         assert "use the version that wrote it" in said
     (other / "gossamer.json").write_text("not JSON")
     assert "is damaged" in complaint("status", "other", at=tmp_path)
@@ -132,7 +132,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...]
     ("arguments", "message"),
     [
         (("SELEC 1",), 'syntax error at or near "SELEC"'),
-        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots."),
+        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots, signals."),
         (("SELECT colour FROM pages",), "pages: key, url, host"),
         (("DROP TABLE pages",), "a query only reads the crawl"),
         (("COPY pages TO 'x.csv'",), "a query only reads the crawl"),

@@ -178,7 +178,13 @@ def test_a_seed_file(web: RunningWeb, tmp_path: Path) -> None:
 def test_unchanged_pages_become_revisit_records(tmp_path: Path) -> None:
     spec = WebSpec(seed=5, hosts=4, pages=60, changing=0.5, changes_per_day=40_000.0, validators=0.5, errors=0.0)
     with RunningWeb(spec, options=["--speed", "1"]) as web:
-        values = {"refresh.after_s": 2.0, "crawl.minutes": 0.15, "crawl.sitemaps": False}
+        values = {
+            "refresh.policy": "fixed",
+            "refresh.interval_s": 2.0,
+            "refresh.least_s": 1.0,
+            "crawl.minutes": 0.15,
+            "crawl.sitemaps": False,
+        }
         found = crawl(web, tmp_path, values)
     rows = found.query("SELECT outcome, is_revisit, http_status FROM visits WHERE NOT is_robots")
     kinds = Counter((row["outcome"], row["is_revisit"], row["http_status"]) for row in rows)

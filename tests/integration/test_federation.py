@@ -23,12 +23,13 @@ from gossamer.federation.file import Federation, load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.site.federated import crossed, prepare
+from gossamer.site.federated import adopt, crossed, prepare
 from gossamer.site.neighbours import Neighbours, read_summary
+from gossamer.site.rebalance import propose
 from gossamer.site.server import Server
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
-from gossamer.web.url import page_keys
+from gossamer.web.url import host_of, page_keys
 
 SPEC = WebSpec(
     seed=21, hosts=40, pages=500, page_bytes=3_000.0, links=20.0, local=0.6, errors=0.0, robots_broken=0.0,
@@ -98,6 +99,11 @@ def test_hosts_are_placed_as_they_are_discovered(
         hosts = np.unique(host_of_key(page_keys(list(statuses(alone)))))
         assert all(one.is_settled(hosts).all() for one in maps)
         assert len({tuple(one.of_keys(hosts).tolist()) for one in maps}) == 1, "they disagree"
+        proposal = propose(sites.federation)
+        assert set(proposal.hosts) == {host_of(url) for url in statuses(alone)}
+        assert proposal.summary()["crossing_after"] <= proposal.summary()["crossing_before"]
+        by_hand = {row["host"]: row["from"] for row in proposal.rows()}
+        assert all(host in sites.hosts(site) for host, site in by_hand.items())
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
@@ -208,3 +214,16 @@ def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path:
     made = subprocess.run([*command, "keys", str(path)], capture_output=True, text=True, timeout=60)
     assert "every site has its own" in made.stdout
     assert prepare(load(path)) == []
+
+
+def test_a_ring_cannot_be_rebalanced_and_only_lost_sites_are_adopted(tmp_path: Path) -> None:
+    path = write(tmp_path, {"north": 1, "east": 2}, {}, 1)
+    with pytest.raises(ConfigError, match="partitioner ring"):
+        propose(load(path))
+    with pytest.raises(ConfigError, match="weight = 0"):
+        adopt(load(path), "east")
+    with pytest.raises(ConfigError, match="no site west"):
+        adopt(load(path), "west")
+    path.write_text(path.read_text().replace("[sites.east]", "[sites.east]\nweight = 0"))
+    with pytest.raises(ConfigError, match="replica"):
+        adopt(load(path), "east")

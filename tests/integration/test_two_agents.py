@@ -223,3 +223,38 @@ def test_at_the_same_time(web: RunningWeb, alone: Place, tmp_path: Path) -> None
         place.seeds = web.start_urls
     run_together(both)
     check_same(web, alone, both, lines)
+
+
+CURRENT_LINKS = """SELECT DISTINCT source, target_url FROM links l JOIN (
+    SELECT key, arg_max(round, (time, round)) AS round FROM visits
+    WHERE outcome <> 'unchanged' AND status <> 'failed' AND NOT is_robots GROUP BY key
+) c ON c.key = l.source AND c.round = l.round WHERE verdict = 'followed'"""
+
+
+def test_links_that_vanish_no_longer_count_at_the_other_agent(tmp_path: Path) -> None:
+    """Every page is visited again after some of them changed: hits are those of the current versions, exactly."""
+    spec = WebSpec.plain(seed=7, hosts=12, pages=120, page_bytes=2_000.0, links=12.0, changing=0.6, changes_per_day=0.3)
+    values: dict[str, Any] = {"crawl.sitemaps": False}
+    with RunningWeb(spec, options=["--speed", "0"]) as web:
+        both = places(tmp_path, web, range(128), range(128, 256), values=values)
+        both[0].seeds = web.start_urls
+        take_turns(both)
+        first = [place.hits() for place in both]
+        web.advance(2 * 86_400.0)
+        again = {"refresh.policy": "fixed", "refresh.interval_s": 1.0, "refresh.least_s": 1.0, "refresh.share": 1.0}
+        for place in both:
+            visits = place.snapshot().state["counters"]["visits"]
+            place.config = place.config.replace({**again, "crawl.pages": visits + len(first[both.index(place)])})
+            place.run()
+            assert sum(p.missing() for p in both) == in_flight(both)
+            place.config = place.config.replace({"refresh.policy": "never", "crawl.pages": 0})
+        take_turns(both)
+    found = [ask(place.directory, "SELECT outcome FROM visits WHERE NOT is_robots") for place in both]
+    outcomes = Counter(row["outcome"] for rows in found for row in rows)
+    assert outcomes["unchanged"] > 30
+    assert outcomes["ok"] > 130
+    links = Counter(row["target_url"] for place in both for row in ask(place.directory, CURRENT_LINKS))
+    hits = both[0].hits() | both[1].hits()
+    assert {url: number for url, number in hits.items() if number} == dict(links)
+    assert hits != first[0] | first[1]
+    assert sum(place.missing() for place in both) == in_flight(both) == 0

@@ -137,7 +137,8 @@ def test_t088_conditional_requests(loopback: Loopback, tmp_path: Path) -> None:
     paths = [*fields, "/changing", "/unasked"]
     found = web.crawl(
         tmp_path, [f"http://t.test{path}" for path in paths],
-        refresh__after_s=1.0, crawl__pages=4 * len(paths), crawl__patience_s=5.0,
+        refresh__policy="fixed", refresh__interval_s=1.0, refresh__least_s=1.0,
+        crawl__pages=4 * len(paths), crawl__patience_s=5.0,
     )  # fmt: skip
     again = {path: [e.head for e in web.exchanges() if e.path == path][1] for path in paths if path != "/unasked"}
     assert b'\r\nIf-None-Match: "v1"\r\n' in again["/strong"]

@@ -15,7 +15,7 @@ def columns(urls: list[str], cash: list[int]) -> Contributions:
     return Contributions(
         page_keys(urls),
         compact.rounded(np.array(cash, np.int64)),
-        rng.integers(0, 2**32, count, np.uint32),
+        rng.integers(-(2**31), 2**31, count, np.int32),
         rng.integers(0, 256, count, np.uint8),
         rng.integers(0, 256, count, np.uint8),
         np.zeros(count, np.uint64),
@@ -62,7 +62,7 @@ def test_few_bytes() -> None:
     rng = np.random.default_rng(3)
     urls = sorted({f"http://host{h}.test/section/{s}/page-{p}.html" for h, s, p in rng.integers(0, 400, (5000, 3))})
     sent = columns(urls, rng.integers(0, 2**40, len(urls)).tolist())
-    sent = sent._replace(hits=np.ones(len(urls), np.uint32), depth=sent.depth % 4, hops=sent.hops * 0)
+    sent = sent._replace(hits=np.ones(len(urls), np.int32), depth=sent.depth % 4, hops=sent.hops * 0)
     new = sum(map(len, compact.encode(sent, np.zeros(len(urls), bool)))) / len(urls)
     known = sum(map(len, compact.encode(sent, np.ones(len(urls), bool)))) / len(urls)
     assert new < 14

@@ -5,9 +5,10 @@ from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NO_TEXT, PAGE, VISITED, Status
 from gossamer.config import Config
-from gossamer.crawl.generate import pack_validators, per_host, requests
+from gossamer.crawl.generate import per_host, requests
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import RoundColumns, seeds, update
+from gossamer.crawl.versions import pack
 from gossamer.index.pages import PageIndex
 from gossamer.order.strategies import ORDERS
 from gossamer.web.url import page_key
@@ -34,6 +35,11 @@ def rows_of(index: PageIndex, urls: list[str], **fields: object) -> np.ndarray:
     for name, values in fields.items():
         rows[name] = values
     return rows
+
+
+def noted(etag: str, modified: str) -> bytes:
+    none = np.zeros(0, np.uint64)
+    return pack(np.zeros(1, np.uint64), [(etag, modified)], none.astype(np.int64), none, np.zeros(1, np.int64))[0]
 
 
 def visit(index: PageIndex, url: str, digest: int, validators: bytes | None) -> None:
@@ -83,8 +89,8 @@ def test_where_hosts_are_ranked_the_order_of_taking_counts(index: PageIndex) -> 
 
 
 def test_pages_visited_before_are_asked_for_with_their_validators(index: PageIndex) -> None:
-    visit(index, URLS[0], 11, pack_validators('"e"', "yesterday"))
-    visit(index, URLS[1], 12, pack_validators('W/"é"', ""))
+    visit(index, URLS[0], 11, noted('"e"', "yesterday"))
+    visit(index, URLS[1], 12, noted('W/"é"', ""))
     visit(index, URLS[2], 13, None)
     status = [Status.FETCHED, Status.FETCHED, Status.FAILED, Status.FETCHED]
     found = requests(index, rows_of(index, URLS, status=status), ORDERS["opic"], 0, 0)
@@ -95,19 +101,10 @@ def test_pages_visited_before_are_asked_for_with_their_validators(index: PageInd
 
 
 def test_new_pages_have_no_history(index: PageIndex) -> None:
-    visit(index, URLS[0], 11, pack_validators('"e"', ""))
+    visit(index, URLS[0], 11, noted('"e"', ""))
     (request,) = requests(index, rows_of(index, URLS[:1], status=Status.NEW), ORDERS["opic"], 0, 0)
     assert (request.etag, request.digest) == ("", 0)
 
 
 def test_no_rows_no_requests(index: PageIndex) -> None:
     assert requests(index, np.zeros(0, PAGE.numpy), ORDERS["opic"], 0, 0) == []
-
-
-@pytest.mark.parametrize(
-    ("etag", "modified", "packed"),
-    [('"e"', "today", b'"e"\ntoday'), ("", "today", b"\ntoday"), ('"\xe9"', "", b'"\xe9"\n'),
-     ("x" * 5_000, "t", b"\nt"), ("\u0142", "", b"?\n")],
-)  # fmt: skip
-def test_validators_as_the_heap_keeps_them(etag: str, modified: str, packed: bytes) -> None:
-    assert pack_validators(etag, modified) == packed

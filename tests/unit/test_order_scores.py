@@ -147,3 +147,13 @@ def test_a_strategy_finds_scores_for_rows_without_them():
     rows = np.zeros(2, PAGE.numpy)
     rows["key"] = ALL[[0, 1]]
     assert order.page_rank(rows, 0).tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("score", [Score("pagerank"), Score("authority")])
+def test_links_of_an_outdated_version_no_longer_count(score):
+    again, once = Known(score, 1), Known(score, 1)
+    again.learn(lesson(new=[0, 1, 2], visited=[0, 1], links=[(0, 1, True), (1, 0, True)]))
+    again.learn(lesson(visited=[1]))  # found as it was
+    again.learn(lesson(visited=[0], links=[(0, 2, True)]))
+    once.learn(lesson(new=[0, 1, 2], visited=[0, 1], links=[(0, 2, True), (1, 0, True)]))
+    assert again.of(ALL).tolist() == once.of(ALL).tolist()

@@ -117,12 +117,11 @@ def test_too_many_redirects_in_a_row() -> None:
     assert robots.outcome is Outcome.MOVED, "those of robots.txt have a limit of their own"
 
 
-def test_unchanged_by_digest_keeps_its_cash_and_sends_no_links_again() -> None:
-    read = reader(refresh__after_s=60.0)
+def test_unchanged_by_digest_sends_no_links_again() -> None:
+    read = reader()
     first = read.read(answer(page("/x"), HTML))
     again = read.read(answer(page("/x"), HTML, digest=first.digest))
-    assert (again.outcome, again.next.status, again.next.policy) == (Outcome.UNCHANGED, Status.FETCHED, Policy.KEEP)
-    assert again.next.due_s == first.next.due_s == int(NOW_S + 0.5 + 60)
+    assert (again.outcome, again.next.status, again.next.policy) == (Outcome.UNCHANGED, Status.FETCHED, Policy.SPEND)
     assert (again.title, again.charset, again.digest) == ("T", "utf-8", first.digest)
     assert verdicts(again) == {}
     assert verdicts(first) == {"http://a.test/x": "followed"}
@@ -140,7 +139,7 @@ def test_not_modified() -> None:
     response = answer(b"", 'ETag: "e2"', status=304, outcome=Outcome.UNCHANGED, etag='"e"', digest=5)
     visit = reader().read(response)
     assert (visit.outcome, visit.next.policy, visit.digest, len(visit.targets)) == (
-        Outcome.UNCHANGED, Policy.KEEP, 0, 0,
+        Outcome.UNCHANGED, Policy.SPEND, 0, 0,
     )  # fmt: skip
 
 

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.store import Memory
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Record, WarcWriter, payload_digest, read_record
-from gossamer.columns import VISITS, Outcome
+from gossamer.columns import ACCOUNT, VISITS, Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import BEST, FOLLOWED, VERDICTS
 from gossamer.crawl.round import Round, keep_best
 from gossamer.fetch.client import Request, Response
 from gossamer.fetch.steps import Deferred
 from gossamer.web.url import page_key
+
+NAMES = [name for name in VISITS.names if name not in ACCOUNT]
 
 Gather = Callable[..., "Gathered"]
 BIG = page("/x") + b"b" * 2_000  # small content is stored each time
@@ -56,7 +58,7 @@ class Gathered:
             self.round.warc = None
 
     def row(self, at: int = -1) -> dict[str, object]:
-        return dict(zip(VISITS.names, self.round.rows[at], strict=True))
+        return dict(zip(NAMES, self.round.rows[at], strict=True))
 
     def records(self) -> list[Record]:
         """Of the visits, in order."""
@@ -162,7 +164,7 @@ def test_rows_links_and_counts(gather: Gather) -> None:
     assert [round_.urls[key] for key in targets.tolist()] == ["http://a.test/x", "http://a.test/y", "http://a.test/x"]
     assert verdicts.tolist() == [FOLLOWED] * 3
     columns = round_.columns()
-    assert list(columns) == VISITS.names
+    assert list(columns) == NAMES
     assert columns["links"] == [2, 0, 1, 0]
     assert columns["depth"] == [2, 0, 0, 0]
     assert columns["is_robots"] == [False, True, False, False]
@@ -175,7 +177,7 @@ def test_an_empty_round(gather: Gather) -> None:
     round_ = gather().round
     source, targets, verdicts = round_.links()
     assert (len(source), len(targets), len(verdicts)) == (0, 0, 0)
-    assert round_.columns() == {name: [] for name in VISITS.names}
+    assert round_.columns() == {name: [] for name in NAMES}
     round_.deferrals.append(Deferred(Request(1, "http://a.test/", "a.test"), NOW_S))
     assert not round_.empty
 

@@ -21,15 +21,14 @@ def test_passing_failures_are_tried_again_with_growing_pauses_then_gone(outcome:
     assert (last.status, last.policy, last.due_s) == (Status.GONE, Policy.DROP, NEVER)
 
 
-def test_success_resets_failures_and_is_due_by_the_refresh_policy() -> None:
-    never = after(Outcome.OK, 2, NOW_S, Config())
-    assert (never.status, never.policy, never.due_s, never.tries) == (Status.FETCHED, Policy.SPEND, NEVER, 0)
-    again = after(Outcome.UNCHANGED, 0, NOW_S, Config().replace({"refresh.after_s": 60.0}))
-    assert (again.policy, again.due_s) == (Policy.KEEP, int(NOW_S) + 60)
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNCHANGED])
+def test_success_resets_failures_and_spends_the_cash(outcome: Outcome) -> None:
+    found = after(outcome, 2, NOW_S, Config())
+    assert (found.status, found.policy, found.due_s, found.tries) == (Status.FETCHED, Policy.SPEND, NEVER, 0)
 
 
 def test_gone_pages_do_not_come_back() -> None:
     for outcome in (Outcome.GONE, Outcome.REJECTED, Outcome.BAD_REDIRECT, Outcome.DENIED, Outcome.REFUSED_ADDRESS,
                     Outcome.REFUSED_TYPE):  # fmt: skip
-        found = after(outcome, 0, NOW_S, Config().replace({"refresh.after_s": 60.0}))
+        found = after(outcome, 0, NOW_S, Config())
         assert (found.due_s, found.policy) == (NEVER, Policy.DROP)

@@ -37,6 +37,7 @@ def test_status(crawl: Path) -> None:
     assert found["statuses"] == {"new": 1, "fetched": 1, "moved": 1, "failed": 1}
     assert found["top_hosts"][0] == {
         "host": "a.test", "pages": 2, "visited": 2, "ok": 2, "errors": 0, "wire_bytes": 190,
+        "energy_j": 0.0, "carbon_g": 0.0,
     }  # fmt: skip
     assert found["disk_bytes"] == sum(
         path.stat().st_size for folder in ("warc", "cdxj", "tables") for path in (crawl / folder).iterdir()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
+from gossamer.crawl.closing import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
 from gossamer.crawl.owners import Owners
 from gossamer.crawl.update import (
@@ -15,10 +16,10 @@ from gossamer.crawl.update import (
     Policy,
     RoundColumns,
     Verdict,
-    postpone,
     seeds,
     update,
 )
+from gossamer.crawl.versions import vanished
 from gossamer.errors import ArchiveError
 from gossamer.index.caps import domain_key, domain_text
 from gossamer.index.frontier import Frontier
@@ -33,16 +34,19 @@ URLS = [f"http://{host}/{page}" for host in ("a.example", "b.example", "c.other"
 KEYS = [page_key(url) for url in URLS]
 
 
-def round_of(visits=(), links=(), inbox=None):
-    """visits: (page, status, due, tries, policy); links: (visit, page, followed); pages are numbers of URLS."""
+def round_of(visits=(), links=(), inbox=None, stayed=(), gone=()):
+    """visits: (page, status, due, tries, policy); links: (visit, page, followed); pages are numbers of URLS.
+    `stayed` are places of links that were there before, `gone` pages that are no longer linked to."""
     rows = np.array([(KEYS[v[0]], *v[1:]) for v in visits], VISIT.numpy)
     source, target, followed = zip(*links, strict=True) if links else ((), (), ())
     relevance = np.arange(len(source)) % 5 / 4
     columns = Links(
-        np.array(source, np.int32), np.array([KEYS[t] for t in target], np.uint64), np.array(followed, bool), relevance
-    )
+        np.array(source, np.int32), np.array([KEYS[t] for t in target], np.uint64), np.array(followed, bool), relevance,
+        ~np.isin(np.arange(len(source)), stayed),
+    )  # fmt: skip
     urls = {KEYS[t]: URLS[t] for t in target}
-    return RoundColumns(rows, columns, urls, inbox if inbox is not None else Contributions.none())
+    lost = vanished(np.array([KEYS[page] for page in gone], np.uint64))
+    return RoundColumns(rows, columns, urls, Contributions.joined([inbox or Contributions.none(), lost]))
 
 
 def all_rows(index):
@@ -106,16 +110,16 @@ class Model:
             mine = [link for link in links if link[0] == number]
             cash = 0 if policy == Policy.KEEP else page["cash"]
             page["cash"] -= cash
-            weights = [self.weight(key, target, relevance) for _, target, _, relevance in mine]
+            weights = [self.weight(key, target, relevance) for _, target, _, relevance, _ in mine]
             parts = sum(weights) + (self.strategy.virtual and policy == Policy.SPEND)
             damping = self.strategy.damping if policy == Policy.SPEND else 1
             budget = cash // damping.denominator * damping.numerator
             share = budget // parts if mine and policy in (Policy.SPEND, Policy.PASS) else 0
-            for weight, (_, target, followed, _) in zip(weights, mine, strict=True):
+            for weight, (_, target, followed, _, is_new) in zip(weights, mine, strict=True):
                 if followed:
                     redirect = policy == Policy.PASS
                     depth, hops = page["depth"] + (not redirect), (page["hops"] + 1) * redirect
-                    received.setdefault(target, []).append((share * weight, 1, depth, hops, key))
+                    received.setdefault(target, []).append((share * weight, is_new, depth, hops, key))
                     cash -= share * weight
             pool += cash
         for key, status, due_s, tries, _ in visits:
@@ -142,11 +146,11 @@ class Model:
             if key in self.pages:
                 page = self.pages[key]
                 page["cash"] += cash
-                page["hits"] += hits
+                page["hits"] = max(0, page["hits"] + hits)
                 page["depth"], page["hops"] = min(page["depth"], depth), min(page["hops"], hops)
-            else:
+            elif cash or hits > 0:
                 new[key] = {
-                    "cash": cash, "hits": hits, "depth": depth, "hops": hops, "status": 0, "due_s": 0,
+                    "cash": cash, "hits": max(0, hits), "depth": depth, "hops": hops, "status": 0, "due_s": 0,
                     "tries": 0, "order": order, "url": urls[key], "referrer": gifts[0][4],
                 }  # fmt: skip
         self.verdicts = dict.fromkeys(received, Verdict.FOLLOWED)
@@ -216,7 +220,10 @@ def rounds(draw, known):
         most = 1 if policy == Policy.PASS else 8
         targets = draw(st.lists(PAGE_NUMBER, unique=True, max_size=most))
         links += [(len(visits) - 1, target, draw(st.booleans())) for target in targets]
-    return visits, links
+    stayed = draw(st.lists(st.sampled_from(range(len(links))))) if links else []
+    # A link that was there before leads to a page that is known, somewhere.
+    stayed = [place for place in stayed if links[place][1] in known]
+    return visits, links, stayed, draw(st.lists(PAGE_NUMBER, max_size=3))
 
 
 @settings(deadline=None, max_examples=80)
@@ -227,10 +234,10 @@ def test_update_is_what_the_model_says(data):
     agent, model = Agent(order, limits=limits, best=best), Model(order, limits, best)
     for _ in range(data.draw(st.integers(1, 6))):
         known = [page for page in range(len(URLS)) if KEYS[page] in model.pages]
-        visits, links = data.draw(rounds(known)) if known else ([], [])
+        visits, links, stayed, gone = data.draw(rounds(known)) if known else ([], [], [], [])
         some = [] if known and data.draw(st.booleans()) else data.draw(st.lists(PAGE_NUMBER, max_size=4))
         inbox = seeds([URLS[page] for page in some], agent.ledger)
-        columns = round_of(visits, links, inbox)
+        columns = round_of(visits, links, inbox, stayed, gone)
         old = {key: page["cash"] for key, page in model.pages.items()}
         result = agent.update(columns)
         model.update(columns)
@@ -267,14 +274,16 @@ def test_cash_is_conserved_between_zones(data):
         turn = data.draw(st.integers(0, 1))
         agent = agents[turn]
         known = [page for page in range(len(URLS)) if agent.row(page) is not None]
-        visits, links = data.draw(rounds(known)) if known else ([], [])
+        visits, links, stayed, gone = data.draw(rounds(known)) if known else ([], [], [], [])
         inbox = Contributions.none()
         if travelling[turn] and data.draw(st.booleans()):
             inbox = travelling[turn].pop(data.draw(st.integers(0, len(travelling[turn]) - 1)))
-        outbox = agent.update(round_of(visits, links, inbox)).outbox
+        outbox = agent.update(round_of(visits, links, inbox, stayed, gone)).outbox
         assert outbox.key.tolist() == sorted(set(outbox.key.tolist()))
         assert not {key >> 56 for key in outbox.key.tolist()} & set(agent.zones)
-        assert [page_key(url) for url in outbox.url] == outbox.key.tolist()
+        named = [page_key(url) if url else key for url, key in zip(outbox.url, outbox.key.tolist(), strict=True)]
+        assert named == outbox.key.tolist()
+        assert all(outbox.url[place] for place in np.flatnonzero((outbox.hits > 0) | (outbox.cash > 0)).tolist())
         travelling[turn ^ 1].append(outbox)
         waiting = sum(int(batch.cash.sum()) for batches in travelling for batch in batches)
         assert sum(agent.missing() for agent in agents) == waiting

@@ -2,7 +2,20 @@
 
 from types import ModuleType
 
-from gossamer.lab.experiments import agents, batch, order, parity, partition, realcrawl, robots, sites
+from gossamer.lab.experiments import (
+    agents,
+    batch,
+    green,
+    jobs,
+    order,
+    parity,
+    partition,
+    realcrawl,
+    refresh,
+    refresh_real,
+    robots,
+    sites,
+)
 
 EXPERIMENTS: dict[str, ModuleType] = {
     "order": order,
@@ -13,4 +26,8 @@ EXPERIMENTS: dict[str, ModuleType] = {
     "parity": parity,
     "agents": agents,
     "sites": sites,
+    "jobs": jobs,
+    "refresh": refresh,
+    "refresh-real": refresh_real,
+    "green": green,
 }

@@ -224,7 +224,7 @@ def distance(lab: Lab) -> None:
 def scale(lab: Lab) -> None:
     """A web bound by latency and politeness: a site is as fast as its connections."""
     spec = WebSpec.plain(
-        seed=lab.arguments.seed, pages=lab.arguments.pages or 8_000, hosts=400, host_exponent=0.0, links=10.0,
+        seed=lab.arguments.seed, pages=lab.arguments.pages or 3_000, hosts=400, host_exponent=0.0, links=10.0,
         local=0.8, page_bytes=4_000.0, latency_ms=200.0,
     )  # fmt: skip
     width = 600

@@ -1,0 +1,64 @@
+"""The versions of one page, and what each said: every visit is kept, and this tells those that brought something."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive import query
+from gossamer.errors import QueryError
+from gossamer.web.url import normalise, page_key
+
+# A version lasts until a visit finds something else. Passing failures say nothing about it.
+_VERSIONS = """
+    WITH said AS (
+        SELECT *, sum((outcome <> 'unchanged')::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version
+        FROM visits WHERE key = ?::UBIGINT AND NOT is_robots AND status <> 'failed'
+    )
+    SELECT version, time, max(time) OVER same AS last_visit, count(*) OVER same AS visits, outcome, http_status,
+        content_type, wire_bytes, title, location, digest, warc, warc_offset
+    FROM said WINDOW same AS (PARTITION BY version)
+    QUALIFY row_number() OVER (PARTITION BY version ORDER BY time, round, warc_offset) = 1 ORDER BY version"""
+
+
+def versions(directory: Path, url: str) -> list[dict[str, Any]]:
+    """Oldest first; times are UTC."""
+    normal = normalise(url)
+    if normal is None:
+        raise QueryError(f"{url!r} is not a web address; write it like https://example.org/")
+    with closing(query.open_database(directory)) as database:
+        cursor = database.execute(_VERSIONS, [page_key(normal)])
+        names = [column[0] for column in cursor.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    if not rows:
+        raise QueryError(f'{normal} was never visited; gossamer query DIR "SELECT url FROM pages" lists what is known')
+    return rows
+
+
+def version(directory: Path, url: str, at: datetime | None = None) -> dict[str, Any]:
+    """The one of a time; without a time, the last one with content."""
+    rows = [row for row in versions(directory, url) if at is None or row["time"] <= at]
+    if not rows:
+        raise QueryError(f"{url} had not been visited at {at}; `gossamer versions` lists its visits")
+    if at is not None:
+        return rows[-1]
+    return next((row for row in reversed(rows) if row["outcome"] == "ok"), rows[-1])
+
+
+def content(directory: Path, row: dict[str, Any], as_text: bool = False) -> bytes:
+    """The body of a version as it was served, codings undone; or its text without markup."""
+    if not row["warc"]:
+        raise QueryError(f"nothing is stored of that visit: {row['outcome']} (status {row['http_status']})")
+    with closing(query.open_database(directory)) as database:
+        sql = f"SELECT {'text' if as_text else 'body'}(?, ?)"
+        ((found,),) = database.execute(sql, [row["warc"], row["warc_offset"]]).fetchall()
+    return found.encode() if isinstance(found, str) else found or b""
+
+
+def moment(text: str) -> datetime:
+    """A time as people write it: 2026-11-16, 2026-11-16T08:30, with or without a zone; UTC otherwise."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise QueryError(f"{text!r} is no time; write it like 2026-11-16 or 2026-11-16T08:30:00 (UTC)") from None
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found

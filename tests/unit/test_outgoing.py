@@ -1,0 +1,77 @@
+"""What leaves an agent for other sites: text once, then keys; the best of a round, if asked for; all cash counted."""
+
+import numpy as np
+import pytest
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Memory
+from gossamer.columns import Contributions
+from gossamer.config import Config
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.outgoing import Outgoing
+from gossamer.crawl.owners import Owners, Place
+from gossamer.federation import compact
+from gossamer.federation.exchange import InProcess
+from gossamer.index.pages import host_of_key
+from gossamer.place.ring import Ring
+from gossamer.web.url import page_keys
+
+RING = Ring({"north": 1.0, "east": 1.0})
+OWNERS = Owners("north_a0", range(256), ("north_a0",) * 256, Place("north", "north_a0", RING))
+
+
+def abroad(count: int) -> list[str]:
+    urls = [f"http://h{number}.test/" for number in range(10 * count)]
+    east = RING.of_keys(host_of_key(page_keys(urls))) == 1
+    return [url for url, is_east in zip(urls, east.tolist(), strict=True) if is_east][:count]
+
+
+def links(urls: list[str], cash: list[int], has_text: bool = True) -> Contributions:
+    count = len(urls)
+    zero = np.zeros(count, np.uint8)
+    return Contributions(
+        page_keys(urls), np.array(cash), np.ones(count, np.int32), zero, zero, np.zeros(count, np.uint64),
+        urls if has_text else [""] * count,
+    )  # fmt: skip
+
+
+def outgoing(**values: object) -> tuple[Outgoing, Ledger]:
+    ledger = Ledger()
+    config = Config().replace({name.replace("__", "."): value for name, value in values.items()})
+    return Outgoing(config, Chain.open(Memory(), "north_a0", InProcess()), ledger), ledger
+
+
+def sent(out: Outgoing, columns: Contributions, from_abroad: np.ndarray | None = None) -> Contributions:
+    keys = np.zeros(0, np.uint64) if from_abroad is None else from_abroad
+    letters = out.letters(columns, OWNERS, keys)
+    assert {letter.to for letter in letters} <= {"east"}
+    return Contributions.joined([compact.decode(letter.data) for letter in letters])
+
+
+def test_text_once_then_keys() -> None:
+    out, _ = outgoing()
+    urls = abroad(3)
+    assert sorted(sent(out, links(urls, [8, 8, 8])).url) == sorted(urls)
+    assert sent(out, links(urls, [8, 8, 8])).url == ["", "", ""]
+
+
+def test_what_is_sent_on_goes_as_it_came() -> None:
+    out, _ = outgoing()
+    urls = abroad(2)
+    keys = page_keys(urls)
+    assert sent(out, links(urls, [8, 8], has_text=False)).url == ["", ""], "it came by its key"
+    assert sorted(sent(out, links(urls, [8, 8]), keys).url) == sorted(urls), "nobody may know it there"
+
+
+@pytest.mark.parametrize("scores", ["global", "local"])
+def test_only_the_best_of_a_round(scores: str) -> None:
+    """Half of four, since there are two sites; the others' cash is the virtual page's, and they may be sent later."""
+    out, ledger = outgoing(limits__new_per_round=4, site__scores=scores)
+    urls = abroad(5)
+    cash = [16, 64, 32, 8, 128]
+    first = sent(out, links(urls, cash))
+    assert sorted(first.url) == sorted([urls[1], urls[4]])
+    assert int(first.cash.sum()) + ledger.pool == sum(cash)
+    second = sent(out, links(urls, cash))
+    assert sorted(url for url in second.url if url) == sorted([urls[2], urls[0]])
+    assert int(first.cash.sum()) + int(second.cash.sum()) + ledger.pool == 2 * sum(cash)

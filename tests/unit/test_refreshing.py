@@ -1,0 +1,208 @@
+"""Which pages are visited again: due ones first, within budget, politely spread over hosts, and nothing that waits."""
+
+import numpy as np
+import pytest
+
+from gossamer.archive.store import Memory
+from gossamer.clocks import VirtualClock
+from gossamer.columns import NEVER, PAGE, VISITED, Status
+from gossamer.config import REFRESH, Config
+from gossamer.crawl.carbon import Carbon
+from gossamer.crawl.prices import packed
+from gossamer.crawl.refreshing import Refresher, check_refresh
+from gossamer.errors import ConfigError
+from gossamer.index.pages import PageIndex, host_of_key
+from gossamer.order.refresh import POLICIES
+
+NOW_S = 1_700_000_000.0
+NONE = np.zeros(0, np.uint64)
+
+
+def index_of(age_s, hosts=1, **columns):
+    """One visited page for each age, spread over hosts; further columns of PAGE or VISITED."""
+    index = PageIndex.open(Memory(), {}, Config().index)
+    count = len(age_s)
+    keys = np.array([(place % hosts) << 40 | place for place in range(count)], np.uint64)
+    pages, visited = np.zeros(count, PAGE.numpy), np.zeros(count, VISITED.numpy)
+    pages["status"], pages["due_s"], visited["visits"] = Status.FETCHED, NEVER, 1
+    visited["first_s"] = visited["last_s"] = NOW_S - np.asarray(age_s)
+    pages["key"] = visited["key"] = keys
+    for name, values in columns.items():
+        (pages if name in PAGE.names else visited)[name] = values
+    order = np.argsort(keys)
+    index.pages.write(pages[order])
+    index.visited.write(visited[order])
+    return index
+
+
+def refresher(index, policy, **values):
+    given = {"refresh.policy": policy, "refresh.least_s": 1.0, "refresh.interval_s": 100.0, "refresh.weight": "alike"}
+    given |= {"polite.delay_s": 0.0, **{name.replace("__", "."): value for name, value in values.items()}}
+    return Refresher(index, Config().replace(given), VirtualClock(NOW_S))
+
+
+def taken(it, count=100, now_s=NOW_S, per_host=100, busy=NONE):
+    return (it.take(count, now_s, busy, per_host)["key"] & np.uint64(0xFFFFFF)).tolist()
+
+
+def test_the_configuration_knows_every_policy():
+    assert list(REFRESH) == ["never", *POLICIES]
+
+
+def test_fixed_takes_what_is_due_the_most_overdue_first():
+    it = refresher(index_of([50, 150, 99, 300, 100]), "fixed")
+    assert taken(it, 2) == [3, 1]
+    assert taken(it, 2) == [4]
+    assert it.next_due_s(NOW_S, NONE) == NOW_S + 1
+    assert taken(it, now_s=NOW_S + 1, busy=np.array([1, 3, 4], np.uint64)) == [2]
+
+
+def test_adaptive_goes_by_its_pages_own_intervals():
+    it = refresher(index_of([50, 50, 150], interval_s=[40, 60, 0]), "adaptive")
+    assert taken(it) == [2, 0]
+
+
+@pytest.mark.parametrize(("policy", "age_s"), [("azar", 30_000.0), ("harmonic", 30_000.0), ("index", 500.0)])
+def test_what_changes_often_is_visited_often(policy, age_s):
+    rates = [0, 1e9 / 10_000, 1e9 / 1_000, 1]  # never visited twice, rarely, often, hardly ever
+    it = refresher(index_of([age_s] * 4, change_rate=rates), policy, refresh__visits_per_day=86_400.0 / 500)
+    it.next_due_s(NOW_S - 10_000, NONE)  # from here on visits are saved up
+    order = taken(it)
+    assert order.index(2) < order.index(1)
+    assert 3 not in order[:2]
+
+
+def test_weights_are_links():
+    it = refresher(index_of([1000.0] * 3, hits=[0, 9, 4], change_rate=1e5), "index", refresh__weight="hits")
+    assert taken(it) == [1, 2, 0]
+
+
+def test_a_host_gets_no_more_than_its_turn():
+    index = index_of([200.0] * 12, hosts=3)
+    it = refresher(index, "fixed")
+    busy = np.array([1 << 40 | 100], np.uint64)
+    rows = it.take(100, NOW_S, busy, 2)
+    assert np.bincount(host_of_key(rows["key"])).tolist() == [2, 1, 2]
+
+
+def test_pages_that_wait_for_something_else_are_left_alone():
+    status = [Status.FETCHED, Status.GONE, Status.FETCHED, Status.FAILED]
+    it = refresher(index_of([200.0] * 4, status=status, due_s=[NEVER, NEVER, int(NOW_S) + 5, NEVER]), "fixed")
+    assert taken(it) == [0]
+    busy = np.zeros(1, np.uint64)
+    assert taken(refresher(index_of([200.0]), "fixed"), busy=busy) == []
+
+
+def test_the_budget_is_kept():
+    it = refresher(index_of([200.0] * 50), "fixed", refresh__visits_per_day=86_400.0 / 10)
+    assert taken(it) == []
+    assert it.next_due_s(NOW_S, NONE) == pytest.approx(NOW_S + 10)
+    assert len(taken(it, now_s=NOW_S + 35)) == 3
+    assert len(taken(it, now_s=NOW_S + 40)) == 1
+
+
+def test_an_agent_has_its_part_of_the_budget():
+    config = Config().replace(
+        {"refresh.policy": "fixed", "refresh.interval_s": 100.0, "refresh.visits_per_day": 8640.0}
+    )
+    it = Refresher(index_of([200.0] * 50), config, VirtualClock(NOW_S), lambda: 0.25)
+    it.take(9, NOW_S, NONE, 100)
+    assert len(it.take(9, NOW_S + 80, NONE, 100)) == 2
+
+
+@pytest.mark.parametrize("policy", ["fixed", "index"])
+def test_bounds(policy):
+    it = refresher(index_of([50.0, 7000.0], change_rate=1e9), policy, refresh__least_s=60.0, refresh__interval_s=1.0,
+                   refresh__most_s=80.0)  # fmt: skip
+    assert taken(it) == [1]
+    assert it.next_due_s(NOW_S, np.ones(1, np.uint64)) == NOW_S + 10
+    late = refresher(index_of([50.0, 90.0]), "fixed", refresh__interval_s=500.0, refresh__most_s=80.0)
+    assert taken(late) == [1]
+
+
+def test_what_was_visited_counts_at_the_next_look():
+    index = index_of([200.0, 150.0])
+    it = refresher(index, "fixed")
+    assert taken(it, 1) == [0]
+    row = index.visited.look_up(np.zeros(1, np.uint64))[1]
+    row["last_s"] = NOW_S
+    index.visited.write(row)
+    it.committed()
+    assert taken(it) == [1]
+    assert it.next_due_s(NOW_S, np.ones(1, np.uint64)) == NOW_S + 100
+
+
+def test_all_that_is_due_within_our_patience():
+    it = refresher(index_of([200.0, 95.0, 60.0]), "fixed")
+    assert it.last_due_s(NOW_S, NONE, 10.0) == NOW_S + 5
+    assert it.last_due_s(NOW_S, NONE, 50.0) == NOW_S + 40
+    assert refresher(index_of([10.0]), "fixed").last_due_s(NOW_S, NONE, 5.0) is None
+
+
+def test_no_page_no_time():
+    it = refresher(index_of([]), "fixed")
+    assert taken(it) == []
+    assert it.next_due_s(NOW_S, NONE) is None
+
+
+def test_the_same_again():
+    ages = np.random.default_rng(1).integers(0, 500, 300)
+    for policy in ("fixed", "index", "stalest"):
+        first, second = (taken(refresher(index_of(ages, hosts=7), policy), 50) for _ in range(2))
+        assert first == second
+        assert len(first) == 50
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"refresh.policy": "azar"}, "refresh.visits_per_day"),
+        ({"refresh.policy": "green"}, "carbon.g_per_day"),
+        ({"refresh.policy": "fixed", "refresh.least_s": 100.0, "refresh.most_s": 10.0}, "refresh.most_s"),
+    ],
+)
+def test_what_cannot_work_is_said(values, words):
+    with pytest.raises(ConfigError, match=words):
+        check_refresh(Config().replace(values))
+
+
+# --- green
+
+
+def green(policy="green", **values):
+    """Three pages of the same age: a small one in Poland, a large one and a small one in Sweden."""
+    index = index_of([1000.0] * 3, hosts=3, wire_bytes=[10_000, 90_000, 10_000])
+    hosts, ones = np.arange(3, dtype=np.uint32), np.ones(3, np.int64)
+    index.hosts.grow(hosts, hosts, ones, ones)
+    index.hosts.locate(hosts, np.array([packed("PL"), packed("SE"), packed("SE")], np.uint16))
+    given = {"refresh.policy": policy, "refresh.least_s": 1.0, "refresh.weight": "alike", "carbon.signal": "mean"}
+    config = Config().replace(given | {name.replace("__", "."): value for name, value in values.items()})
+    carbon = Carbon(config.carbon, index, {})
+    return Refresher(index, config, VirtualClock(NOW_S), carbon=carbon), carbon
+
+
+def test_carbon_decides_where_staleness_is_the_same():
+    it, _ = green(carbon__price=1e4)
+    assert taken(it)[0] == 2
+    assert sorted(taken(it, busy=np.array([2 << 40 | 2], np.uint64))) == [0, 1]
+
+
+def test_with_a_high_price_it_may_idle():
+    it, _ = green(carbon__price=1e9)
+    assert len(taken(it)) == 3  # as in the seed: it never does
+    idle, _ = green(carbon__price=1e9, carbon__idle="negative")
+    assert taken(idle) == []
+    assert idle.next_due_s(NOW_S, NONE) == NOW_S + 60
+    cheap, _ = green(carbon__price=1.0, carbon__idle="negative")
+    assert len(taken(cheap)) == 3
+
+
+@pytest.mark.parametrize("policy", ["green", "green-index"])
+def test_what_the_budget_does_not_allow_is_not_visited(policy):
+    it, carbon = green(policy, carbon__g_per_day=1e-5)
+    visited = np.zeros(3, VISITED.numpy)
+    visited["wire_bytes"] = [10_000, 90_000, 10_000]
+    grams = carbon.of(visited, np.arange(3, dtype=np.uint32), NOW_S)[0]
+    assert set(taken(it)) == set(np.flatnonzero(grams <= 1e-5).tolist())
+    none, _ = green(policy, carbon__g_per_day=1e-9)
+    assert taken(none) == []
