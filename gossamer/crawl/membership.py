@@ -81,4 +81,4 @@ class Membership:
             and batch.number > exchange.confirmed(batch.stream)
             for _, _, batch in self._chain.snapshot.outbox
         )
-        return {"clean": self._heard[CLEAN], "passing": passing}
+        return {"clean": self._heard[CLEAN], "passing": passing, "is_clean": self._said[CLEAN] >= self._place.version}

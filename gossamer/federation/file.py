@@ -62,9 +62,10 @@ class Federation:
         """What the agents of a site are told."""
         values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
         if self.config.crawl.pages:
-            weights = {name: one.weight for name, one in self.sites.items()}
+            weights = {name: 0.0 if one.gone else one.weight for name, one in self.sites.items()}
             share = weights[site] / sum(weights.values())
-            values["crawl.pages"] = max(1, round(self.config.crawl.pages * share))
+            # Who takes no hosts visits nothing; a limit would end it before it has given away those it has.
+            values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
         return self.config.replace(values)
 
     def _beside(self, name: str) -> Path:

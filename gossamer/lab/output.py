@@ -58,8 +58,8 @@ def publish(results: Results, out: Path | None, as_json: bool, stream: TextIO | 
     for figure in results.figures:
         draw(figure, out)
     if not as_json:
-        names = ", ".join(f"{figure.name}.png" for figure in results.figures)
-        print(f"written to {out}: {results.name}.json, {results.name}.parquet, {names} (and .svg)", file=stream)
+        names = [f"{results.name}.json", f"{results.name}.parquet", *(f"{each.name}.png" for each in results.figures)]
+        print(f"written to {out}: {', '.join(names)}{' (and .svg)' if results.figures else ''}", file=stream)
 
 
 def _print(results: Results, stream: TextIO | None) -> None:

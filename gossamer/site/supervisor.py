@@ -314,6 +314,12 @@ class Supervisor:
             return True
         return bool(report["passing"]) or self._neighbours.is_holding(report["clean"])
 
+    def _is_moving(self) -> bool:
+        """Whether others wait for us to give away what is not ours: that comes first, however many pages we visited."""
+        if self._neighbours is None or self._neighbours.members.version == 1:
+            return False
+        return not self._members[self._home].report.get("is_clean", False)
+
     def _may_rest(self, member: Member) -> bool:
         """It has had nothing to do for a while, though others have; or it has given everything away."""
         if not member.is_idle or member.idle_since_s is None or member.name in self._waited_for():
@@ -347,7 +353,7 @@ class Supervisor:
             return late or not any(member.is_running for member in members)
         if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
             self._ended = f"limit of {crawl.minutes:g} minutes"
-        elif crawl.pages and self._visits() >= crawl.pages:
+        elif crawl.pages and self._visits() >= crawl.pages and not self._is_moving():
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"

@@ -199,6 +199,20 @@ def test_limits_end_each_site_and_all_of_them(web: RunningWeb, tmp_path: Path) -
             crawl(web, directory, VALUES)
 
 
+def test_sites_that_have_reached_their_limits_still_give_hosts_away(web: RunningWeb, tmp_path: Path) -> None:
+    values = {**VALUES, "resolve.map": {"*": web.address}, "crawl.pages": 60}
+    with federation(tmp_path, ["north", "east", "south"], values) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait()
+        assert sites.pages("south") > 0
+        sites.change("south", "weight = 0\n")
+        sites.start_all()
+        sites.wait()
+        assert sites.pages("south") == 0
+        sites.check_owned_once()
+        assert sites.missing_cash() == 0
+
+
 def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
     values = {**VALUES, "resolve.map": {"*": web.address}}
     path = write(tmp_path, {name: free_port() for name in ("north", "east")}, values, 1)
