@@ -46,6 +46,7 @@ from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError, Deposed
 
 FULL_EVERY = 32
+_EPOCHS = 100  # the last ones, of which the state says with which number they began
 _SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/", "tmp/")
 
 
@@ -97,7 +98,14 @@ class Chain:
         old = chain._at
         if not old.number:
             old = dataclasses.replace(old, zones=tuple(zones))
-        news = {"number": old.number + 1, "epoch": old.epoch + 1, "time_s": now_s, "state": dict(state or {})}
+        epochs = dict(list(old.state.get("epochs", {}).items())[-_EPOCHS:])
+        epochs[str(old.epoch + 1)] = old.number + 1
+        news = {
+            "number": old.number + 1,
+            "epoch": old.epoch + 1,
+            "time_s": now_s,
+            "state": {**(state or {}), "epochs": epochs},
+        }
         chain._create(old.after(Changes(), news), {})
         chain._recover(exchange)
         return chain

@@ -1,7 +1,7 @@
 """The versions of one page, and what each said: every visit is kept, and this tells those that brought something."""
 
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,11 @@ def content(directory: Path, row: dict[str, Any], as_text: bool = False) -> byte
 
 
 def moment(text: str) -> datetime:
-    """A time as people write it: 2026-11-16, 2026-11-16T08:30, with or without a zone; UTC otherwise."""
+    """A time as people write it: 2026-11-16 (its end), 2026-11-16T08:30, with or without a zone; UTC otherwise."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise QueryError(f"{text!r} is no time; write it like 2026-11-16 or 2026-11-16T08:30:00 (UTC)") from None
+    if len(text) == len("2026-11-16"):
+        found += timedelta(days=1)
     return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found

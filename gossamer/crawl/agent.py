@@ -90,7 +90,7 @@ class Agent:
             books.refresher = Refresher(index, config, clock, books.part, books.carbon)
         if place and place.placing:
             place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"])
-        settle(self._books, exchange, self._orders.owners, place, clock.now())
+        settle(self._books, exchange, self._orders, place, clock.now())
         self._membership = Membership(store, chain, place)
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
         self._outgoing = Outgoing(config, chain, ledger)
@@ -216,7 +216,8 @@ class Agent:
         if self._round.empty and not self._arrived:
             return False
         if self._supply.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
-            return since_s >= crawl.round_s
+            # Until they are committed, pages are not due again.
+            return since_s >= min(crawl.round_s, self._config.refresh.least_s)
         if self._round.is_full(crawl.width) or not self._supply.outstanding:
             return True
         if self._supply.is_lockstep:
@@ -337,7 +338,7 @@ class Agent:
             arrived.outbox + self._outgoing.letters(links, owners, arrived.from_abroad) + self._outgoing.shares(others)
         )
         if self._place and self._place.placing and (news := self._place.placing.take_news()):
-            changes |= placing.write(books.store, books.chain.label, news["hosts"])
+            changes |= placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
             letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
         letters += self._membership.letters(self._incoming.scope.hosts)
         letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)

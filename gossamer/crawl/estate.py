@@ -138,4 +138,5 @@ def state_of(books: Books, resting: dict[str, Any], quiet_s: float, now_s: float
         "quiet_until_s": quiet_s,
         "committed_s": now_s,
         "clean": True,
+        "settling": True,  # what came may have to go on: until the agent begins, nobody knows
     }

@@ -22,7 +22,19 @@ from gossamer.crawl.scope import Scope
 from gossamer.crawl.seeds import SeedFiles
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, MOVES, NEWS, SEEDS, ZONES, Exchange, decode, encode
+from gossamer.federation.exchange import (
+    ABROAD,
+    HOSTS,
+    LINKS,
+    MOVES,
+    NEWS,
+    SEEDS,
+    ZONES,
+    Exchange,
+    decode,
+    encode,
+    messages,
+)
 from gossamer.federation.file import site_of
 from gossamer.index.pages import PageIndex
 from gossamer.web.url import page_keys
@@ -119,7 +131,8 @@ class Incoming:
             elif batch.sender == MOVES:
                 news = {"moves": json.loads(batch.data)}
                 heard.append(("", news))
-                told += [self._chain.letter(name, json.dumps(news).encode(), NEWS) for name in sorted(orders.others)]
+                made = messages(news)
+                told += [self._chain.letter(name, data, NEWS) for name in sorted(orders.others) for data in made]
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
@@ -174,8 +187,8 @@ class Incoming:
         return [urls[row] for row in np.flatnonzero(is_own).tolist()], letters
 
     def _scope_news(self, hosts: list[str], names: Iterable[str]) -> list[Batch]:
-        data = json.dumps({"scope": hosts}).encode()
-        return [self._chain.letter(name, data, NEWS) for name in names] if hosts else []
+        made = messages({"scope": hosts}) if hosts else []
+        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
 
     def _write_scope(self, names: list[str]) -> Changes:
         if not names:

@@ -1,7 +1,6 @@
 """An agent's part in a change of sites: to say that its site has released what is not its own, and later that it is
 clean of what came meanwhile (see federation.members)."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Store
 from gossamer.crawl.moving import is_settled
 from gossamer.crawl.owners import Place
-from gossamer.federation.exchange import HOSTS, NEWS, Exchange
+from gossamer.federation.exchange import HOSTS, NEWS, Exchange, messages
 
 RELEASED, CLEAN = "released", "clean"
 
@@ -61,15 +60,15 @@ class Membership:
             if self._due == RELEASED and site not in known:
                 news = [{"scope": scope}, *(place.placing.all_news() if place.placing else [])]
             news.append({self._due: place.version})
-            made += [self._chain.letter(site, json.dumps(each).encode(), NEWS) for each in news]
+            made += [self._chain.letter(site, data, NEWS) for each in news for data in messages(each)]
         self._said[self._due], self._due = place.version, ""
         return made
 
     def state(self) -> dict[str, Any]:
         if self._place is None or self._place.members is None:
             return {}
-        members = {"members": self._place.members.as_dict(), "said": self._said, "heard": self._heard}
-        return {**members, "moves": self.moves, "settling": False}
+        said = {"said": self._said, "heard": self._heard}
+        return {**self._place.as_state(), **said, "moves": self.moves, "settling": False}
 
     def facts(self, exchange: Exchange) -> dict[str, Any]:
         """What the site is told: which others are clean, and whether hosts pass through us just now."""

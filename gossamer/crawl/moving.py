@@ -23,12 +23,14 @@ from gossamer.crawl import estate, placing
 from gossamer.crawl.closing import Books
 from gossamer.crawl.incoming import numbered_parts
 from gossamer.crawl.owners import Place
-from gossamer.federation.exchange import HOSTS, ZONES, Exchange, high_water, in_parts
+from gossamer.crawl.post import Orders
+from gossamer.federation.exchange import HOSTS, NEWS, ZONES, Exchange, high_water, in_parts
 from gossamer.index.merging import Rows
 from gossamer.index.pages import HOST_SHIFT, host_of_key, zone_of_host
 from gossamer.web.url import page_key
 
 PAGES_AT_ONCE = 200_000  # of hosts that leave together: both sides hold their rows in memory
+HOSTS_AT_ONCE = 4_000
 _LAST = np.uint64((1 << int(HOST_SHIFT)) - 1)
 
 HostKeys = npt.NDArray[np.uint32]
@@ -60,8 +62,8 @@ def _heed(sites: npt.NDArray[np.int64], hosts: HostKeys, place: Place, moves: Ma
 
 
 def _groups(hosts: Rows) -> Iterator[Rows]:
-    """Hosts that may go together."""
-    filled = np.cumsum(hosts["known"], dtype=np.int64) // PAGES_AT_ONCE
+    """Hosts that may go together: few enough also for one message to name them all."""
+    filled = np.cumsum(hosts["known"], dtype=np.int64) // PAGES_AT_ONCE + np.arange(len(hosts)) // HOSTS_AT_ONCE
     cuts = [0, *(np.flatnonzero(np.diff(filled)) + 1).tolist(), len(hosts)]
     yield from (hosts[a:b] for a, b in pairwise(cuts) if a < b)
 
@@ -75,13 +77,14 @@ def _release(books: Books, exchange: Exchange, place: Place, to: str, hosts: Row
     entries = ""
     if place.placing is not None:
         entries = placing.packed(place.placing.give(leaving, to))
-        changes |= placing.write(books.store, chain.label, entries)
+        changes |= placing.write(books.store, chain.label, [entries])
     resting = chain.state.get("resting", {})
     gone = {name: rest for name, rest in resting.items() if _host_of(name) in set(leaving.tolist())}
     header = {"site": to, "version": place.version, "hosts": entries, "resting": gone}
     _commit(
         books,
         exchange,
+        place,
         changes,
         _letters(chain, place.towards(chain.agent, to), header, parts),
         {name: rest for name, rest in resting.items() if name not in gone},
@@ -90,20 +93,23 @@ def _release(books: Books, exchange: Exchange, place: Place, to: str, hosts: Row
 
 
 def take_hosts(
-    books: Books, exchange: Exchange, place: Place, owners: Sequence[str], letter: list[Batch], now_s: float
+    books: Books, exchange: Exchange, place: Place, orders: Orders, letter: list[Batch], now_s: float
 ) -> None:
-    """All parts of a letter with hosts: what is in our zones we take in, the rest we send on; in one commit."""
-    chain, header = books.chain, header_of(letter[0])
+    """All parts of a letter with hosts: what is in our zones we take in, the rest we send on; in one commit. That they
+    are at our site from now on, other sites hear from whoever speaks for it: links that they send will be behind the
+    hosts. The other agents here hear it from the one who takes them in: until then they are nobody's."""
+    chain, header, owners = books.chain, header_of(letter[0]), orders.owners
     changes, resting = Changes(), dict(chain.state.get("resting", {}))
     if place.placing is not None:  # so that we know where to send links that come behind them
         place.placing.record(placing.unpacked(header["hosts"]))
-        changes = placing.write(books.store, chain.label, header["hosts"])
+        changes = placing.write(books.store, chain.label, [header["hosts"]])
     if header["site"] != place.site:
         to = place.towards(chain.agent, header["site"])
         passed = [chain.letter(to, batch.data, HOSTS) for batch in letter]
-        _commit(books, exchange, changes, passed, resting, now_s, letter)
+        _commit(books, exchange, place, changes, passed, resting, now_s, letter)
         return
-    parts, passed = [_decoded(batch) for batch in letter[1:]], []
+    parts = [_decoded(batch) for batch in letter[1:]]
+    passed = _announced(chain, place, header["hosts"], place.others if chain.agent == place.home else [])
     # A zone that we are to give away takes its hosts along.
     owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
     for name in sorted(set(owner.values())):
@@ -115,9 +121,15 @@ def take_hosts(
             continue
         resting |= said["resting"]
         changes |= estate.take_in(books, part_of)
-        if place.placing is not None:
-            place.placing.tell(placing.unpacked(said["hosts"]))
-    _commit(books, exchange, changes, passed, resting, now_s, letter)
+        passed += _announced(chain, place, said["hosts"], sorted(orders.others))
+    _commit(books, exchange, place, changes, passed, resting, now_s, letter)
+
+
+def _announced(chain: Chain, place: Place, hosts: str, names: Iterable[str]) -> list[Batch]:
+    if place.placing is None:
+        return []
+    news = json.dumps(place.placing.news(placing.unpacked(hosts))).encode()
+    return [chain.letter(name, news, NEWS) for name in names]
 
 
 def may_take(letter: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
@@ -149,6 +161,7 @@ def header_of(letter: Batch) -> Header:
 def _commit(
     books: Books,
     exchange: Exchange,
+    place: Place,
     changes: Changes,
     letters: list[Batch],
     resting: Mapping[str, Any],
@@ -160,8 +173,8 @@ def _commit(
     quiet_s = max(chain.state.get("quiet_until_s", 0.0), now_s if marks else 0.0)
     chain.commit(
         changes,
-        # What came may have to go on: until the agent begins, this is not known.
-        state={**estate.state_of(books, dict(resting), quiet_s, now_s), "settling": True},
+        # By which list of sites hosts came or went must be on record with them.
+        state={**estate.state_of(books, dict(resting), quiet_s, now_s), **place.as_state()},
         marks=marks,
         outbox=numbered_parts(letters),
         exchange=exchange,

@@ -14,7 +14,7 @@ from gossamer.config import FIREWALL, Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.owners import Owners
 from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, LINKS, NEWS, encode
+from gossamer.federation.exchange import ABROAD, LINKS, NEWS, encode, messages
 from gossamer.federation.sent import SentCache
 
 GLOBAL = "global"
@@ -48,14 +48,13 @@ class Outgoing:
                 made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
         return made
 
-    def news(self, said: Mapping[str, Any], names: Iterable[str]) -> list[Batch]:
-        data = json.dumps(said).encode()
-        return [self._chain.letter(name, data, NEWS) for name in names]
+    def news(self, said: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Batch]:
+        made = [data for each in said for data in messages(each)]
+        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
 
     def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
         """Whoever sent these without their URLs must send those: we do not know them."""
-        data = json.dumps({"unknown": keys}).encode()
-        return [self._chain.letter(name, data, NEWS) for name in owners.informants] if keys else []
+        return self.news([{"unknown": keys}], owners.informants) if keys else []
 
     def forget(self, unknown: Mapping[str, list[int]]) -> None:
         """Sites that do not know pages by their keys get the URLs once more, when they are found again."""

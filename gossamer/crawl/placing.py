@@ -73,28 +73,24 @@ class Placing:
         """What came with hosts that pass through us, or come to us."""
         self._hosts.record(entries)
 
-    def tell(self, entries: npt.NDArray[np.void]) -> None:
-        """They have come: others are told so with the next commit."""
-        self._new.append(entries)
-
     def all_news(self) -> Iterator[dict[str, Any]]:
         """Everything that is decided, for a site that is new."""
         entries = self._hosts.entries()
         for start in range(0, len(entries), _ENTRIES):
-            yield self._news(entries[start : start + _ENTRIES])
+            yield self.news(entries[start : start + _ENTRIES])
 
     def hear(self, news: Mapping[str, Any]) -> None:
         """What another agent says: decisions, and how many pages its site has."""
         self._new.append(self._hosts.record(unpacked(news["hosts"])))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
-    def take_news(self) -> dict[str, Any] | None:
-        """What is new since the last time, to be told to others; None if nothing is."""
-        entries = np.concatenate(self._new) if self._new else np.zeros(0, ENTRY)
+    def take_news(self) -> list[dict[str, Any]]:
+        """What is new since the last time, to be told to others, in letters that are not too long."""
+        entries = np.concatenate([np.zeros(0, ENTRY), *self._new])
         self._new = []
-        return self._news(entries) if len(entries) else None
+        return [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
 
-    def _news(self, entries: npt.NDArray[np.void]) -> dict[str, Any]:
+    def news(self, entries: npt.NDArray[np.void]) -> dict[str, Any]:
         site = self._hosts.sites[self._here]
         return {"hosts": packed(entries), "site": site, "pages": int(self._pages[self._here])}
 
@@ -107,8 +103,8 @@ def unpacked(text: str) -> npt.NDArray[np.void]:
     return np.frombuffer(base64.b85decode(text), ENTRY)
 
 
-def write(store: Store, label: str, hosts: str) -> Changes:
+def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
     """Keep decisions, packed, with the commit that makes them or hears of them."""
     name = f"tables/{KIND}-{label}.bin"
-    store.put(name, base64.b85decode(hosts))
+    store.put(name, b"".join(map(base64.b85decode, hosts)))
     return Changes({KIND: [name]})

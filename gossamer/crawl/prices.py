@@ -125,10 +125,11 @@ class Prices:
     def _turn_day(self, now_s: float) -> None:
         self._began_s = now_s if self._began_s is None else self._began_s
         day = int((now_s - self._began_s) // DAY_S)
-        if day != self._day:
+        if day > self._day:  # a round may tell of visits that began the day before
             self._day = day
             for group in self._groups.values():
                 group.spent_g[:] = 0
+                group.promised_g[:] = 0  # by visits that were never made, too
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest: a crawl goes on with the prices that it had."""

@@ -8,17 +8,19 @@ from gossamer.crawl.closing import Books
 from gossamer.crawl.handover import adopt_zones, forget_delivered, release_zones
 from gossamer.crawl.moving import may_take, release_hosts, take_hosts
 from gossamer.crawl.owners import Place
+from gossamer.crawl.post import Orders
 from gossamer.federation.exchange import HOSTS, ZONES, Exchange
 
 
-def settle(books: Books, exchange: Exchange, owners: Sequence[str], place: Place | None, now_s: float) -> None:
+def settle(books: Books, exchange: Exchange, orders: Orders, place: Place | None, now_s: float) -> None:
     """Take in what has come and hand over what shall go. Several commits."""
+    owners = orders.owners
     while letters := arrivals(exchange, books.chain, owners, place):
         for letter in letters:
             if letter[0].kind == ZONES:
                 adopt_zones(books, exchange, letter[0], now_s)
             elif place is not None:
-                take_hosts(books, exchange, place, owners, letter, now_s)
+                take_hosts(books, exchange, place, orders, letter, now_s)
     release_zones(books, exchange, owners, now_s)
     if place is not None:
         release_hosts(books, exchange, place, now_s)

@@ -8,6 +8,7 @@ has moved on sends them on.
 """
 
 import io
+import json
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ from gossamer.archive.manifest import Batch as Batch
 from gossamer.archive.store import Store
 from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions
+from gossamer.errors import ArchiveError
 
 PART_BYTES = 1_000_000  # what a message may carry
 
@@ -192,6 +194,21 @@ def high_water(batches: Iterable[Batch]) -> dict[str, int]:
     for batch in batches:
         marks[batch.stream] = max(batch.number, marks.get(batch.stream, 0))
     return marks
+
+
+def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
+    """News as JSON; what is too long for one message is said in several, by halves of its longest list or table."""
+    data = json.dumps(said).encode()
+    if len(data) < limit:
+        return [data]
+    name = max(said, key=lambda name: len(json.dumps(said[name])))
+    value = said[name]
+    if not isinstance(value, list | dict) or len(value) < 2:
+        raise ArchiveError(f"{name} is too long for a message: {len(data):,} bytes")
+    items = list(value.items()) if isinstance(value, dict) else value
+    halves = [items[: len(items) // 2], items[len(items) // 2 :]]
+    first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
+    return messages({**said, name: first}, limit) + messages({name: second}, limit)
 
 
 def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:

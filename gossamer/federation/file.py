@@ -13,6 +13,7 @@ from gossamer.place.hosts import NAMES, check_places
 from gossamer.settings import key, section
 
 NOWHERE = 999.0  # degrees
+_MOST_SITES = 250  # the host map has a byte for each host
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ def load(path: Path) -> Federation:
     tables = _table(values.pop("sites", {}), "sites")
     if not tables:
         raise ConfigError(f"{path} has no site: write one table for each, such as [sites.paris]")
+    if len(tables) > _MOST_SITES:
+        raise ConfigError(f"{path} has {len(tables)} sites; {_MOST_SITES} are the most")
     sites = {}
     for name, given in tables.items():
         if not re.fullmatch(r"[a-z][a-z0-9]{0,30}", name):

@@ -12,7 +12,7 @@ HostKeys = npt.NDArray[np.integer]
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u1")])  # turn: how often it has moved
+ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u2")])  # turn: how often it has moved
 _UNDECIDED = 0
 
 
@@ -27,7 +27,7 @@ class HostMap:
         self._ring = ring
         self._is_gone = np.array([False, *(name in gone for name in ring.sites)])
         self._site = np.zeros(1 << HOST_BITS, np.uint8)  # number of the site, plus one
-        self._turn = np.zeros(1 << HOST_BITS, np.uint8)
+        self._turn = np.zeros(1 << HOST_BITS, np.uint16)
 
     @property
     def sites(self) -> Sequence[str]:

@@ -30,7 +30,7 @@ def draw(path: Path, plan: Plan, task: Task, column: I8, ahead: Outlook) -> None
             own = np.flatnonzero(plan.owner == j)
             own = own[np.argsort(-task.times_s[own, j], kind="stable")]
             widths = task.times_s[own, j]
-            starts = task.busy_s[j] + np.concatenate(([0.0], widths.cumsum()[:-1]))
+            starts = task.busy_s[j] + widths.cumsum() - widths
             colors = [shades[(2 * int(column[j]) + k % 2) % 20] for k in range(len(own))]
             axes.barh(j, widths, left=starts, height=0.72, color=colors, edgecolor="white", linewidth=0.4)
             for i, start, width in zip(own.tolist(), starts.tolist(), widths.tolist(), strict=True):

@@ -11,12 +11,12 @@ from gossamer.signals.rows import Places, Reading, Signal
 
 @dataclass(frozen=True)
 class Patience:
-    time_out_s: float = 5.0  # of one question
+    time_out_s: float = 3.0  # of one question
     keep_s: float = 900.0  # an answer is good for so long
     stale_s: float = 3 * 3600.0  # and better than the fallback for so long, when there is no newer one
     rest_s: float = 300.0  # after a failure the feed is left alone
     unknown_s: float = 86_400.0  # so is a zone that it does not know
-    questions: int = 8  # at most, in one call; other zones wait for the next
+    questions: int = 2  # at most, in one call: a commit waits for it; other zones wait for the next
 
 
 class Live:

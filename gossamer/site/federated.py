@@ -27,7 +27,7 @@ from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
 from gossamer.site.neighbours import Neighbours, Summary, read_summary
-from gossamer.site.replicas import replica_of
+from gossamer.site.replicas import holders, replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
 from gossamer.watch.log import EventLog
@@ -182,7 +182,9 @@ def adopt(federation: Federation, site: str) -> Path:
     directory = federation.directory(site)
     if (directory / "gossamer.json").exists():
         raise ConfigError(f"{directory} holds a crawl: if that is site {site}, run it; if it is damaged, move it away")
-    found = [replica_of(federation.directory(name), site) for name in federation.sites if name != site]
+    names = [name for name, one in federation.sites.items() if not one.gone]
+    kept_at = holders(names, site, federation.shared.replicas)
+    found = [replica_of(federation.directory(name), site) for name in kept_at]
     found = [replica for replica in found if (replica / "gossamer.json").exists()]
     if not found:
         raise ConfigError(

@@ -13,7 +13,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 
-from gossamer.archive.chain import Chain
+from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.crawl.owners import Place
@@ -59,6 +59,8 @@ class Neighbours:
         self._files = paths(federation.keys, site)
         self.open = Open(site, here.listen or here.address, self._files, list(federation.sites))
         self._read_s = _modified_s(federation.path)
+        self._latest = self.members.version
+        self.refused = ""  # why the file as it is now cannot be carried out
         self._wires: dict[str, Wire] = {}
         self._own: Wire | None = None
         self._replication: Replication | None = None
@@ -94,13 +96,17 @@ class Neighbours:
         return is_holding(self.members.version, [name for name in self.names if name != self.site], clean)
 
     def has_changed(self) -> bool:
-        """Whether the file has a later list of sites. One that is being edited may be no file for a moment."""
+        """Whether the file has a later list of sites, that can be carried out; if not, `refused` says why."""
         modified_s = _modified_s(self._federation.path)
         if modified_s != self._read_s:
-            with contextlib.suppress(ConfigError):
-                self._federation = load(self._federation.path)
-                self._read_s = modified_s
-        return self._federation.shared.version > self.members.version
+            self._read_s, self.refused = modified_s, ""
+            try:
+                new = load(self._federation.path)
+                to_carry_out(new, self.site, self.members.as_dict(), {})
+                self._latest = new.shared.version
+            except ConfigError as error:
+                self.refused = str(error)
+        return self._latest > self.members.version
 
     def begin(self, own: Wire) -> None:
         self._own = own
@@ -219,7 +225,10 @@ def _kept(federation: Federation, site: str) -> dict[str, Any]:
     directory = federation.directory(site)
     if not (directory / "gossamer.json").exists():
         return {}
-    return Chain.read(Directory(directory), home_of(site)).state
+    at = snapshots(Directory(directory))
+    home = at[home_of(site)].state if home_of(site) in at else {}
+    lists = [one.state["members"] for one in at.values() if one.state.get("members")]
+    return {**home, "members": max(lists, key=lambda members: int(members["version"]), default=None)}
 
 
 def _clean(kept: Mapping[str, Any]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import chains
-from gossamer.archive.manifest import file_names, load, number_of
+from gossamer.archive.manifest import Snapshot, dumps, file_name, file_names, load, number_of, whole
 from gossamer.archive.store import Directory, Memory, room
 from gossamer.clocks import Clock
 from gossamer.errors import ArchiveError
@@ -113,7 +113,7 @@ class Replica:
         """Say what we have, ask what there is, and fetch what is new; whether something was."""
         have = _numbers(self._store)
         answer = json.loads(ask({"site": self._holder, "have": have}) or b"{}")
-        new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) > have.get(agent, 0)}
+        new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
         for agent, names in new.items():
             self._fetch(agent, names, ask)
         return bool(new)
@@ -122,13 +122,25 @@ class Replica:
         there = Memory()
         for name in names:
             there.put(name, b"".join(_pieces(name, ask)))
-        named = load(there, agent)[0].names()
-        for name in sorted(named):
+        at = load(there, agent)[0]
+        if self._is_of_another_life(agent, at):
+            self._sweep(agent, set(), [])
+        for name in sorted(at.names()):
             if not self._store.local(name).exists():
                 self._keep(name, ask)
-        for name in names:
-            self._store.create(name, there.get(name))
-        self._sweep(agent, named, names)
+        # One manifest that says all: those before it name files that may be gone.
+        newest = file_name(agent, at.number)
+        self._store.create(newest, dumps(whole(at)))
+        self._sweep(agent, at.names(), [newest])
+
+    def _is_of_another_life(self, agent: str, at: Snapshot) -> bool:
+        """Whether the site has come back from a replica that was behind ours: then the same numbers, and names of
+        files, mean other things. Each process that continues a chain begins an epoch, and says with which number."""
+        mine = load(self._store, agent)[0]
+        if not mine.number:
+            return False
+        begun = at.state.get("epochs", {}).get(str(mine.epoch + 1))
+        return mine.number > at.number or (begun is not None and mine.number >= int(begun))
 
     def _keep(self, name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> None:
         path = self._store.scratch(name)
@@ -148,6 +160,8 @@ class Replica:
                 self._store.delete(name)
 
     def _ask(self, request: Mapping[str, Any]) -> bytes:
+        if self._ending.is_set():
+            raise Unreachable("we are leaving")
         data = json.dumps(request).encode()
         return self._wire.call(lambda link: link.ask(SUBJECT, data, _ANSWER_S), _ANSWER_S)
 

@@ -3,6 +3,7 @@ knows when the crawl is over. It touches no page and no link."""
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
@@ -140,7 +141,11 @@ class Supervisor:
     def _phase(self) -> str:
         if self._stopping:
             return "stopping"
-        waiting = self._neighbours.waiting_for if self._neighbours else []
+        if self._neighbours is None:
+            return ""
+        if self._neighbours.refused:
+            return f"goes on as before, the file is refused: {self._neighbours.refused}"
+        waiting = self._neighbours.waiting_for
         return f"waiting for {', '.join(waiting)}" if waiting else ""
 
     def _hear(self, now_s: float) -> None:
@@ -357,7 +362,7 @@ class Supervisor:
             self._ended = f"limit of {crawl.pages:,} pages"
         elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
-        elif self._neighbours and self._neighbours.has_changed():
+        elif self._neighbours and self._has_changed(self._neighbours):
             self._ended = SITES_CHANGE
         elif self._is_all_over():
             self._ended = next(
@@ -365,6 +370,15 @@ class Supervisor:
             )
         self._stopping = bool(self._ended)
         return False
+
+    def _has_changed(self, neighbours: "Neighbours") -> bool:
+        """A list of sites that cannot be carried out is refused, and said to be; the crawl goes on."""
+        before = neighbours.refused
+        changed = neighbours.has_changed()
+        if neighbours.refused not in ("", before):
+            self._log.event("file refused", why=neighbours.refused)
+            print(f"gossamer: {neighbours.refused}; going on as before", file=sys.stderr)
+        return changed
 
     def _visits(self) -> int:
         """Of all agents, also those that have left."""

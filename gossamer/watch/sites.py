@@ -47,9 +47,10 @@ def moves(said: Row, given: Mapping[str, int], file: object) -> RenderableType:
     for row in said["moves"]:
         table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))
     large = [
-        f"{each['site']} would have {count(each['excess'])} pages more than its share and a tenth; "
-        f"{each['host']} alone has {count(each['pages'])}, and a host is never split"
+        f"{each['site']} has {count(each['excess'])} pages more than its share and a tenth"
+        + (f": {each['host']} alone has {count(each['pages'])}, and a host is never split" if is_why else "")
         for each in said["too_large"]
+        for is_why in [each["pages"] >= each["excess"]]
     ]
     if not said["moves"]:
         none = "no host is worth moving: its pages would cost more to send than its links would save"

@@ -1,5 +1,6 @@
 """Several sites crawl together what one crawls alone, and exchange only what they must."""
 
+import os
 import ssl
 import subprocess
 import sys
@@ -157,6 +158,30 @@ def test_a_good_bye_is_not_heard_in_the_next_run(tmp_path: Path) -> None:
 
 def server_url(made: Federation, site: str) -> str:
     return f"tls://{made.sites[site].address}"
+
+
+def test_a_list_of_sites_that_cannot_be_carried_out_is_refused_while_the_crawl_goes_on(tmp_path: Path) -> None:
+    path = write(tmp_path, {"north": 1, "east": 2}, {}, 1)
+    prepare(load(path))
+    neighbours = Neighbours(load(path), "north", RealClock())
+    assert not neighbours.has_changed()
+    good = path.read_text()
+
+    def edit(text: str) -> bool:
+        path.write_text(text)
+        os.utime(path, (0, os.stat(path).st_mtime + 10 + len(text)))
+        return neighbours.has_changed()
+
+    assert not edit(good.replace("[sites.east]", "[sites.east]\nweight = 2.0"))
+    assert "federation.version = 2" in neighbours.refused
+    assert not edit(good.replace("[federation]", "[federation]\nversion = 2").replace("[sites.east]", "[sites.west]"))
+    assert "must begin with" in neighbours.refused
+    assert not edit("[federation")
+    assert "TOML" in neighbours.refused
+    assert edit(
+        good.replace("[federation]", "[federation]\nversion = 2").replace("[sites.east]", "[sites.east]\nweight = 2.0")
+    )
+    assert not neighbours.refused
 
 
 def test_mistakes_in_the_file(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def electricity_maps(server, token="secret", **patience):
 
 
 def test_electricity_maps(server):
-    reading = electricity_maps(server).read(places("DE", "FR", "DE", "US"), 0.0)
+    reading = electricity_maps(server, questions=8).read(places("DE", "FR", "DE", "US"), 0.0)
     assert reading.g_per_kwh[:3].tolist() == [302, 51, 302]
     assert reading.g_per_kwh[3] == means(np.array(["US"]))[0]
     assert reading.source.tolist() == ["electricity-maps"] * 3 + ["mean"]

@@ -52,7 +52,7 @@ def test_what_it_said_at_a_time(crawl: Path, after_s: float | None, body: bytes)
 
 
 def test_times_as_people_write_them() -> None:
-    assert moment("2026-11-16") == datetime(2026, 11, 16)
+    assert moment("2026-11-16") == datetime(2026, 11, 17), "its end"
     assert moment("2026-11-16T08:30+02:00") == datetime(2026, 11, 16, 6, 30)
     with pytest.raises(QueryError, match="write it like"):
         moment("yesterday")

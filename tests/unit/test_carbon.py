@@ -167,6 +167,14 @@ def test_when_a_days_budget_is_spent_nothing_is_affordable_until_the_next_day():
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 86_401).tolist() == [True, True]
 
 
+def test_a_round_that_tells_of_yesterdays_visits_does_not_begin_a_day():
+    it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(1, np.uint32)
+    it.spent(none, none, np.array([0.1]), NOW_S)
+    it.spent(none, none, np.array([0.9]), NOW_S + 86_401)
+    it.spent(none, none, np.array([0.0]), NOW_S + 86_399)  # they began before midnight
+    assert it.affords(none, none, np.array([0.5]), NOW_S + 86_402).tolist() == [False]
+
+
 def test_visits_that_are_made_together_are_paid_together(tmp_path: Path):
     (tmp_path / "c.toml").write_text("[DE]\ng_per_day = 1.0\n[FR]\ng_per_day = 5.0\n")
     it = Prices(settings_of(contracts=str(tmp_path / "c.toml"), g_per_day=4.0), {})

@@ -19,6 +19,7 @@ from gossamer.crawl.closing import Books
 from gossamer.crawl.handover import leaving, unowned, zone_of_name
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.owners import Owners
+from gossamer.crawl.post import Orders
 from gossamer.crawl.settling import settle as settle_all
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
@@ -102,7 +103,7 @@ def settle(store: Any, exchange: Any, owners: tuple[str, ...]) -> None:
     """Both settle until nothing moves any more."""
     for _ in range(3):
         for name in NAMES:
-            settle_all(books(store, exchange, name), exchange, owners, None, 2.0)
+            settle_all(books(store, exchange, name), exchange, Orders(owners), None, 2.0)
 
 
 def facts(store: Memory) -> dict[str, Any]:
@@ -204,7 +205,7 @@ def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     store, exchange = world()
     before, number = facts(store), Chain.read(store, "a0").number
     mine = books(store, exchange, "a0")
-    settle_all(mine, exchange, ALL_TO_ONE, None, 2.0)
+    settle_all(mine, exchange, Orders(ALL_TO_ONE), None, 2.0)
     letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES]
     assert len(letters) > 3
     assert all(json.loads(letter.data)["pages"] <= 20 for letter in letters)
@@ -218,10 +219,10 @@ def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
     """Letters behind the hand-over are applied after it, by the new owner."""
     store, exchange = world()
     mine = books(store, exchange, "a0")
-    settle_all(mine, exchange, ALL_TO_ONE, None, 2.0)
+    settle_all(mine, exchange, Orders(ALL_TO_ONE), None, 2.0)
     assert [batch.kind for batch in exchange.pending("a1", {})] == [ZONES]
     his = books(store, exchange, "a1")
-    settle_all(his, exchange, ALL_TO_ONE, None, 2.0)
+    settle_all(his, exchange, Orders(ALL_TO_ONE), None, 2.0)
     assert exchange.pending("a1", his.chain.marks) == []
     assert len(his.chain.zones) == ZONES_IN_ALL
 
@@ -256,7 +257,7 @@ def test_the_exchange_may_forget_everything() -> None:
     store, exchange = world()
     before = facts(store)
     for name in NAMES:
-        settle_all(books(store, exchange, name), exchange, SWAPPED, None, 2.0)
+        settle_all(books(store, exchange, name), exchange, Orders(SWAPPED), None, 2.0)
     settle(store, InProcess(), SWAPPED)
     assert facts(store) == before
 
@@ -345,7 +346,7 @@ def test_zones_of_nobody() -> None:
     assert len(Chain.read(store, "a0").zones) == ZONES_IN_ALL
     assert unowned(store) == []
     store, exchange = world()
-    settle_all(books(store, exchange, "a0"), exchange, ALL_TO_ONE, None, 2.0)
+    settle_all(books(store, exchange, "a0"), exchange, Orders(ALL_TO_ONE), None, 2.0)
     assert len(Chain.read(store, "a0").zones) == 0
     assert unowned(store) == [], "on their way"
 

@@ -1,5 +1,6 @@
 """What follows when the list of sites changes; and hosts that change sites in the map."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from gossamer.crawl.owners import Owners, Place
 from gossamer.errors import ConfigError
+from gossamer.federation.exchange import messages
 from gossamer.federation.file import Federation, load
 from gossamer.federation.members import Members, is_holding, of_file, to_carry_out
 from gossamer.index.pages import host_of_key
@@ -117,3 +119,17 @@ def test_hosts_of_a_site_that_is_gone_are_decided_again() -> None:
     assert hosts.of_keys(np.array([5])).tolist() == [0]
     hosts.record(hosts.moved(np.array([5]), np.array([0])))
     assert hosts.is_settled(np.array([5])).all()
+
+
+def test_news_that_are_too_long_are_said_in_pieces() -> None:
+    said = {"scope": [f"host-{number}.example" for number in range(500)], "pool": 7}
+    made = [json.loads(data) for data in messages(said, 2_000)]
+    assert len(made) > 5
+    assert [host for each in made for host in each["scope"]] == said["scope"]
+    assert sum(each.get("pool", 0) for each in made) == 7
+    moves = {f"host-{number}.example": "east" for number in range(500)}
+    joined: dict[str, str] = {}
+    for data in messages({"moves": moves}, 2_000):
+        assert len(data) < 2_000
+        joined |= json.loads(data)["moves"]
+    assert joined == moves

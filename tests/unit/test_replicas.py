@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,14 +77,51 @@ def test_files_that_vanish_meanwhile_leave_the_replica_as_it_was(tmp_path: Path)
     assert snapshots(Directory(tmp_path / "east"))["north_a0"].number == 1
 
 
+def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) -> None:
+    """The site was lost, and came back from another holder's replica, which was behind."""
+    first, second = (Directory.prepare(tmp_path / name, 0.0) for name in ("first", "second"))
+    replica = Quiet(tmp_path / "east")
+
+    def ask_of(source: Source) -> Any:
+        return lambda request: source.answer(json.dumps(request).encode())
+
+    for store, rounds in ((first, 6), (second, 3)):
+        chain = Chain.open(store, "north_a0", InProcess())
+        for number in range(1, rounds + 1):
+            commit(chain, [f"warc/north_a0-{number:08d}.warc.gz"], [], store)
+    replica.catch_up(ask_of(Source(first, ["east"])))
+    chain = Chain.take_over(second, "north_a0", InProcess(), 0.0)
+    for number in range(chain.round, 9):  # it is past our number when we see it again
+        store_name = f"warc/north_a0-{number:08d}.warc.gz"
+        second.put(store_name, b"another life")
+        changes = Changes({"warc": [store_name]}, {})
+        chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+    replica.catch_up(ask_of(Source(second, ["east"])))
+    there = Directory(tmp_path / "east")
+    assert snapshots(there) == snapshots(second)
+    assert there.get("warc/north_a0-00000006.warc.gz") == b"another life"
+
+
 @pytest.mark.parametrize(
     "request_", [b"", b"[]", b"{}", b'{"name": "../secret", "offset": 0}', b'{"name": "keys/a.key", "offset": 0}',
-                 b'{"name": "warc/none", "offset": 0}', b'{"site": "stranger", "have": {}}'],
+                 b'{"name": "warc/none", "offset": 0}', b'{"name": "warc/../keys/a.key", "offset": 0}'],
 )  # fmt: skip
 def test_other_requests_get_nothing(tmp_path: Path, request_: bytes) -> None:
-    source = Source(Directory.prepare(tmp_path, 0.0), ["east"])
-    assert source.answer(request_) in (b"", b"{}")
+    store = Directory.prepare(tmp_path / "north", 0.0)
+    commit(Chain.open(store, "north_a0", InProcess()), ["warc/north_a0-00000001.warc.gz"], [], store)
+    store.put("keys/a.key", b"secret")
+    (tmp_path / "secret").write_bytes(b"secret")
+    source = Source(store, ["east"])
+    assert source.answer(request_) == b""
     assert source.replicated == {}
+
+
+def test_strangers_do_not_count(tmp_path: Path) -> None:
+    store = Directory.prepare(tmp_path, 0.0)
+    commit(Chain.open(store, "north_a0", InProcess()), ["warc/north_a0-00000001.warc.gz"], [], store)
+    source = Source(store, ["east"])
+    source.answer(json.dumps({"site": "stranger", "have": {"north_a0": 1}}).encode())
+    assert not source.is_complete()
 
 
 def letter(number: int) -> Batch:

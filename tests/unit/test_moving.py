@@ -1,0 +1,113 @@
+"""Hosts change hands between sites: everything arrives, everybody hears of it, and a crash forgets nothing of that."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import test_handover as zones
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.store import Memory
+from gossamer.crawl.moving import is_settled, release_hosts, take_hosts
+from gossamer.crawl.owners import Place
+from gossamer.crawl.placing import Placing, unpacked
+from gossamer.crawl.post import Orders
+from gossamer.crawl.settling import settle
+from gossamer.federation.exchange import HOSTS, NEWS, InProcess
+from gossamer.federation.members import Members
+from gossamer.place.hostmap import ENTRY, HostMap
+from gossamer.place.ring import Ring
+
+BEFORE = {"paris": 1.0, "lima": 1.0, "oslo": 1.0}
+AFTER = {"paris": 0.0, "lima": 1.0, "oslo": 0.0}
+ORDERS = {name: Orders(zones.LEFT, others={other: 0 for other in zones.NAMES if other != name}) for name in zones.NAMES}
+
+
+def place(site: str, hosts: np.ndarray, home: str = "a0") -> Place:
+    """All hosts were paris's, which leaves; only lima takes some."""
+    known = HostMap(Ring(AFTER))
+    entries = np.zeros(len(hosts), ENTRY)
+    entries["host"] = hosts
+    known.record(entries)
+    return Place(
+        site, home, known, Placing(known, site, None), Members(2, AFTER, "fennel", [BEFORE]), (), [Ring(BEFORE)]
+    )
+
+
+def left_paris() -> tuple[np.ndarray, list[list[Batch]], int]:
+    """All that paris knew, as letters of its agents to lima; and how much cash that was."""
+    store, exchange = zones.world()
+    found = [zones.books(store, exchange, name).index.hosts.rows["host"] for name in zones.NAMES]
+    hosts = np.sort(np.concatenate(found))
+    letters, cash = [], 0
+    for name in zones.NAMES:
+        books = zones.books(store, exchange, name)
+        release_hosts(books, exchange, place("paris", hosts, home=name), 2.0)
+        assert books.index.count == 0
+        outbox = [letter for letter in books.chain.snapshot.outbox if letter.batch.kind == HOSTS]
+        letters.append([replace(letter.batch, data=store.get(letter.name)) for letter in outbox])
+        cash += json.loads(letters[-1][0].data)["cash"]
+        assert books.chain.state["members"]["version"] == 2, "by which list they went is on record with them"
+    return hosts, letters, cash
+
+
+def empty_lima() -> tuple[Memory, InProcess]:
+    store, exchange = Memory(), InProcess()
+    for name in zones.NAMES:
+        books = zones.books(store, exchange, name, is_new=True)
+        state = {"ledger": books.ledger.as_dict(), "committed_s": 1.0}
+        books.chain.commit(Changes(), state=state, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+    return store, exchange
+
+
+def told(store: Memory, agent: str) -> dict[str, set[int]]:
+    """By receiver: the hosts that an agent's letters say are at lima now."""
+    found: dict[str, set[int]] = {}
+    for letter in Chain.read(store, agent).outbox:
+        if letter.batch.kind == NEWS:
+            said: dict[str, Any] = json.loads(store.get(letter.name))
+            entries = unpacked(said["hosts"])
+            assert set(entries["site"].tolist()) == {1}
+            assert set(entries["turn"].tolist()) == {1}
+            found.setdefault(letter.batch.to, set()).update(entries["host"].tolist())
+    return found
+
+
+def test_all_of_it_arrives_and_everybody_hears_of_it() -> None:
+    hosts, letters, cash = left_paris()
+    store, exchange = empty_lima()
+    speaker = zones.books(store, exchange, "a0")
+    for letter in reversed(letters):  # first those of the other agent's zones
+        take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+    # Nothing but what is committed counts: the processes may die here.
+    assert told(store, "a0")["oslo"] == told(store, "a0")["paris"] == set(hosts.tolist())
+    assert not is_settled(store, 2)
+    other = zones.books(store, exchange, "a1")
+    settle(other, exchange, ORDERS["a1"], place("lima", hosts), 3.0)
+    own, others = (set(books.index.hosts.rows["host"].tolist()) for books in (speaker, other))
+    assert own | others == set(hosts.tolist())
+    assert not own & others
+    assert told(store, "a1") == {"a0": others}, "the other agents hear it from whoever has them"
+    assert told(store, "a0")["a1"] == own
+    pages = [rows for books in (speaker, other) for rows in books.index.pages.scan()]
+    assert sum(map(len, pages)) == 200
+    assert sum(int(rows["cash"].sum()) for rows in pages) == cash
+
+
+def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
+    """What it has on record says where they will be; who shall have them has them when they have come."""
+    hosts, letters, _ = left_paris()
+    store, exchange = empty_lima()
+    speaker = zones.books(store, exchange, "a0")
+    for letter in letters:
+        take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+    files = list(Chain.read(store, "a0").files["hostmap"])
+    other = zones.books(store, exchange, "a1")
+    there = place("lima", hosts)
+    assert there.placing is not None
+    there.placing.open(store, files, other.chain.zones, other.index.hosts.rows["host"])
+    coming = np.array(sorted(set(hosts.tolist()) - set(speaker.index.hosts.rows["host"].tolist())))
+    assert len(coming)
+    assert set(there.sites.of_keys(coming).tolist()) == {0}, "still paris's, for all that it knows"
