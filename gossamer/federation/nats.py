@@ -37,6 +37,7 @@ _ANYONE = "="  # the receiver's name of what is for anyone; no agent can have it
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _HEADERS = ("number", "part", "parts", "previous", "kind")
 _HEAD_BYTES = 1024
+_STUCK = 20  # looks at a full memory without taking anything from it: some seconds
 
 
 class _Held(NamedTuple):
@@ -61,6 +62,7 @@ class NatsExchange:
         self._top = 0  # the highest number of a message that we have heard of
         self._made: object = None  # when the stream was created
         self._is_lost = False
+        self._refusals = 0  # how often the receiver has looked at a full memory and taken nothing
         self._due: dict[str, int] = {}  # acknowledgements to be told, by stream
         self._confirmed: dict[str, int] = {}
         self._has_room, self._has_due = asyncio.Event(), asyncio.Event()
@@ -100,14 +102,19 @@ class NatsExchange:
         for stream, number in stale(batches, marks).items():
             self.acknowledge(stream, number)
         ready = in_order(batches, marks)
-        if not ready:
-            # What is missing is not in memory. If that is full, it would never come.
+        with self._guard:
+            self._refusals = self._refusals + 1 if self._bytes >= self._limit else 0
+            is_stuck = self._refusals % _STUCK == _STUCK - 1
+        if not ready or is_stuck:
+            # What is missing, or what the receiver waits for before it takes these, is not in memory. If that is full,
+            # it would never come.
             self._is_starved = True
             self._wire.soon(self._has_room.set)
         return ready
 
     def acknowledge(self, stream: str, number: int) -> None:
         with self._guard:
+            self._refusals = 0
             for key in [key for key in self._held if key[0] == stream and key[1] <= number]:
                 self._bytes -= len(self._held.pop(key).batch.data)
             self._due[stream] = max(number, self._due.get(stream, 0))

@@ -18,7 +18,7 @@ import pytest
 from nats_site import connected, eventually
 
 from gossamer.errors import SiteError
-from gossamer.federation.exchange import Batch, high_water
+from gossamer.federation.exchange import HOSTS, ZONES, Batch, high_water
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
 from gossamer.site import server as server_module
@@ -378,3 +378,13 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
             [sys.executable, "-W", "error", "-c", code, str(tmp_path), *more], capture_output=True, timeout=120
         )
         assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
+
+
+def test_letters_that_must_wait_for_others_do_not_keep_them_out(site: Server, wires: list[Wire]) -> None:
+    """The receiver's memory is full of what it will not take before something from another sender has come."""
+    sender, other = NatsExchange(wires[0], "a0"), NatsExchange(wires[0], "a2")
+    receiver = NatsExchange(wires[1], "a1", buffer_bytes=100)
+    for number in range(1, 13):
+        assert sender.publish(Batch("a0", number, 0, "a1", b"x" * 500_000, HOSTS, previous=number - 1))
+    assert other.publish(Batch("a2", 1, 0, "a1", b"zones", ZONES))
+    eventually(lambda: [batch for batch in receiver.pending("a1", {}) if batch.sender == "a2"])
