@@ -207,11 +207,9 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if (
-            self._membership.is_due
-            or self._incoming.seeds
-            or any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived)
-        ):
+        if self._membership.is_due or self._incoming.seeds:
+            return True
+        if any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False

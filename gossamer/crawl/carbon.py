@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from gossamer.columns import ACCOUNT
 from gossamer.config import Carbon as Settings
-from gossamer.crawl.prices import Prices, host_key, is_country, packed, unpacked
+from gossamer.crawl.prices import Prices, is_country, packed, unpacked
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.index.merging import Keys, Rows
@@ -19,6 +19,7 @@ from gossamer.place.where import coordinates, countries
 from gossamer.signals.declared import Declared
 from gossamer.signals.rows import Places, Recorder
 from gossamer.signals.sources import signal
+from gossamer.web.url import host_key
 
 F8 = npt.NDArray[np.float64]
 _SAME_S = 60.0  # signals are asked no more often

@@ -14,11 +14,12 @@ import pyarrow as pa
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store, room
+from gossamer.columns import HOST_BITS, ZONE_BITS
 from gossamer.crawl import estate
 from gossamer.crawl.closing import Books
 from gossamer.federation.exchange import ZONES, Exchange, high_water
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, zone_of_host
-from gossamer.web.url import page_key
+from gossamer.web.url import host_key
 
 KIND = "handover"
 PAGES_AT_ONCE = 1_000_000  # of zones that leave together; the new owner must hold their rows in memory
@@ -139,7 +140,7 @@ def adopt_zones(books: Books, exchange: Exchange, letter: Batch, now_s: float) -
 
 
 def zone_of_name(host: str) -> int:
-    return page_key(f"http://{host}/") >> int(ZONE_SHIFT)
+    return host_key(host) >> (HOST_BITS - ZONE_BITS)
 
 
 # Files: the rows' bytes and a text for each

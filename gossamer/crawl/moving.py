@@ -21,13 +21,14 @@ from gossamer.archive.store import Store
 from gossamer.config import CROSS_OVER
 from gossamer.crawl import estate, placing
 from gossamer.crawl.closing import Books
+from gossamer.crawl.handover import zone_of_name
 from gossamer.crawl.incoming import numbered_parts
 from gossamer.crawl.owners import Place
 from gossamer.crawl.post import Orders
 from gossamer.federation.exchange import HOSTS, NEWS, ZONES, Exchange, high_water, in_parts
 from gossamer.index.merging import Rows
 from gossamer.index.pages import HOST_SHIFT, host_of_key, zone_of_host
-from gossamer.web.url import page_key
+from gossamer.web.url import host_key
 
 PAGES_AT_ONCE = 200_000  # of hosts that leave together: both sides hold their rows in memory
 HOSTS_AT_ONCE = 4_000
@@ -58,7 +59,7 @@ def _heed(sites: npt.NDArray[np.int64], hosts: HostKeys, place: Place, moves: Ma
     weights = place.members.weights if place.members else {}
     for host, site in moves.items():
         if weights.get(site):
-            sites[hosts == _host_of(host)] = names.index(site)
+            sites[hosts == host_key(host)] = names.index(site)
 
 
 def _groups(hosts: Rows) -> Iterator[Rows]:
@@ -79,7 +80,8 @@ def _release(books: Books, exchange: Exchange, place: Place, to: str, hosts: Row
         entries = placing.packed(place.placing.give(leaving, to))
         changes |= placing.write(books.store, chain.label, [entries])
     resting = chain.state.get("resting", {})
-    gone = {name: rest for name, rest in resting.items() if _host_of(name) in set(leaving.tolist())}
+    moving = set(leaving.tolist())
+    gone = {name: rest for name, rest in resting.items() if host_key(name) in moving}
     header = {"site": to, "version": place.version, "hosts": entries, "resting": gone}
     _commit(
         books,
@@ -213,18 +215,10 @@ def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
 
 
 def _header_in_zones(header: Header, zones: list[int]) -> Header:
-    resting = {name: rest for name, rest in header["resting"].items() if _zone_of(_host_of(name)) in zones}
+    resting = {name: rest for name, rest in header["resting"].items() if zone_of_name(name) in zones}
     entries = placing.unpacked(header["hosts"])
     return {
         **header,
         "resting": resting,
         "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)]),
     }
-
-
-def _host_of(name: str) -> int:
-    return page_key(f"http://{name}/") >> int(HOST_SHIFT)
-
-
-def _zone_of(host: int) -> int:
-    return int(zone_of_host(np.array([host], np.uint32))[0])

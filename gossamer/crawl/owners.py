@@ -146,11 +146,11 @@ class Owners:
 
     @property
     def placing(self) -> "Placing | None":
-        """Who decides about hosts; nobody, while it may be decided elsewhere."""
         return self._place.placing if self._place else None
 
     @property
     def may_decide(self) -> bool:
+        """About hosts; not while other sites may have decided already, and we have not heard of it."""
         return self.placing is not None and not self._holding
 
     @property

@@ -13,7 +13,7 @@ from gossamer.config import Carbon
 from gossamer.errors import ConfigError
 from gossamer.index.merging import Keys, search
 from gossamer.order.green import GAIN, Contract, Lambdas, agreed, pace
-from gossamer.web.url import page_key
+from gossamer.web.url import host_key
 
 F8 = npt.NDArray[np.float64]
 Places = npt.NDArray[np.integer]
@@ -192,7 +192,3 @@ def packed(code: str) -> int:
 
 def unpacked(number: int) -> str:
     return chr(number >> 8) + chr(number & 0xFF) if number else ""
-
-
-def host_key(name: str) -> int:
-    return page_key(f"http://{name}/") >> 40

@@ -2,12 +2,10 @@
 
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +13,7 @@ from gossamer.archive.rows import printable
 from gossamer.scan.coordinator import View
 from gossamer.scan.records import Record
 from gossamer.watch.figures import count, size, span
+from gossamer.watch.panel import Panel
 
 _PLAIN_S = 10.0  # between two lines where no terminal is
 
@@ -32,25 +31,12 @@ def wide(console: Console) -> Console:
     return console
 
 
-class Display:
+class Display(Panel):
     """Use as a context manager; call `update` as often as you like."""
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
-        self._console, self._quiet = console, quiet
-        self._live: Live | None = None
+        super().__init__(console, quiet)
         self._next_s = 0.0
-
-    def __enter__(self) -> "Display":
-        if self._console.is_terminal and not self._quiet:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def update(self, view: View) -> None:
         if self._live is not None:

@@ -3,10 +3,8 @@
 from collections import deque
 from collections.abc import Mapping
 from itertools import pairwise
-from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.live import Live
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -15,6 +13,7 @@ from rich.text import Text
 from gossamer.config import Config
 from gossamer.crawl.stats import CALM, LEAST_S, Stats
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline
+from gossamer.watch.panel import Panel
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S
@@ -74,30 +73,15 @@ def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> floa
     return max(0.0, min(left)) if left else None
 
 
-class Progress:
+class Progress(Panel):
     """Shows a crawl on `console`. Use as a context manager; call `update` as often as you like."""
 
     def __init__(self, console: Console, config: Config, quiet: bool = False) -> None:
-        self._console = console
+        super().__init__(console, quiet)
         self._config = config
-        self._quiet = quiet
         self._pace = Pace()
-        self._live: Live | None = None
         self._next_line_s = self._next_look_s = 0.0
         self._phase = ""
-
-    def __enter__(self) -> "Progress":
-        if self._console.is_terminal and not self._quiet:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
 
     def update(self, stats: Stats) -> None:
         if stats.elapsed_s < self._next_look_s and stats.phase == self._phase:
