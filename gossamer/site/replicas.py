@@ -150,14 +150,15 @@ class Replica:
         self._store.put(name, path)
 
     def _sweep(self, agent: str, named: set[str], manifests: list[str]) -> None:
-        """What the site no longer has. Names say whose files they are."""
+        """What the site no longer has; manifests first, so that none ever names what is not there. Names say whose
+        files they are."""
+        for name in file_names(self._store, agent):
+            if name not in manifests:
+                self._store.delete(name)
         for folder in _FOLDERS[1:]:
             for name in self._store.list(folder):
                 if name not in named and f"{agent}-" in name:
                     self._store.delete(name)
-        for name in file_names(self._store, agent):
-            if name not in manifests:
-                self._store.delete(name)
 
     def _ask(self, request: Mapping[str, Any]) -> bytes:
         if self._ending.is_set():

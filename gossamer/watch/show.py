@@ -111,11 +111,11 @@ def _headers(headers: Sequence[Sequence[str]]) -> Table:
 def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
     """The versions of one page, oldest first."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    for name in ("version", "found (UTC)", "last seen", "visits", "outcome", "status", "bytes"):
-        table.add_column(name, justify="right" if name in ("version", "visits", "status", "bytes") else "left")
-    table.add_column("title", overflow="fold")
+    for name, width in {"": 3, "found (UTC)": 19, "last seen": 19, "visits": 6, "status": 6, "bytes": 7}.items():
+        table.add_column(name, justify="left" if width == 19 else "right", no_wrap=True, min_width=width)
+    table.add_column("title", no_wrap=True, overflow="ellipsis")
     for row in found:
         times = [f"{row[name]:%Y-%m-%d %H:%M:%S}" for name in ("time", "last_visit")]
-        figures = [count(row["visits"]), row["outcome"], str(row["http_status"]), size(row["wire_bytes"])]
+        figures = [count(row["visits"]), str(row["http_status"]), size(row["wire_bytes"])]
         table.add_row(str(row["version"]), *times, *figures, Text(printable(row["title"] or row["location"])))
     return table

@@ -23,7 +23,10 @@ from gossamer.watch.status import status
 from gossamer.web.url import page_key
 
 SPEED = 1000.0
-AGAIN = {"refresh.policy": "fixed", "refresh.interval_s": 200.0, "refresh.least_s": 10.0, "polite.robots": False}
+AGAIN = {
+    "refresh.policy": "fixed", "refresh.interval_s": 200.0, "refresh.least_s": 10.0, "polite.robots": False,
+    "fetch.timeout_s": 60.0 * SPEED, "fetch.connect_timeout_s": 10.0 * SPEED,  # a busy machine's real seconds
+}  # fmt: skip
 
 
 def opened(directory: Path) -> tuple[PageIndex, Ledger]:
