@@ -122,7 +122,7 @@ class Wire:
 
     async def _connection(self) -> None:
         """From connecting to the break."""
-        client, broken = Client(), asyncio.Event()
+        client, broken = _Client(), asyncio.Event()
 
         async def on_end() -> None:
             broken.set()
@@ -160,6 +160,7 @@ class Wire:
             with contextlib.suppress(*_BROKEN):
                 async with asyncio.timeout(_CONNECT_S):
                     await client.close()
+            client.abort()
             await finish(*(asyncio.all_tasks() - self._own))  # nor does it always end all that it has begun
 
     def _access(self) -> dict[str, Any]:
@@ -222,6 +223,14 @@ class Wire:
         if task is not None:
             with self._undisturbed():
                 await finish(task)
+
+
+class _Client(Client):
+    def abort(self) -> None:
+        """End the socket, if it is still there: an error while the client closes makes it forget to."""
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
 
 
 async def _ignore(_: Exception) -> None:

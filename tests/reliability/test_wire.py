@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import nats_site
 import pytest
+from nats.aio.transport import TcpTransport
 from nats_site import connected, eventually
 
 from gossamer.federation.link import Link
@@ -146,3 +147,24 @@ def test_closing_ends_though_the_client_loses_cancellations(monkeypatch: pytest.
     closing.join(30)
     assert not closing.is_alive()
     assert lost.is_set()
+
+
+def test_no_socket_stays_open_when_closing_fails(site: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = connected(site)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def reset(transport: TcpTransport) -> None:
+        assert transport._io_writer is not None
+        writers.append(transport._io_writer)
+        raise ConnectionResetError("while the client flushes")
+
+    async def write_and_fail(link: Link) -> None:
+        monkeypatch.setattr(TcpTransport, "drain", reset)
+        link._client._pending_data_size = 1
+        await link._client.close()
+
+    with pytest.raises(Unreachable):
+        wire.call(write_and_fail)
+    wire.close()
+    assert writers
+    assert all(writer.is_closing() for writer in writers)
