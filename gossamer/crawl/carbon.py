@@ -12,7 +12,7 @@ from gossamer.crawl.prices import Prices, is_country, packed, unpacked
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.index.merging import Keys, Rows
-from gossamer.index.pages import PageIndex
+from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.green import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
 from gossamer.own_rules import of_host
 from gossamer.place.where import coordinates, countries
@@ -22,6 +22,7 @@ from gossamer.signals.sources import signal
 from gossamer.web.url import host_key
 
 F8 = npt.NDArray[np.float64]
+_NONE: Keys = np.zeros(0, np.uint64)
 _SAME_S = 60.0  # signals are asked no more often
 
 
@@ -48,9 +49,11 @@ class Carbon:
 
     # What was
 
-    def account(self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float) -> dict[str, Any]:
+    def account(
+        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys = _NONE
+    ) -> dict[str, Any]:
         """The ACCOUNT columns of rows of the VISITS table; hosts' countries are remembered, and prices follow. A visit
-        that contacted nobody took nothing."""
+        that contacted nobody took nothing. Pages `under_way` will be accounted for later."""
         count = len(rows["host"])
         pairs = list(zip(rows["host"], rows["address"], strict=True))
         distinct = list(dict.fromkeys(pairs))
@@ -65,7 +68,8 @@ class Carbon:
         high, low = (np.where(asked, energy.joules(wire_bytes), 0.0) for energy in (self._high, self._low))
         g_per_kwh = grams[which] if count else np.zeros(0)
         carbon = carbon_g(high, g_per_kwh)
-        self._settle(distinct, codes, which, carbon, now_s)
+        host_keys, numbers = self._settle(distinct, codes)
+        self.prices.spent(host_keys[which], numbers[which], carbon, now_s, under_way)
         columns = {"country": [codes[number] for number in which.tolist()], "g_per_kwh": g_per_kwh}
         columns |= {"energy_j": high, "energy_low_j": low, "carbon_g": carbon}
         assert list(columns) == ACCOUNT
@@ -92,20 +96,13 @@ class Carbon:
                 self._declaring[host] = codes[host]
                 self._signal.heard(host, codes[host], visit.carbon, now_s)
 
-    def _settle(
-        self,
-        pairs: list[tuple[str, str]],
-        codes: list[str],
-        which: npt.NDArray[np.intp],
-        carbon: F8,
-        now_s: float,
-    ) -> None:
+    def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[Keys, Keys]:
         hosts = np.array([host_key(host) for host, _ in pairs], np.uint32)
         numbers = np.array([packed(code) for code in codes], np.uint32)
         at = np.flatnonzero(numbers)
         unique, first = np.unique(hosts[at], return_index=True)
         self._index.hosts.locate(unique, numbers[at][first].astype(np.uint16))
-        self.prices.spent(hosts[which], numbers[which], carbon, now_s)
+        return hosts, numbers
 
     # What would be
 
@@ -119,11 +116,12 @@ class Carbon:
         affords = self.prices.affords(hosts, country[which], carbon, now_s)
         return carbon, self.prices.of(hosts, country[which]), affords
 
-    def choose(self, hosts: Keys, worth: F8, carbon: F8, now_s: float) -> npt.NDArray[np.bool_]:
+    def choose(self, keys: Keys, worth: F8, carbon: F8, now_s: float) -> npt.NDArray[np.bool_]:
         """Of visits in this order, those that the budgets allow; they are promised to be made."""
+        hosts = host_of_key(keys)
         country = self._index.hosts.look_up(hosts)[1]["country"].astype(np.uint32)
         may = self.prices.affords(hosts, country, carbon, now_s, together=True)
-        self.prices.chosen(hosts[may], country[may], worth[may], carbon[may])
+        self.prices.chosen(keys[may], country[may], worth[may], carbon[may])
         return may
 
     def _now(self, hosts: Keys, country: Keys, now_s: float) -> F8:

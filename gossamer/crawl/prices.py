@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gossamer.config import Carbon
 from gossamer.errors import ConfigError
 from gossamer.index.merging import Keys, search
+from gossamer.index.pages import host_of_key
 from gossamer.order.green import GAIN, Contract, Lambdas, agreed, pace
 from gossamer.web.url import host_key
 
@@ -31,7 +32,7 @@ class _Group:
     lambdas: Lambdas
     budget_g: F8  # a day
     spent_g: F8  # today
-    promised_g: F8  # by visits that were chosen and have not been accounted for
+    promised_g: F8  # by visits that were chosen and are under way
     step: F8  # since the last change of prices: grams; of visits that a policy chose, worth and grams
 
     @classmethod
@@ -63,6 +64,7 @@ class Prices:
         self._began_s: float | None = state.get("began_s")  # days are counted from here
         self._day: int = state.get("day", 0)
         self._stepped_s: float | None = None
+        self._promises: list[tuple[Keys, Keys, F8]] = []  # pages, their countries, grams
         self._recall(state)
 
     def of(self, hosts: Keys, countries: Keys) -> F8:
@@ -84,20 +86,31 @@ class Prices:
             enough &= (_running(at, carbon_g) if together else carbon_g) <= left[at]
         return enough
 
-    def chosen(self, hosts: Keys, countries: Keys, worth: F8, carbon_g: F8) -> None:
-        """What a policy chose, and why: that is what a gram buys."""
-        for _, group, of in self._each(hosts, countries):
+    def chosen(self, keys: Keys, countries: Keys, worth: F8, carbon_g: F8) -> None:
+        """The pages that a policy chose, and why: that is what a gram buys."""
+        for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.step[1], of, worth)
             group.add(group.step[2], of, carbon_g)
+        self._promise(keys, countries, carbon_g)
+
+    def _promise(self, keys: Keys, countries: Keys, carbon_g: F8) -> None:
+        self._promises.append((keys, countries, carbon_g))
+        for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.promised_g, of, carbon_g)
 
-    def spent(self, hosts: Keys, countries: Keys, carbon_g: F8, now_s: float) -> None:
-        """After visits; now and then prices follow."""
+    def spent(self, hosts: Keys, countries: Keys, carbon_g: F8, now_s: float, under_way: Keys) -> None:
+        """After visits; now and then prices follow. Of what was chosen only pages `under_way` (sorted) still cost."""
         self._turn_day(now_s)
         for _, group, of in self._each(hosts, countries):
             group.add(group.step[0], of, carbon_g)
             group.add(group.spent_g, of, carbon_g)
+        promises, self._promises = self._promises, []
+        for group in self._groups.values():
             group.promised_g[:] = 0
+        for keys, of, grams in promises:
+            still = search(under_way, keys)[0]
+            if still.any():
+                self._promise(keys[still], of[still], grams[still])
         if self._stepped_s is None:
             self._stepped_s = now_s
         elif now_s - self._stepped_s >= STEP_S:
@@ -129,7 +142,6 @@ class Prices:
             self._day = day
             for group in self._groups.values():
                 group.spent_g[:] = 0
-                group.promised_g[:] = 0  # by visits that were never made, too
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest: a crawl goes on with the prices that it had."""

@@ -114,8 +114,7 @@ class Refresher:
         waits = (rows["due_s"] == NEVER) & (rows["status"] == Status.FETCHED) & ~search(taken, chosen.key)[0]
         chosen = chosen.where(waits)
         if self._policy.is_green and self._carbon is not None:
-            hosts = host_of_key(chosen.key)
-            chosen = chosen.where(self._carbon.choose(hosts, chosen.worth, chosen.carbon_g, now_s))
+            chosen = chosen.where(self._carbon.choose(chosen.key, chosen.worth, chosen.carbon_g, now_s))
         self._spare -= len(chosen.key)
         return self._rows(chosen.key)
 

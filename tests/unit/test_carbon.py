@@ -14,7 +14,7 @@ from gossamer.crawl.reader import Visit
 from gossamer.crawl.states import after
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, Response
-from gossamer.index.pages import PageIndex
+from gossamer.index.pages import HOST_SHIFT, PageIndex
 from gossamer.signals.grid import means
 from gossamer.web.url import host_key, page_key
 
@@ -108,12 +108,20 @@ def test_country_codes_as_the_index_has_them():
 # --- prices
 
 
+NONE = np.zeros(0, np.uint64)
+
+
+def keys_of(hosts):
+    """A page of each host."""
+    return hosts.astype(np.uint64) << HOST_SHIFT
+
+
 def spend(it, grams, steps, now_s=NOW_S, host=0, country=0):
     """So many steps of a minute in each of which so much is spent, for things worth a thousand per gram."""
     hosts, countries = np.array([host], np.uint32), np.array([country], np.uint32)
     for step in range(steps):
-        it.chosen(hosts, countries, np.array([1000.0 * grams]), np.array([grams]))
-        it.spent(hosts, countries, np.array([grams]), now_s + STEP_S * step)
+        it.chosen(keys_of(hosts), countries, np.array([1000.0 * grams]), np.array([grams]))
+        it.spent(hosts, countries, np.array([grams]), now_s + STEP_S * step, NONE)
     return float(it.of(hosts, countries)[0])
 
 
@@ -158,20 +166,30 @@ def test_prices_survive_a_restart():
 def test_when_a_days_budget_is_spent_nothing_is_affordable_until_the_next_day():
     it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(2, np.uint32)
     assert it.affords(none, none, np.array([0.9, 1.1]), NOW_S).tolist() == [True, False]
-    it.chosen(none[:1], none[:1], np.ones(1), np.array([0.4]))
+    it.chosen(keys_of(none[:1]), none[:1], np.ones(1), np.array([0.4]))
     assert it.affords(none, none, np.array([0.5, 0.7]), NOW_S).tolist() == [True, False]
-    it.spent(none[:1], none[:1], np.array([0.2]), NOW_S + 1)  # it took less
+    it.spent(none[:1], none[:1], np.array([0.2]), NOW_S + 1, NONE)  # it took less
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 2).tolist() == [True, False]
     again = Prices(settings_of(g_per_day=1.0), it.as_dict())
     assert again.affords(none, none, np.array([0.7, 0.9]), NOW_S + 2).tolist() == [True, False]
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 86_401).tolist() == [True, True]
 
 
+def test_what_is_under_way_at_a_commit_stays_promised():
+    it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(2, np.uint32)
+    pages = np.array([3, 5], np.uint64)
+    it.chosen(pages, none, np.ones(2), np.array([0.4, 0.3]))
+    it.spent(none[:1], none[:1], np.array([0.4]), NOW_S, pages[1:])
+    assert it.affords(none, none, np.array([0.29, 0.4]), NOW_S).tolist() == [True, False]
+    it.spent(none[:0], none[:0], np.zeros(0), NOW_S, NONE)  # given back, not visited
+    assert it.affords(none, none, np.array([0.59, 0.7]), NOW_S).tolist() == [True, False]
+
+
 def test_a_round_that_tells_of_yesterdays_visits_does_not_begin_a_day():
     it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(1, np.uint32)
-    it.spent(none, none, np.array([0.1]), NOW_S)
-    it.spent(none, none, np.array([0.9]), NOW_S + 86_401)
-    it.spent(none, none, np.array([0.0]), NOW_S + 86_399)  # they began before midnight
+    it.spent(none, none, np.array([0.1]), NOW_S, NONE)
+    it.spent(none, none, np.array([0.9]), NOW_S + 86_401, NONE)
+    it.spent(none, none, np.array([0.0]), NOW_S + 86_399, NONE)  # they began before midnight
     assert it.affords(none, none, np.array([0.5]), NOW_S + 86_402).tolist() == [False]
 
 
@@ -194,8 +212,8 @@ def test_a_budget_is_met():
         worth, grams = rng.exponential(1.0, 100), rng.exponential(0.001, 100)
         made = worth >= it.of(none, none)[0] * grams
         zeros = np.zeros(int(made.sum()), np.uint32)
-        it.chosen(zeros, zeros, worth[made], grams[made])
-        it.spent(zeros, zeros, grams[made], NOW_S + 300.0 * step)
+        it.chosen(keys_of(zeros), zeros, worth[made], grams[made])
+        it.spent(zeros, zeros, grams[made], NOW_S + 300.0 * step, NONE)
         spent += grams[made].sum()
     assert spent == pytest.approx(7 * budget, rel=0.02)
 
