@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
 
-LAYOUT = 2
+LAYOUT = 3
 _MARK = "gossamer.json"
 _SCRATCH = "tmp/"
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -88,7 +88,7 @@ class Client:
             self._finished.append(response)
             return
         transfer = self._idle.pop() if self._idle else Transfer(self._config)
-        transfer.start_s, transfer.started_s = start_s, started_s
+        transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, now_s - start_s
         transfer.prepare(request, reuse, self._fields.of(request, reuse), answer)
         self._launch(transfer, now_s)
 
@@ -180,6 +180,7 @@ class Client:
         request = transfer.request
         response = Response(request, Outcome.BROKEN, message, 0, transfer.started_s, now_s - transfer.start_s)
         response.address = transfer.address
+        response.lookup_s, response.connect_s, response.response_s = transfer.times()
         head = final_head(transfer.lines)
         too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
         if head and not too_long and (not code or code in _CUTS):

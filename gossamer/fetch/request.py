@@ -45,6 +45,9 @@ class Response:
     truncated: str = ""  # length, time, disconnect; unspecified, in the words of WARC, if it was not wanted
     location: str = ""  # where a redirect leads, absolute and in normal form
     kept: bool = False  # the connection is still open for the next request
+    lookup_s: float = 0.0
+    connect_s: float = 0.0  # 0 on a connection that was kept open
+    response_s: float = 0.0
 
 
 def port_of(request: Request) -> int:

@@ -46,7 +46,7 @@ class Transfer:
 
     __slots__ = (
         "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
-        "handle", "lines", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
+        "handle", "lines", "lookup_s", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
     )  # fmt: skip
 
     def __init__(self, config: Config) -> None:
@@ -57,6 +57,7 @@ class Transfer:
         self.truncated = ""
         self.attempt = 0
         self.start_s = self.started_s = 0.0  # monotonic, and since 1970
+        self.lookup_s = 0.0
         self.sent = b""  # header fields
         self._fields: list[bytes] | None = None
         self._reuse = True
@@ -123,6 +124,13 @@ class Transfer:
 
     def is_secured(self) -> bool:
         return bool(self.handle.getinfo(pycurl.APPCONNECT_TIME) > 0)
+
+    def times(self) -> tuple[float, float, float]:
+        """Of the last attempt: until the address was known, then until connected, and from asking to the answer."""
+        info = self.handle.getinfo
+        first_s = info(pycurl.STARTTRANSFER_TIME)
+        asked_s = info(pycurl.PRETRANSFER_TIME)
+        return self.lookup_s, info(pycurl.CONNECT_TIME), max(first_s - asked_s, 0.0) if first_s else 0.0
 
     def _is_unwanted(self) -> bool:
         """Asked when the first bytes of a body arrive: its headers are complete then."""

@@ -143,9 +143,9 @@ def test_holder_of_nothing(directory: Directory) -> None:
 
 def test_prepare_makes_and_opens(tmp_path: Path) -> None:
     Directory.prepare(tmp_path / "a" / "b", 5.0)
-    assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {"layout": 2, "created": 5.0}
+    assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {"layout": 3, "created": 5.0}
     Directory.prepare(tmp_path / "a" / "b", 6.0)
-    assert Directory(tmp_path / "a" / "b").get("gossamer.json") == b'{"layout": 2, "created": 5.0}'
+    assert Directory(tmp_path / "a" / "b").get("gossamer.json") == b'{"layout": 3, "created": 5.0}'
 
 
 def test_prepare_after_a_crash_while_preparing(tmp_path: Path) -> None:

@@ -30,6 +30,22 @@ def test_a_page_and_its_bytes(loopback: Loopback) -> None:
     assert response.elapsed_s > 0
 
 
+def test_where_the_time_goes(loopback: Loopback) -> None:
+    """The second request finds the connection open."""
+
+    def slow(exchange: Exchange) -> bool:
+        time.sleep(0.05)
+        return exchange.send_page()
+
+    visitor = loopback.visitor(loopback.serve(slow))
+    first, second = (visitor.fetch("http://a.test/", reuse=True) for _ in range(2))
+    assert first.connect_s > 0
+    assert second.connect_s == 0
+    for response in (first, second):
+        assert response.response_s >= 0.05
+        assert response.lookup_s + response.connect_s + response.response_s <= response.elapsed_s
+
+
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize(
     "fields",

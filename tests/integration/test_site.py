@@ -145,7 +145,8 @@ def test_interrupted_twice(web: RunningWeb, tmp_path: Path) -> None:
 def test_nobody_outlives_the_supervisor(web: RunningWeb, tmp_path: Path) -> None:
     """Killed, it takes all with it, also one that is stopped: the next command finds nobody at work."""
     directory = tmp_path / "c"
-    with running(*crawl(web), at=tmp_path) as process:
+    patient = ("--set", "site.lease_s=60")  # a successor would finish the crawl
+    with running(*crawl(web, *patient), at=tmp_path) as process:
         process.wait_until(lambda: visits(directory) > 0, "visits")
         processes = agents(directory)
         os.kill(processes["a1"], signal.SIGSTOP)
