@@ -89,7 +89,7 @@ class Agent:
         if config.refresh.policy != NEVER:
             books.refresher = Refresher(index, config, clock, books.part, books.carbon)
         if place and place.placing:
-            place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"])
+            place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"], chain.state)
         settle(self._books, exchange, self._orders, place, clock.now())
         self._membership = Membership(store, chain, place)
         self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
@@ -398,6 +398,7 @@ class Agent:
             "crossed": self._outgoing.crossed,
             "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
             "clean": clean,
+            **(self._place.placing.state() if self._place and self._place.placing else {}),
             **self._membership.state(),
         }
 

@@ -89,6 +89,8 @@ def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, oth
     history.write(books.index, links, wire_bytes, books.config.refresh)
     changes = round_.warc.close() if round_.warc else Changes()
     cost = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s), books.frontier.taken)
+    if owners.placing:
+        owners.placing.saw(cost["country"], rows["connect_s"])
     round_.cost = {name: float(cost[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g")}
     round_.cost["carbon_low_g"] = float(carbon_g(cost["energy_low_j"], cost["g_per_kwh"]).sum())
     changes |= _write_tables(books, round_, rows | cost, result)

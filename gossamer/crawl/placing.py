@@ -11,6 +11,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.index.pages import host_of_key, zone_of_host
 from gossamer.place.hostmap import ENTRY, HostMap
+from gossamer.place.network import RoundTrips
 
 Keys = npt.NDArray[np.uint64]
 F8 = npt.NDArray[np.float64]
@@ -26,15 +27,26 @@ _ENTRIES = 100_000  # of a letter
 class Placing:
     """The host map of an agent; `partitioner` is None for those that do not speak for their site."""
 
-    def __init__(self, hosts: HostMap, site: str, partitioner: Partitioner | None) -> None:
+    def __init__(
+        self, hosts: HostMap, site: str, partitioner: Partitioner | None, round_trips: RoundTrips | None = None
+    ) -> None:
         self._hosts, self._partitioner = hosts, partitioner
+        self._round_trips = round_trips or RoundTrips(hosts.sites)
         self._here = list(hosts.sites).index(site)
         self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
         self._new: list[npt.NDArray[np.void]] = []  # since the last commit
 
-    def open(self, store: Store, files: Iterable[str], zones: Collection[int], known: npt.NDArray[np.integer]) -> None:
+    def open(
+        self,
+        store: Store,
+        files: Iterable[str],
+        zones: Collection[int],
+        known: npt.NDArray[np.integer],
+        state: Mapping[str, Any],
+    ) -> None:
         """What is on record at our site. A host that moves to one of our `zones` is ours when its pages are, not when
         the agent that passes them on has it on record."""
+        self._round_trips.recall(state.get("round_trips", {}))
         for name in files:
             entries = np.frombuffer(store.get(name), ENTRY)
             comes = (entries["turn"] > 0) & (entries["site"] == self._here)
@@ -61,6 +73,15 @@ class Placing:
         sites = self._partitioner(found, examples, table, self._pages)
         self._new.append(self._hosts.record(self._hosts.moved(found, sites)))
 
+    def saw(self, countries: Sequence[str], connect_s: Sequence[float]) -> None:
+        """How long connecting took, at each visit of a round: who decides should know how far hosts are."""
+        if self._partitioner is not None:
+            self._round_trips.measure(self._site, countries, connect_s)
+
+    def state(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"round_trips": self._round_trips.as_dict()} if self._partitioner is not None else {}
+
     def homes(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         return self._hosts.homes(host_keys)
 
@@ -75,24 +96,32 @@ class Placing:
 
     def all_news(self) -> Iterator[dict[str, Any]]:
         """Everything that is decided, for a site that is new."""
+        yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
         entries = self._hosts.entries()
         for start in range(0, len(entries), _ENTRIES):
             yield self.news(entries[start : start + _ENTRIES])
 
     def hear(self, news: Mapping[str, Any]) -> None:
-        """What another agent says: decisions, and how many pages its site has."""
+        """What another agent says: decisions, how many pages its site has, and how far hosts are from there."""
         self._new.append(self._hosts.record(unpacked(news["hosts"])))
+        self._round_trips.hear(news["site"], news.get("round_trips", {}))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
     def take_news(self) -> list[dict[str, Any]]:
         """What is new since the last time, to be told to others, in letters that are not too long."""
         entries = np.concatenate([np.zeros(0, ENTRY), *self._new])
         self._new = []
-        return [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
+        far = self._round_trips.news(self._site) if self._partitioner is not None else {}
+        news = [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
+        return [self.news(entries[:0], far), *news] if far else news
 
-    def news(self, entries: npt.NDArray[np.void]) -> dict[str, Any]:
-        site = self._hosts.sites[self._here]
-        return {"hosts": packed(entries), "site": site, "pages": int(self._pages[self._here])}
+    def news(self, entries: npt.NDArray[np.void], round_trips: Mapping[str, float] | None = None) -> dict[str, Any]:
+        news = {"hosts": packed(entries), "site": self._site, "pages": int(self._pages[self._here])}
+        return {**news, "round_trips": dict(round_trips)} if round_trips else news
+
+    @property
+    def _site(self) -> str:
+        return self._hosts.sites[self._here]
 
 
 def packed(entries: npt.NDArray[np.void]) -> str:
@@ -105,6 +134,8 @@ def unpacked(text: str) -> npt.NDArray[np.void]:
 
 def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
     """Keep decisions, packed, with the commit that makes them or hears of them."""
+    if not any(hosts := list(hosts)):
+        return Changes()
     name = f"tables/{KIND}-{label}.bin"
     store.put(name, b"".join(map(base64.b85decode, hosts)))
     return Changes({KIND: [name]})

@@ -1,18 +1,14 @@
 """Where hosts are, before anybody has contacted them: their names' addresses, and the countries of those."""
 
 import select
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-
-import numpy as np
-import numpy.typing as npt
 
 from gossamer.clocks import Clock
 from gossamer.config import Resolve
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.place.where import coordinates, countries
-
-F8 = npt.NDArray[np.float64]
+from gossamer.own_rules import of_host
+from gossamer.place.where import countries
 
 _PATIENCE_S = 5.0  # for all of them: a commit waits for it
 
@@ -20,14 +16,16 @@ _PATIENCE_S = 5.0  # for all of them: a commit waits for it
 class Locator:
     """Asks for many names at once, and waits; not in the thread that fetches."""
 
-    def __init__(self, config: Resolve, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, config: Resolve, clock: Clock, places: Mapping[str, str] | None = None) -> None:
+        """`places`: countries of hosts that are known better than their addresses tell, as `carbon.places`."""
+        self._clock, self._places = clock, places or {}
         self._resolver = Resolver(config, clock, _PATIENCE_S)
 
-    def __call__(self, hosts: Sequence[str]) -> tuple[F8, F8]:
-        """Latitudes and longitudes; nan where nobody knows."""
-        latitude, longitude = coordinates(countries(self.addresses(hosts)))
-        return latitude, longitude
+    def __call__(self, hosts: Sequence[str]) -> list[str]:
+        """The hosts' countries; empty where nobody knows."""
+        addresses = self.addresses(hosts)
+        found: list[str] = countries(addresses).tolist()
+        return [of_host(self._places, host) or code for host, code in zip(hosts, found, strict=True)]
 
     def addresses(self, hosts: Sequence[str]) -> list[str]:
         found = [""] * len(hosts)

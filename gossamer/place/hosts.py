@@ -9,10 +9,12 @@ import numpy.typing as npt
 from gossamer.errors import ConfigError
 from gossamer.place.distance import kilometres
 from gossamer.place.live import RULES, Live
+from gossamer.place.network import RoundTrips, as_kilometres
 from gossamer.place.prices import closeness, link_cost, tolls
 from gossamer.place.ring import Ring
 from gossamer.place.stream import Rule
 from gossamer.place.task import NOTHING, Goal
+from gossamer.place.where import coordinates
 from gossamer.web.url import host_of
 
 F8 = npt.NDArray[np.float64]
@@ -20,7 +22,8 @@ I8 = npt.NDArray[np.int64]
 HostKeys = npt.NDArray[np.uint32]
 Partitioner = Callable[[HostKeys, Sequence[str], F8, F8], I8]
 
-Locate = Callable[[Sequence[str]], tuple[F8, F8]]  # latitudes and longitudes of host names, nan if unknown
+Locate = Callable[[Sequence[str]], Sequence[str]]  # the countries of host names; empty if unknown
+Far = Callable[[Sequence[str]], F8]  # kilometres from the hosts of URLs to each site, nan if unknown
 
 DISTANCE = "distance"
 NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
@@ -28,8 +31,11 @@ CPU_S_PER_PAGE = 0.8e-3  # benchmarks/RESULTS.md
 LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
 
 
-def partitioner(name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Partitioner | None:
-    """By name; None for the ring, which needs no map. `sites` has weight, countries, latitude and longitude of each."""
+def partitioner(
+    name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate, round_trips: RoundTrips
+) -> Partitioner | None:
+    """By name; None for the ring, which needs no map. `sites` has weight, countries, latitude and longitude of each.
+    `round_trips` may change as the crawl goes on."""
     if name not in NAMES:
         raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(NAMES)}')
     if name == "ring":
@@ -37,12 +43,17 @@ def partitioner(name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locat
     if name == "region":
         return _by_region(sites)
     rule, _, _ = name.partition("+")
+
+    def far(urls: Sequence[str]) -> F8:
+        countries = locate([host_of(url) if url else "" for url in urls])
+        return kilometres_to(sites, countries, round_trips.of(countries))
+
     if rule == DISTANCE:
-        return _by_distance(sites, locate)
-    return _by_links(sites, RULES[rule], locate if DISTANCE in name else None)
+        return _by_distance(sites, far)
+    return _by_links(sites, RULES[rule], far if DISTANCE in name else None)
 
 
-def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, locate: Locate | None) -> Partitioner:
+def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | None) -> Partitioner:
     """Where most links with hosts of a site are, unless that is too full; and, if asked for, too far."""
     open_, goal = priced(sites)
 
@@ -51,8 +62,8 @@ def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, locate: Locate
         for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
             live.grow(site, size, float(size))
         toll = work_tolls(sites, np.ones(len(hosts), np.int64))[:, open_]
-        if locate:
-            toll = toll + LINKS_PER_KM * np.nan_to_num(_kilometres(sites, urls, locate)[:, open_])
+        if far:
+            toll = toll + distance_tolls(far(urls))[:, open_]
         found = np.empty(len(hosts), np.int64)
         # Those with most links first: they are the ones worth a good place.
         for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
@@ -84,13 +95,13 @@ def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F8:
     return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
 
 
-def _by_distance(sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Partitioner:
+def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Partitioner:
     """The nearest site; where nobody knows how far it is, the ring's."""
     ring = Ring({name: site["weight"] for name, site in sites.items()})
     is_closed = np.array([not site["weight"] for site in sites.values()])
 
     def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
-        far = _kilometres(sites, urls, locate)
+        far = far_from(urls)
         far[:, is_closed] = np.inf
         found: I8 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
         return found
@@ -98,11 +109,19 @@ def _by_distance(sites: Mapping[str, Mapping[str, Any]], locate: Locate) -> Part
     return by_distance
 
 
-def _kilometres(sites: Mapping[str, Mapping[str, Any]], urls: Sequence[str], locate: Locate) -> F8:
-    """From each host to each site; nan if unknown."""
-    latitude, longitude = locate([host_of(url) if url else "" for url in urls])
+def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F8) -> F8:
+    """From hosts in these countries to each site: by round trips, where they were measured, or else along the Earth;
+    nan if unknown."""
     places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
-    return kilometres(latitude, longitude, *places)
+    along = kilometres(*coordinates(countries), *places)
+    return np.where(np.isnan(round_trip_s), along, as_kilometres(round_trip_s))
+
+
+def distance_tolls(kilometres: F8) -> F8:
+    """What the way to each site costs more than to the nearest, in links, for each page; nothing if it is unknown."""
+    known = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), 0.0, kilometres)
+    toll: F8 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
+    return toll
 
 
 def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:

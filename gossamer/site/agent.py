@@ -127,7 +127,11 @@ def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
         if job["federation"]:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
             exchange = Gateway(exchange, job["federation"]["site"], others)
-    there = place(job["federation"], name, Locator(config.resolve, clock)) if job["federation"] else None
+    there = (
+        place(job["federation"], name, Locator(config.resolve, clock, config.carbon.places))
+        if job["federation"]
+        else None
+    )
     gate = None
     if job["federation"] and job["federation"]["is_replicated"]:
         begun = Chain.read(store, name).number + 1  # that of the take-over

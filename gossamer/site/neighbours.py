@@ -26,6 +26,7 @@ from gossamer.federation.members import Members, is_holding, to_carry_out
 from gossamer.federation.wire import Unreachable, Wire
 from gossamer.place.hostmap import HostMap
 from gossamer.place.hosts import Locate, partitioner
+from gossamer.place.network import RoundTrips
 from gossamer.place.ring import Ring
 from gossamer.site.plan import undelivered
 from gossamer.site.replicas import Replication
@@ -215,9 +216,10 @@ def place(job: Mapping[str, Any], agent: str, locate: Locate) -> Place:
     if members.partitioner == "ring":
         return Place(site, home, ring, None, members, gone, before)
     sites = {name: {**job["sites"][name], "weight": weight} for name, weight in members.weights.items()}
-    decide = partitioner(members.partitioner, sites, locate) if agent == home else None
+    round_trips = RoundTrips(list(sites))
+    decide = partitioner(members.partitioner, sites, locate, round_trips) if agent == home else None
     hosts = HostMap(ring, gone)
-    return Place(site, home, hosts, Placing(hosts, site, decide), members, gone, before)
+    return Place(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 
 
 def _kept(federation: Federation, site: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Asks all archives of a federation which hosts should change sites, and tells the sites to hand them over."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from gossamer.federation.exchange import MOVES, Inbox
 from gossamer.federation.file import Federation
 from gossamer.federation.members import of_file
 from gossamer.place.hostmap import ENTRY, HostMap
-from gossamer.place.hosts import priced, work_tolls
+from gossamer.place.hosts import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.place.incidence import incidence
+from gossamer.place.network import RoundTrips
 from gossamer.place.rebalance import Moves, moves
 from gossamer.place.ring import Ring
 from gossamer.web.url import host_key
@@ -27,6 +28,8 @@ _PAGES = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
 _LINKS = """SELECT source.host AS source, target.host AS target, count(*) AS links
     FROM links JOIN pages source ON source.key = links.source JOIN pages target ON target.key = links.target
     WHERE links.verdict = 'followed' AND source.host <> target.host GROUP BY ALL"""
+_FAR = """SELECT host, any_value(country) AS country, median(connect_s) FILTER (connect_s > 0) AS connect_s
+    FROM visits WHERE country <> '' GROUP BY host"""
 
 
 class Proposal(NamedTuple):
@@ -76,6 +79,7 @@ def propose(federation: Federation) -> Proposal:
     with closing(query.open_database(federation.path)) as database:
         pages = database.execute(_PAGES).fetchnumpy()
         links = database.execute(_LINKS).fetchnumpy()
+        far = {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
         raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")
@@ -88,9 +92,31 @@ def propose(federation: Federation) -> Proposal:
     sites = {name: {**asdict(federation.sites[name]), "weight": members.weights[name]} for name in names}
     open_, goal = priced(sites)
     part = np.searchsorted(open_, site).astype(np.int32)
-    found = moves(graph, goal, part, federation.config.crawl.seed, work_tolls(sites, size)[:, open_])
+    toll = work_tolls(sites, size)
+    if DISTANCE in members.partitioner:
+        toll = toll + distance_tolls(_kilometres(sites, hosts, site, far)) * size[:, None]
+    found = moves(graph, goal, part, federation.config.crawl.seed, toll[:, open_])
     large = [replace(each, part=int(open_[each.part])) for each in found.too_large]
     return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
+
+
+def _kilometres(
+    sites: Mapping[str, Mapping[str, Any]],
+    hosts: Sequence[str],
+    site: npt.NDArray[np.int64],
+    far: Mapping[str, tuple[str, float | None]],
+) -> npt.NDArray[np.float64]:
+    """From each host to each site: by its own round trips where it is crawled, else by those of its country."""
+    countries = [far.get(host, ("", None))[0] for host in hosts]
+    own = np.array([far.get(host, ("", None))[1] or np.nan for host in hosts], np.float64)
+    measured = RoundTrips(list(sites))
+    for number, name in enumerate(sites):
+        here = np.flatnonzero(site == number)
+        measured.measure(name, [countries[row] for row in here.tolist()], np.nan_to_num(own[here]).tolist())
+    round_trip_s = measured.of(countries)
+    row = np.arange(len(hosts))
+    round_trip_s[row, site] = np.where(np.isnan(own), round_trip_s[row, site], own)
+    return kilometres_to(sites, countries, round_trip_s)
 
 
 def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:

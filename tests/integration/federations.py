@@ -219,13 +219,13 @@ def write(
     lines = ["[federation]", *(f"{name} = {toml(value)}" for name, value in shared.items())]
     for name, port in ports.items():
         lines += [f"[sites.{name}]", f'address = "127.0.0.1:{port}"', f"agents = {agents}"]
+        lines += [f"latitude = {len(name)}.0", f"longitude = {len(name)}.0"]
         lines += [f'listen = "127.0.0.1:{behind[name]}"'] if behind and name in behind else []
     sections: dict[str, list[str]] = {}
     for name, value in values.items():
         section, _, leaf = name.partition(".")
-        sections.setdefault(section, []).append(
-            f"{leaf} = {json.dumps(value) if section != 'resolve' else _map(value)}"
-        )
+        text = _map(value) if isinstance(value, Mapping) else json.dumps(value)
+        sections.setdefault(section, []).append(f"{leaf} = {text}")
     for section, keys in sections.items():
         lines += [f"[{section}]", *keys]
     path = folder / "sites.toml"

@@ -16,11 +16,11 @@ from crawls import QUICK, crawl, statuses
 from federations import Sites, federation, free_port, write
 
 from gossamer import Crawl
-from gossamer.archive.chain import Chain
+from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.errors import ArchiveError, ConfigError
-from gossamer.federation.file import Federation, load
+from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.index.pages import PageIndex, host_of_key
@@ -83,13 +83,13 @@ def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path
             assert all(not figures["keys"] for figures in sent), "what was sent once is not mentioned again"
 
 
-@pytest.mark.parametrize(("partitioner", "agents"), [("fennel", 1), ("region", 2)])
+@pytest.mark.parametrize(("partitioner", "agents"), [("fennel+distance", 1), ("region", 2)])
 def test_hosts_are_placed_as_they_are_discovered(
     web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
 ) -> None:
     """One site decides about a host, all of them know it, and together they crawl what one crawls alone."""
     lines = len(web.log())
-    values = {**VALUES, "resolve.map": {"*": web.address}}
+    values = {**VALUES, "resolve.map": {"*": web.address}, "carbon.places": {"*.test": "DE"}}
     with federation(tmp_path, ["north", "east", "south"], values, agents, partitioner=partitioner) as sites:
         sites.start_all(*web.start_urls)
         sites.wait()
@@ -100,6 +100,11 @@ def test_hosts_are_placed_as_they_are_discovered(
         hosts = np.unique(host_of_key(page_keys(list(statuses(alone)))))
         assert all(one.is_settled(hosts).all() for one in maps)
         assert len({tuple(one.of_keys(hosts).tolist()) for one in maps}) == 1, "they disagree"
+        for site in sites.federation.sites:  # each knows how far hosts are from all of them, as they have measured
+            state = snapshots(Directory(sites.federation.directory(site)))[home_of(site)].state
+            far = {name: found["DE"] for name, found in state["round_trips"].items()}
+            assert list(far) == list(sites.federation.sites)
+            assert 0 < min(far.values()) <= max(far.values()) < 60
         proposal = propose(sites.federation)
         assert set(proposal.hosts) == {host_of(url) for url in statuses(alone)}
         assert proposal.summary()["crossing_after"] <= proposal.summary()["crossing_before"]

@@ -107,7 +107,7 @@ def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     other = zones.books(store, exchange, "a1")
     there = place("lima", hosts)
     assert there.placing is not None
-    there.placing.open(store, files, other.chain.zones, other.index.hosts.rows["host"])
+    there.placing.open(store, files, other.chain.zones, other.index.hosts.rows["host"], {})
     coming = np.array(sorted(set(hosts.tolist()) - set(speaker.index.hosts.rows["host"].tolist())))
     assert len(coming)
     assert set(there.sites.of_keys(coming).tolist()) == {0}, "still paris's, for all that it knows"

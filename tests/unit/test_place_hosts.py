@@ -12,8 +12,10 @@ from gossamer.config import Resolve
 from gossamer.errors import ConfigError
 from gossamer.federation.file import load
 from gossamer.fetch.locating import Locator
-from gossamer.place.hosts import partitioner
+from gossamer.place.hosts import distance_tolls, partitioner
+from gossamer.place.network import RoundTrips, as_kilometres
 from gossamer.place.ring import Ring
+from gossamer.site.rebalance import _kilometres
 from gossamer.web.url import host_key
 
 FREE = {"weight": 1.0, "countries": [], "egress_per_gb": 0.0, "cpu_per_hour": 0.0}
@@ -22,18 +24,21 @@ SITES = {
     "tokyo": {**FREE, "latitude": 35.7, "longitude": 139.7},
     "lima": {**FREE, "latitude": -12.0, "longitude": -77.0, "weight": 0.0},
 }
-WHERE = {"fr.test": (46.0, 2.0), "kr.test": (37.5, 127.0), "pe.test": (-10.0, -76.0)}
+WHERE = {"fr.test": "FR", "kr.test": "KR", "pe.test": "PE"}
 
 
-def locate(hosts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    found = np.array([WHERE.get(host, (np.nan, np.nan)) for host in hosts])
-    return found[:, 0], found[:, 1]
+def locate(hosts: Sequence[str]) -> list[str]:
+    return [WHERE.get(host, "") for host in hosts]
 
 
 def placed(
-    name: str, hosts: list[str], links: list[list[float]] | None = None, sites: dict[str, Any] = SITES
+    name: str,
+    hosts: list[str],
+    links: list[list[float]] | None = None,
+    sites: dict[str, Any] = SITES,
+    round_trips: RoundTrips | None = None,
 ) -> list[int]:
-    decide = partitioner(name, sites, locate)
+    decide = partitioner(name, sites, locate, round_trips or RoundTrips(list(sites)))
     assert decide is not None
     keys = np.array([host_key(host) for host in hosts], np.uint32)
     table = np.array(links or [[0.0] * 3] * len(hosts))
@@ -62,10 +67,50 @@ def test_names_are_looked_up() -> None:
     locator = Locator(
         Resolve(map={"fr.test": "194.199.1.1:80", "us.test": "8.8.8.8:80", "*": "127.0.0.1:80"}), RealClock()
     )
-    latitude, longitude = locator(["fr.test", "us.test", "nowhere.test"])
-    assert 40 < latitude[0] < 52
-    assert longitude[1] < -60
-    assert np.isnan(latitude[2])
+    assert locator(["fr.test", "us.test", "nowhere.test"]) == ["FR", "US", ""]
+
+
+def test_measured_round_trips_count_more_than_maps() -> None:
+    """From Paris to Korea in 24 ms, from Tokyo in 90."""
+    network = RoundTrips(list(SITES))
+    network.measure("paris", ["KR", "KR", "KR", "FR"], [0.024, 0.02, 5.0, 0.0])
+    assert placed("distance", ["kr.test", "fr.test"], round_trips=network) == [0, 0], "609 km, by the wire"
+    network.hear("tokyo", {"KR": 0.02})
+    assert placed("distance", ["kr.test"], round_trips=network) == [1]
+    network.hear("tokyo", {"KR": 0.09})
+    assert placed("distance", ["kr.test"], round_trips=network) == [0]
+    assert placed("fennel+distance", ["kr.test"], [[0.0, 3.0, 0.0]], round_trips=network) == [0]
+    assert placed("fennel+distance", ["kr.test"], [[0.0, 300.0, 0.0]], round_trips=network) == [1]
+
+
+def test_a_rebalance_goes_by_the_round_trips_of_each_host() -> None:
+    hosts = ["fast.test", "slow.test", "other.test", "unknown.test"]
+    far = {"fast.test": ("KR", 0.02), "slow.test": ("KR", 0.3), "other.test": ("KR", 0.05)}
+    found = _kilometres(SITES, hosts, np.array([0, 0, 1, 0]), far)
+    by_wire = as_kilometres(np.array([0.02, 0.3, 0.16, 0.05]))
+    assert found[:3, 0].tolist() == pytest.approx(by_wire[:3]), (
+        "Paris' own, and for the third its median of the country"
+    )
+    assert found[:3, 1].tolist() == pytest.approx([by_wire[3]] * 3)
+    assert 15_000 < found[0, 2] < 18_000, "nobody has measured it from Lima"
+    assert np.isnan(found[3]).all()
+    assert distance_tolls(found)[3].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_sites_tell_each_other_of_round_trips() -> None:
+    here, there = RoundTrips(["a", "b"]), RoundTrips(["a", "b"])
+    here.measure("a", ["DE", "DE", "", "FR"], [0.05, 0.07, 0.2, 0.0])
+    news = here.news("a")
+    assert news == {"DE": 0.06}
+    there.hear("a", news)
+    np.testing.assert_array_equal(there.of(["DE", "FR"]), [[0.06, np.nan], [np.nan, np.nan]])
+    here.measure("a", ["DE"], [0.061])
+    assert here.news("a") == {}, "as good as the same"
+    here.measure("a", ["DE"], [0.2])
+    assert here.news("a") == {"DE": pytest.approx(0.0882, abs=1e-4)}, "networks change"
+    again = RoundTrips(["b", "a"])  # sites have come and gone
+    again.recall({**there.as_dict(), "c": {"DE": 9.0}})
+    np.testing.assert_array_equal(again.of(["DE"]), [[np.nan, 0.06]])
 
 
 def test_sites_must_say_where_they_are(tmp_path: Path) -> None:
