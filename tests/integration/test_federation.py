@@ -66,7 +66,7 @@ def check_same(sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int) -> N
     assert set(requests.values()) == {1}, "each page and each robots.txt is asked for once"
 
 
-@pytest.mark.parametrize(("agents", "scores"), [(1, "global"), (2, "local")])
+@pytest.mark.parametrize(("agents", "scores"), [(2, "global"), pytest.param(1, "local", marks=pytest.mark.slow)])
 def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path, agents: int, scores: str) -> None:
     lines = len(web.log())
     values = {**VALUES, "resolve.map": {"*": web.address}, "site.scores": scores}
@@ -83,7 +83,9 @@ def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path
             assert all(not figures["keys"] for figures in sent), "what was sent once is not mentioned again"
 
 
-@pytest.mark.parametrize(("partitioner", "agents"), [("fennel+distance", 1), ("region", 2)])
+@pytest.mark.parametrize(
+    ("partitioner", "agents"), [("fennel+distance", 1), pytest.param("region", 2, marks=pytest.mark.slow)]
+)
 def test_hosts_are_placed_as_they_are_discovered(
     web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
 ) -> None:
@@ -229,6 +231,7 @@ def test_limits_end_each_site_and_all_of_them(web: RunningWeb, tmp_path: Path) -
             crawl(web, directory, VALUES)
 
 
+@pytest.mark.slow
 def test_sites_that_have_reached_their_limits_still_give_hosts_away(web: RunningWeb, tmp_path: Path) -> None:
     values = {**VALUES, "resolve.map": {"*": web.address}, "crawl.pages": 60}
     with federation(tmp_path, ["north", "east", "south"], values) as sites:

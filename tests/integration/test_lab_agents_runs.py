@@ -15,7 +15,9 @@ SMALL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("part", SMALL)
+@pytest.mark.parametrize(
+    "part", ["latency", *(pytest.param(part, marks=pytest.mark.slow) for part in ("modes", "scaling"))]
+)
 def test_each_part(part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents", "--part", part, *SMALL[part], "--json", "--out", str(tmp_path)]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

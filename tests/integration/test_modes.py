@@ -196,6 +196,7 @@ def test_cross_over_goes_abroad_when_nothing_of_its_own_is_left(
     assert {False} in kinds.values()
 
 
+@pytest.mark.slow
 def test_cross_over_goes_on_though_a_page_of_its_own_has_to_wait(
     web: RunningWeb, seeds: list[str], tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_cross_over_goes_on_though_a_page_of_its_own_has_to_wait(
     assert not other
 
 
+@pytest.mark.slow
 def test_cross_over_hands_zones_over(web: RunningWeb, alone: Crawl, seeds: list[str], tmp_path: Path) -> None:
     """Others take over zones of which they know pages already, and those who lose zones keep what they know abroad."""
     found = in_mode(web, tmp_path / "crawl", seeds, CROSS_OVER, **{"crawl.pages": 700})
@@ -222,6 +224,7 @@ def test_cross_over_hands_zones_over(web: RunningWeb, alone: Crawl, seeds: list[
     assert same_pages(found, alone)
 
 
+@pytest.mark.slow
 def test_a_crawl_that_crossed_over_may_exchange_later(
     web: RunningWeb, alone: Crawl, seeds: list[str], tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def test_whole_sites_are_killed_and_come_back(web: RunningWeb, alone: Crawl, tmp
         check(sites, alone, web, lines, repeats=3 * 2 * (25 + 8) * 2)
 
 
+@pytest.mark.slow
 def test_a_server_is_killed(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
     """Its supervisor starts it again, at the same place."""
     lines = len(web.log())
@@ -113,7 +114,7 @@ def test_a_server_is_killed(web: RunningWeb, alone: Crawl, tmp_path: Path) -> No
         check(sites, alone, web, lines)
 
 
-@pytest.mark.parametrize(("partitioner", "agents"), [("ring", 1), ("fennel", 2)])
+@pytest.mark.parametrize(("partitioner", "agents"), [("ring", 1), pytest.param("fennel", 2, marks=pytest.mark.slow)])
 def test_a_site_joins_and_another_leaves(
     web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
 ) -> None:
@@ -136,6 +137,7 @@ def test_a_site_joins_and_another_leaves(
         assert partitioner == "fennel" or sites.visits("west") > 0  # hosts that FENNEL has placed stay where they are
 
 
+@pytest.mark.slow
 def test_hosts_are_moved_by_a_rebalance(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
     """In mid-crawl, through two agents at either end; one site is killed meanwhile."""
     lines = len(web.log())
