@@ -9,11 +9,14 @@ from gossamer.archive import query
 from gossamer.errors import QueryError
 from gossamer.web.url import normalise, page_key
 
-# A version lasts until a visit finds something else. Passing failures say nothing about it.
+# A version lasts until a visit finds something else. Passing failures say nothing about it. Nobody asks whether a
+# robots.txt has changed: it is the same if it has the same digest.
 _VERSIONS = """
-    WITH said AS (
-        SELECT *, sum((outcome <> 'unchanged')::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version
-        FROM visits WHERE key = ?::UBIGINT AND NOT is_robots AND status <> 'failed'
+    WITH told AS (
+        SELECT *, outcome <> 'unchanged' AND NOT (is_robots AND coalesce(digest = lag(digest) OVER before, false)) AS is_new
+        FROM visits WHERE key = ?::UBIGINT AND status <> 'failed' WINDOW before AS (ORDER BY time, round, warc_offset)
+    ), said AS (
+        SELECT *, sum(is_new::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM told
     )
     SELECT version, time, max(time) OVER same AS last_visit, count(*) OVER same AS visits, outcome, http_status,
         content_type, wire_bytes, title, location, digest, warc, warc_offset

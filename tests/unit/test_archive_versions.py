@@ -1,6 +1,7 @@
 """The versions of a page: which visits make one, what each said, and which one a time means."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +50,16 @@ def test_what_it_said_at_a_time(crawl: Path, after_s: float | None, body: bytes)
     row = version(crawl, A, None if after_s is None else at(after_s))
     assert content(crawl, row) == body
     assert content(crawl, row, as_text=True) == body.removeprefix(b"<p>")
+
+
+def test_robots_txt_has_versions_too(tmp_path: Path) -> None:
+    archive, url = Sample(tmp_path / "crawl"), A + "robots.txt"
+    for number, rules in enumerate(["Disallow: /x", "Disallow: /x", "Disallow: /y"]):
+        visit = page(url, rules, after_s=10.0 * number)
+        archive.commit([], [replace(visit, row={"status": "", "is_robots": True})])
+    found = versions(tmp_path / "crawl", url)
+    assert [(row["version"], row["visits"]) for row in found] == [(1, 2), (2, 1)]
+    assert content(tmp_path / "crawl", version(tmp_path / "crawl", url)) == b"Disallow: /y"
 
 
 def test_times_as_people_write_them() -> None:
