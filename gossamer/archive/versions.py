@@ -13,10 +13,10 @@ from gossamer.web.url import normalise, page_key
 # robots.txt has changed: it is the same if it has the same digest.
 _VERSIONS = """
     WITH told AS (
-        SELECT *, outcome <> 'unchanged' AND NOT (is_robots AND coalesce(digest = lag(digest) OVER before, false)) AS is_new
-        FROM visits WHERE key = ?::UBIGINT AND status <> 'failed' WINDOW before AS (ORDER BY time, round, warc_offset)
+        SELECT *, outcome <> 'unchanged' AND NOT (is_robots AND coalesce(digest = lag(digest) OVER past, false)) AS news
+        FROM visits WHERE key = ?::UBIGINT AND status <> 'failed' WINDOW past AS (ORDER BY time, round, warc_offset)
     ), said AS (
-        SELECT *, sum(is_new::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM told
+        SELECT *, sum(news::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM told
     )
     SELECT version, time, max(time) OVER same AS last_visit, count(*) OVER same AS visits, outcome, http_status,
         content_type, wire_bytes, title, location, digest, warc, warc_offset
