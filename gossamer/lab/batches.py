@@ -143,7 +143,9 @@ def _make_rounds(
             return False
     is_idle = number[ACTIVE] < rules.connections // 2
     is_low = left + waiting <= rules.width // 2 and not number[STARVING]
-    if is_low or ((number[STARVING] or is_idle) and real[TIME] - real[TOPPED] >= TOP_UP_S):
+    is_urgent = is_low and left + waiting <= rules.width // 4
+    is_time = is_urgent or real[TIME] - real[TOPPED] >= TOP_UP_S
+    if is_time and (is_low or number[STARVING] or is_idle):
         real[TOPPED] = real[TIME]
         _batch(world, frontier, bench, rules, calls.host_rank, rules.width - left - waiting, rules.soon)
         half = rules.width // 2 + 1 - (bench.counts[1] + number[ACTIVE] + waiting)
@@ -176,3 +178,4 @@ def _learn_first(world: World, frontier: Queues, rules: Rules, calls: Calls) -> 
     number[HELD] = len(later)
     number[COMMITTING] = number[STARVING] = 0  # there may be new pages
     world.real[LEARNT] = world.real[COMMITTED]
+    world.real[TOPPED] = -np.inf
