@@ -21,9 +21,9 @@ from gossamer.testweb.running import RunningWeb
 # As they came, and as they were learnt from: times are in milliseconds, and many come in the same.
 _VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
     WHERE NOT is_robots ORDER BY round, warc, warc_offset"""
-_NEXT_S = 1e-9
+_NEXT_S = 1e-6
 _PAUSE_S = 0.03
-_AT_ONCE = 1e12  # bytes per second: what a page took was latency
+_AT_ONCE = 1e16  # bytes per second: what a page took was latency
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,11 @@ def read(graph: Graph, directory: Path) -> Actual:
         visits = database.execute(_VISITS).fetchnumpy()
     time_s = np.asarray(visits["time_s"], np.float64)
     elapsed_s = np.asarray(visits["elapsed_s"], np.float64)
-    came_s = np.maximum.accumulate(time_s - time_s.min(initial=np.inf) + elapsed_s)
+    steps_s = _NEXT_S * np.arange(len(time_s))
+    came_s = steps_s + np.maximum.accumulate(time_s - time_s.min(initial=np.inf) + elapsed_s - steps_s)
     return Actual(
         pages_of(graph, np.asarray(visits["key"], np.uint64)),
-        came_s + _NEXT_S * np.arange(len(came_s)),
+        came_s,
         elapsed_s,
         np.asarray(visits["round"], np.int32),
         np.asarray(visits["depth"], np.int32),
