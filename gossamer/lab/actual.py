@@ -18,10 +18,10 @@ from gossamer.lab.simulator import Conditions, Measured, Rounds
 from gossamer.order.pagerank import pagerank
 from gossamer.testweb.running import RunningWeb
 
-# As they came, and as they were learnt from: times are in milliseconds, and many come in the same.
+# As they came, and as they were learnt from.
 _VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
     WHERE NOT is_robots ORDER BY round, warc, warc_offset"""
-_NEXT_S = 1e-6
+_NEXT_S = 1e-6  # between two that came at once, as far as the archive tells
 _PAUSE_S = 0.03
 _AT_ONCE = 1e16  # bytes per second: what a page took was latency
 
@@ -104,16 +104,21 @@ def read(graph: Graph, directory: Path) -> Actual:
         visits = database.execute(_VISITS).fetchnumpy()
     time_s = np.asarray(visits["time_s"], np.float64)
     elapsed_s = np.asarray(visits["elapsed_s"], np.float64)
-    steps_s = _NEXT_S * np.arange(len(time_s))
-    came_s = steps_s + np.maximum.accumulate(time_s - time_s.min(initial=np.inf) + elapsed_s - steps_s)
     return Actual(
         pages_of(graph, np.asarray(visits["key"], np.uint64)),
-        came_s,
+        came_s(time_s - time_s.min(initial=np.inf), elapsed_s),
         elapsed_s,
         np.asarray(visits["round"], np.int32),
         np.asarray(visits["depth"], np.int32),
         _commits_s(directory),
     )
+
+
+def came_s(began_s: F8, elapsed_s: F8) -> F8:
+    """When visits came, given in that order. Beginnings are known to the millisecond, and a crawl in order of discovery
+    goes another way if those that came in the same one change places."""
+    steps_s = np.arange(len(began_s)) * np.float64(_NEXT_S)
+    return steps_s + np.maximum.accumulate(began_s + elapsed_s - steps_s)
 
 
 def pages_of(graph: Graph, keys: "np.typing.NDArray[np.uint64]") -> I4:
