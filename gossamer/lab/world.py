@@ -43,7 +43,8 @@ class World(NamedTuple):
     scored: Mask  # pages with a score that links do not change
     page_bytes: F8
     latency_s: F8  # of hosts
-    pace_s: F8  # or of the first, second, ... request to each host, as they were measured
+    pace_s: F8  # or of the first, second, ... request to each host, as they were measured ...
+    lag_s: F8  # ... and how much later than allowed each was made, if there was something to ask for
     pace_first: I8  # where a host's begin
     asked: I4  # of hosts: requests so far
     commits_s: F8  # what the commit of the seeds took, of the first round, the second, ...

@@ -120,9 +120,9 @@ def test_how_late_a_host_was_asked_counts() -> None:
     """All begin at once, but somebody is asked first: who is asked later answers later, also the first time."""
     host, elapsed_s = np.array([0, 0, 0, 1, 2], np.int32), np.array([0.034, 0.006, 0.006, 0.041, 0.002])
     time_s = np.array([0.034, 0.060, 0.950, 0.056, 0.700])
-    pace_s = actual._pace_s(host, time_s, elapsed_s, delay_s=0.005)
+    lag_s = actual._lag_s(host, time_s, elapsed_s, delay_s=0.005)
     # 15 ms late each; then host 0 and from the beginning host 2 had nothing that could be asked for.
-    assert pace_s.tolist() == pytest.approx([0.034, 0.006 + 0.015, 0.006, 0.041 + 0.015, 0.002])
+    assert lag_s.tolist() == pytest.approx([0.0, 0.015, 0.0, 0.015, 0.0])
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
