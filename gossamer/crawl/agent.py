@@ -17,6 +17,7 @@ from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
 from gossamer.crawl import closing, placing
 from gossamer.crawl.fetching import Broken, Fetching, Result
+from gossamer.crawl.habits import ends_early
 from gossamer.crawl.handover import leaving
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
@@ -43,9 +44,6 @@ from gossamer.order.strategies import own_first, strategy
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
-_TOP_UP_S = 0.5  # how often a workbench is topped up that is not nearly empty
-_STARVING = 4.0  # a crawl with too few pages to fetch commits and looks early, but spends a fifth of its time at most
-_IDLE_S, _IDLE = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
 ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
 
 
@@ -222,10 +220,7 @@ class Agent:
             return False
         if crawl.round_s and since_s >= crawl.round_s:
             return True
-        # The links of this round may lead to hosts that would keep idle connections busy: then it ends early.
-        if self._supply.is_starving:
-            return since_s >= max(_LOOK_S, _STARVING * self._commit_cost_s)
-        return self._supply.has_idle_connections and since_s >= max(_IDLE_S, _IDLE * self._commit_cost_s)
+        return ends_early(self._supply.is_starving, self._supply.has_idle_connections, since_s, self._commit_cost_s)
 
     def _is_held_back(self) -> bool:
         """Others are too far behind with what we found: find no more for now."""

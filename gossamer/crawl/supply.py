@@ -11,9 +11,9 @@ from gossamer.config import CROSS_OVER
 from gossamer.crawl import generate
 from gossamer.crawl.closing import Books
 from gossamer.crawl.fetching import Fetching
+from gossamer.crawl.habits import TOP_UP_S, is_top_up_due
 from gossamer.index.merging import Rows
 
-_TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
 _PATIENCE = 4.0  # times that a take may cost before the next
 
 IsNative = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
@@ -73,7 +73,7 @@ class Supply:
         return min((due_s for due_s in times_s if due_s is not None), default=None)
 
     def top_up(self, round_is_empty: bool) -> None:
-        """Generate: keep the workbench between half full and full, and full while connections are idle."""
+        """Generate, if it is time."""
         width, now_s = self._width, self._clock.monotonic()
         if self.is_lockstep:
             if not self.outstanding and round_is_empty:
@@ -82,12 +82,8 @@ class Supply:
                 if self.is_starving:
                     self._thaw()
             return
-        is_low = self.outstanding <= width // 2 and not self.is_starving
-        # What few hosts can serve fills it just to a half: it must not be topped up for every page that it loses.
-        is_urgent = is_low and self.outstanding <= width // 4
-        if not is_urgent and now_s - self._topped_s < max(_TOP_UP_S, _PATIENCE * self._take_cost_s):
-            return
-        if not is_low and not self.is_starving and not self.has_idle_connections:
+        is_time = now_s - self._topped_s >= max(TOP_UP_S, _PATIENCE * self._take_cost_s)
+        if not is_top_up_due(self.outstanding, width, self.is_starving, self.has_idle_connections, is_time):
             return
         self._topped_s = now_s
         soon, later = generate.per_host(self._books.config)

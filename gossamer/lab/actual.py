@@ -18,19 +18,20 @@ from gossamer.lab.simulator import Conditions, Measured, Rounds
 from gossamer.order.pagerank import pagerank
 from gossamer.testweb.running import RunningWeb
 
-# In the order of requests; two may begin in the same millisecond, then their places in the WARC decide.
+# As they came, and as they were learnt from.
 _VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
-    WHERE NOT is_robots ORDER BY time, warc, warc_offset"""
-_PAUSE_S = 0.03
-_AT_ONCE = 1e12  # bytes per second: what a page took was latency
+    WHERE NOT is_robots ORDER BY round, warc, warc_offset"""
+_NEXT_S = 1e-6  # between two that came at once, as far as the archive tells
+_PAUSE_S = 0.25
+_AT_ONCE = 1e16  # bytes per second: what a page took was latency
 
 
 @dataclass(frozen=True)
 class Actual:
     """What happened, as the archive has it."""
 
-    order: I4
-    time_s: F8  # when each page had come, from the first request on
+    order: I4  # as pages came
+    time_s: F8  # when each had come, from the first request on; no two at once
     elapsed_s: F8  # how long it took
     round: I4
     depth: I4
@@ -105,12 +106,19 @@ def read(graph: Graph, directory: Path) -> Actual:
     elapsed_s = np.asarray(visits["elapsed_s"], np.float64)
     return Actual(
         pages_of(graph, np.asarray(visits["key"], np.uint64)),
-        time_s - time_s[:1] + elapsed_s,
+        came_s(time_s - time_s.min(initial=np.inf), elapsed_s),
         elapsed_s,
         np.asarray(visits["round"], np.int32),
         np.asarray(visits["depth"], np.int32),
         _commits_s(directory),
     )
+
+
+def came_s(began_s: F8, elapsed_s: F8) -> F8:
+    """When visits came, given in that order. Beginnings are known to the millisecond, and a crawl in order of discovery
+    goes another way if those that came in the same one change places."""
+    steps_s = np.arange(len(began_s)) * np.float64(_NEXT_S)
+    return steps_s + np.maximum.accumulate(began_s + elapsed_s - steps_s)
 
 
 def pages_of(graph: Graph, keys: "np.typing.NDArray[np.uint64]") -> I4:
@@ -140,7 +148,8 @@ def as_measured(
     """The same for the simulator: hosts and commits as fast as they were, rounds as the crawler makes them."""
     hosts, host = len(graph.host_names), graph.host[actual.order]
     order = np.lexsort((actual.time_s, host))
-    pace_s = _pace_s(host[order], actual.time_s[order], actual.elapsed_s[order], conditions.delay_s)
+    pace_s = actual.elapsed_s[order]
+    lag_s = _lag_s(host[order], actual.time_s[order], pace_s, conditions.delay_s)
     first = np.searchsorted(host[order], np.arange(hosts + 1))
     mean_s = float(pace_s.mean()) if len(pace_s) else 0.0
     commit_s = float(actual.commits_s.mean()) if len(actual.commits_s) else 0.0
@@ -148,15 +157,15 @@ def as_measured(
     same = replace(
         conditions,
         rounds=Rounds(soon, later, commit_s),
-        measured=Measured(pace_s, first, actual.commits_s),
+        measured=Measured(pace_s, lag_s, first, actual.commits_s),
     )
     return replace(graph, latency_s=np.full(hosts, mean_s), speed=np.full(hosts, _AT_ONCE)), same
 
 
-def _pace_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
-    """What a page took, and how much later than allowed it was asked for, a host's first from the beginning on; not if
-    that was long: then its host had nothing that could be asked for."""
+def _lag_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
+    """How much later than allowed each page was asked for, a host's first from the beginning on; not if that was long:
+    then its host had nothing that could be asked for. Less than nothing: beginnings are known to the millisecond."""
     goes_on = np.concatenate((np.zeros(1, np.bool_), np.diff(host) == 0))[: len(host)]
     allowed_s = np.where(goes_on, np.roll(time_s, 1) + delay_s, 0.0)
     lag_s = time_s - elapsed_s - allowed_s
-    return elapsed_s + np.where(lag_s < _PAUSE_S, np.maximum(lag_s, 0.0), 0.0)
+    return np.where(lag_s < _PAUSE_S, lag_s, 0.0)

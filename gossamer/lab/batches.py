@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from gossamer.crawl import habits
 from gossamer.lab.learning import learn, place, rank_pages, take_out
 from gossamer.lab.queues import F8, Queues, best_rank, place_host, pop, put
 from gossamer.lab.world import (
@@ -17,22 +18,20 @@ from gossamer.lab.world import (
     DRAINING,
     HELD,
     I8,
-    IDLE_COSTS,
-    IDLE_S,
     LEARNT,
+    LEARNT_ANEW,
     QUEUED,
     STARVING,
-    STARVING_COSTS,
-    STARVING_S,
     TAKEN,
     TIME,
-    TOP_UP_S,
     TOPPED,
     VISITS,
     Calls,
     Rules,
     World,
 )
+
+_is_top_up_due, _ends_early = njit(habits.is_top_up_due), njit(habits.ends_early)
 
 
 @njit
@@ -122,11 +121,11 @@ def _make_rounds(
     calls: Calls,
     limit: int,
 ) -> bool:
-    """As `crawl/agent.py` does it: what was visited is learnt when a round is over, while the workbench is topped up
-    whenever it is half empty. False: the limit is reached, or nothing is left."""
+    """As `crawl/agent.py` does it, with its own habits: what was visited is learnt when a round is over, while the
+    workbench is topped up. False: the limit is reached, or nothing is left."""
     number, real = world.number, world.real
-    left, waiting = bench.counts[1] + number[ACTIVE], 0
-    if not number[COMMITTING] and _is_round_over(number, real, rules, left):
+    left = bench.counts[1] + number[ACTIVE]
+    if not (number[COMMITTING] or number[LEARNT_ANEW]) and _is_round_over(number, real, rules, left):
         number[COMMITTING] = min(number[HELD], rules.width)
         number[BATCHES] += 1
         is_measured = number[BATCHES] < len(world.commits_s)
@@ -138,18 +137,19 @@ def _make_rounds(
         if real[TIME] < real[COMMITTED]:
             return True
         _learn_first(world, frontier, rules, calls)
-        waiting = number[HELD]  # come meanwhile, and nobody has looked at them
         if number[VISITS] - number[HELD] >= limit:
             return False
-    is_idle = number[ACTIVE] < rules.connections // 2
-    is_low = left + waiting <= rules.width // 2 and not number[STARVING]
-    if is_low or ((number[STARVING] or is_idle) and real[TIME] - real[TOPPED] >= TOP_UP_S):
+    outstanding = left + number[LEARNT_ANEW] * number[HELD]  # come meanwhile, and nobody has looked at them
+    number[LEARNT_ANEW] = 0
+    is_idle, is_time = number[ACTIVE] < rules.connections // 2, real[TIME] - real[TOPPED] >= habits.TOP_UP_S
+    if _is_top_up_due(outstanding, rules.width, number[STARVING] > 0, is_idle, is_time):
         real[TOPPED] = real[TIME]
-        _batch(world, frontier, bench, rules, calls.host_rank, rules.width - left - waiting, rules.soon)
-        half = rules.width // 2 + 1 - (bench.counts[1] + number[ACTIVE] + waiting)
+        before = bench.counts[1]
+        _batch(world, frontier, bench, rules, calls.host_rank, rules.width - outstanding, rules.soon)
+        half = rules.width // 2 + 1 - (outstanding + bench.counts[1] - before)
         if rules.later > rules.soon:
             _batch(world, frontier, bench, rules, calls.host_rank, half, rules.later)
-        number[STARVING] = bench.counts[1] + number[ACTIVE] + waiting <= rules.width // 2
+        number[STARVING] = outstanding + bench.counts[1] - before <= rules.width // 2
     return bench.counts[1] + number[ACTIVE] + number[HELD] > 0
 
 
@@ -159,10 +159,8 @@ def _is_round_over(number: I8, real: F8, rules: Rules, left: int) -> bool:
         return False
     if number[HELD] >= rules.width or left == 0:
         return True
-    since_s = real[TIME] - real[LEARNT]
-    if number[STARVING]:
-        return since_s >= max(STARVING_S, STARVING_COSTS * real[COST])
-    return number[ACTIVE] < rules.connections // 2 and since_s >= max(IDLE_S, IDLE_COSTS * real[COST])
+    is_idle = number[ACTIVE] < rules.connections // 2
+    return _ends_early(number[STARVING] > 0, is_idle, real[TIME] - real[LEARNT], real[COST])
 
 
 @njit
@@ -176,3 +174,5 @@ def _learn_first(world: World, frontier: Queues, rules: Rules, calls: Calls) -> 
     number[HELD] = len(later)
     number[COMMITTING] = number[STARVING] = 0  # there may be new pages
     world.real[LEARNT] = world.real[COMMITTED]
+    world.real[TOPPED] = -np.inf
+    number[LEARNT_ANEW] = 1  # scores may be computed now; then the workbench is looked at, before what has come

@@ -12,6 +12,7 @@ from numba.core.errors import NumbaError
 from xxhash import xxh3_64_hexdigest
 
 from gossamer import columns
+from gossamer.crawl import habits
 from gossamer.errors import ConfigError
 from gossamer.lab import kernel
 from gossamer.lab.world import HOST_ROW, LINK_ROW, PAGE_ROW, Calls
@@ -77,5 +78,5 @@ def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def _stamp() -> str:
-    files = [Path(str(columns.__file__)), *sorted(Path(__file__).parent.glob("*.py"))]
+    files = [Path(str(columns.__file__)), Path(str(habits.__file__)), *sorted(Path(__file__).parent.glob("*.py"))]
     return xxh3_64_hexdigest(b"".join(file.read_bytes() for file in files))

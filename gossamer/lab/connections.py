@@ -97,10 +97,12 @@ def _next_page(world: World, bench: Queues, rules: Rules, host_rank: Any, host: 
 
 
 @inlined
-def _latency_s(world: World, host: int) -> float:
+def _latency_s(world: World, host: int, is_prompt: bool) -> float:
     at = world.pace_first[host] + world.asked[host]
     world.asked[host] += 1
-    return world.pace_s[at] if at < world.pace_first[host + 1] else world.latency_s[host]
+    if at >= world.pace_first[host + 1]:
+        return world.latency_s[host]
+    return world.pace_s[at] + (world.lag_s[at] if is_prompt else 0.0)
 
 
 @inlined
@@ -113,7 +115,7 @@ def connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: 
         place_host(bench, host, 0.0)
         hosts.served[host] = 1
         _count_active(world, 1)
-        _request(world, hosts, host, page, _latency_s(world, host))
+        _request(world, hosts, host, page, _latency_s(world, host, world.real[TIME] <= hosts.due[host]))
 
 
 @inlined
@@ -173,9 +175,9 @@ def move_on(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: 
     _count_active(world, -1)
     rest_s = _rest_s(world, rules, host)
     hosts.phase[host] = AT_REST
+    hosts.due[host] = world.real[TIME] + rest_s
     if rest_s <= 0:
         return True
-    hosts.due[host] = world.real[TIME] + rest_s
     _push(hosts.waiting, hosts.sizes, 0, hosts.due, host)
     return False
 

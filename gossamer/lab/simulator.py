@@ -56,7 +56,8 @@ class Rounds:
 class Measured:
     """How long things took in a crawl, one after the other: for the simulator they then take as long."""
 
-    pace_s: F8  # from the moment when a host may be asked to its answer; of its first request, its second, ...
+    pace_s: F8  # a host's first answer, its second, ...
+    lag_s: F8  # how much later than allowed each was asked for: counts if a page was waiting for that
     pace_first: I8  # where those of each host begin, and the end
     commits_s: F8  # of the seeds, of the first round, the second, ...
 
@@ -235,7 +236,7 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
     rows = np.zeros(pages, w.PAGE_ROW)
     rows["key"] = graph.keys
     latency_s, speed = speeds(graph, conditions.seed)
-    measured = conditions.measured or Measured(np.zeros(0), np.zeros(hosts + 1, np.int64), np.zeros(0))
+    measured = conditions.measured or Measured(np.zeros(0), np.zeros(0), np.zeros(hosts + 1, np.int64), np.zeros(0))
     return w.World(
         graph.indptr,
         graph.indices,
@@ -248,6 +249,7 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
         graph.page_bytes,
         latency_s,
         measured.pace_s,
+        measured.lag_s,
         measured.pace_first,
         np.zeros(hosts, np.int32),
         measured.commits_s,

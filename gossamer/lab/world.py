@@ -16,11 +16,6 @@ PAGE_ROW = np.dtype([*PAGE.numpy.descr, ("score", "f8")], align=True)
 HOST_ROW = np.dtype(HOST.numpy.descr, align=True)
 LINK_ROW = np.dtype(LINK.numpy.descr, align=True)
 
-# As in crawl/agent.py
-TOP_UP_S = 0.5  # how often a workbench that is more than half full is topped up
-STARVING_S, STARVING_COSTS = 0.25, 4.0  # when a round with too few pages to fetch ends: so long after the last commit,
-IDLE_S, IDLE_COSTS = 2.0, 10.0  # or so many times what that took; and one with idle connections
-
 KEPT_LATENCY = 0.5  # of a page on a connection that is open already: one round trip instead of two
 UNKNOWN, QUEUED, TAKEN_OUT = 0, 1, 2  # taken out of the frontier: to the workbench, on its way, or visited
 AT_REST, WAITING, RECEIVING = 0, 1, 2
@@ -28,8 +23,8 @@ NOTHING, SUM, PARENT = 0, 1, 2  # what a page without a score of its own gets fr
 
 # Places in World.number
 VISITS, KNOWN, V, POOL, ACTIVE, HELD, CHANGES, DRAINING, BATCHES, BATCH_START, TAKEN, STARVING = range(12)
-COMMITTING, LESSONS = 12, 13
-NUMBERS = 14
+COMMITTING, LESSONS, LEARNT_ANEW = 12, 13, 14
+NUMBERS = 15
 # Places in World.real
 TIME, VIRTUAL_TIME, SPEEDS, LEARNT, TOPPED, COMMITTED, COST = range(7)
 REALS = 7
@@ -48,7 +43,8 @@ class World(NamedTuple):
     scored: Mask  # pages with a score that links do not change
     page_bytes: F8
     latency_s: F8  # of hosts
-    pace_s: F8  # or of the first, second, ... request to each host, as they were measured
+    pace_s: F8  # or of the first, second, ... request to each host, as they were measured ...
+    lag_s: F8  # ... and how much later than allowed each was made, if there was something to ask for
     pace_first: I8  # where a host's begin
     asked: I4  # of hosts: requests so far
     commits_s: F8  # what the commit of the seeds took, of the first round, the second, ...

@@ -1,5 +1,6 @@
 """The simulator: orders computed by hand, cash that is never lost, and the same orders as production's own update."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
-from gossamer.crawl import agent
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, seeds, update
 from gossamer.errors import ConfigError
@@ -277,9 +277,28 @@ def test_rounds_keep_what_they_promise(made, name, connections, soon, more, widt
     assert (per_round <= soon + more).all()
 
 
-def test_habits_are_those_of_the_agent():
-    assert (w.STARVING_S, w.STARVING_COSTS) == (agent._LOOK_S, agent._STARVING)
-    assert (w.IDLE_S, w.IDLE_COSTS, w.TOP_UP_S) == (agent._IDLE_S, agent._IDLE, agent._TOP_UP_S)
+def test_computing_scores_does_not_make_rounds_longer():
+    """Pages without links are all alike, whatever is computed. While a round is committed the workbench runs empty: it
+    is filled again before what came meanwhile is committed too."""
+    graph, conditions = graph_of([30, 30], {}), Conditions(8, delay_s=1.0, width=8, rounds=Rounds(4, 4, commit_s=20.0))
+    never, always = (
+        simulate(graph, ORDERS["batch-pagerank"], np.arange(60), conditions, Knowledge(every=every))
+        for every in (1_000, 1)
+    )
+    assert always.order.tolist() == never.order.tolist()
+    assert always.time_s.tolist() == never.time_s.tolist()
+
+
+def test_a_workbench_is_topped_up_as_in_production():
+    """As `test_supply.py` has it: what few hosts fill to a half is not topped up for every page, but when a quarter is
+    left."""
+    hosts, width = 10, 100
+    prompt = replace(graph_of([100] * hosts, {}), latency_s=np.full(hosts, 0.001), speed=np.full(hosts, 1e9))
+    conditions = Conditions(4, delay_s=0.001, width=width, rounds=Rounds(2, 200))
+    simulation = _Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
+    simulation.run(np.arange(prompt.pages, dtype=np.int32), width)
+    taken_at_once = width // 2 + 1
+    assert simulation._world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
 
 
 def test_a_starving_round_ends_after_its_time():

@@ -1,0 +1,21 @@
+"""When an agent takes more pages and when it ends a round early: pure functions, which the lab compiles as they are."""
+
+TOP_UP_S = 0.5  # how often a workbench is topped up that is not nearly empty
+STARVING_S, STARVING_COSTS = 0.25, 4.0  # a round with too few pages to fetch ends soon, but commits take a fifth of all
+IDLE_S, IDLE_COSTS = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
+
+
+def is_top_up_due(outstanding: int, width: int, is_starving: bool, is_idle: bool, is_time: bool) -> bool:
+    """The workbench is kept between half full and full, and full while connections are idle."""
+    is_low = outstanding <= width // 2 and not is_starving
+    # What few hosts can serve fills it just to a half: it must not be topped up for every page that it loses.
+    is_urgent = is_low and outstanding <= width // 4
+    return is_urgent or (is_time and (is_low or is_starving or is_idle))
+
+
+def ends_early(is_starving: bool, is_idle: bool, since_s: float, cost_s: float) -> bool:
+    """The links of a round may lead to hosts that would keep idle connections busy: so long after the last commit, or
+    so many times what that took."""
+    if is_starving:
+        return since_s >= max(STARVING_S, STARVING_COSTS * cost_s)
+    return is_idle and since_s >= max(IDLE_S, IDLE_COSTS * cost_s)
