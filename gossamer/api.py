@@ -83,7 +83,7 @@ class Crawl:
         if not (self.urls or self.files or self._exists()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         clock = self._clock
-        store = Directory.prepare(self.directory, clock.now())
+        store = Directory.prepare(self.directory, clock.now(), config.archive.unsynced)
         if (site := foreign_site(store, config.crawl.agent)) is not None:
             raise ArchiveError(
                 f"{self.directory} belongs to the site {site} of a federation: "

@@ -188,6 +188,7 @@ class Archive:
     links: bool = key(True, "store the links table")
     digests: int = key(1_000_000, "digests remembered to recognise the same content elsewhere", least=0)
     merge_files: int = key(32, "merge small files when so many rounds have gathered; 0: never", least=0)
+    unsynced: int = key(0, "so many files are not synced at first; no crash harms them, a power failure does", least=0)
 
 
 @dataclass(frozen=True)

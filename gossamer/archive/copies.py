@@ -70,7 +70,7 @@ class Copied:
 
 def open_store(directory: Path, config: Config, agent: str, now_s: float) -> Directory | Copied:
     """An agent's view of the archive, with the copies that it has to keep."""
-    first = Directory(directory)
+    first = Directory(directory, config.archive.unsynced)
     if config.site.copies == 1:
         return first
     disks = disks_of(agent, config.site.disks, config.site.copies)

@@ -13,12 +13,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
+from gossamer.archive.mark import LAYOUT, MARK, check_mark, read_mark, this_boot
+from gossamer.errors import ArchiveBusy, ArchiveError, OutOfSpace
 
-LAYOUT = 3
-_MARK = "gossamer.json"
 _SCRATCH = "tmp/"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
@@ -75,21 +74,25 @@ def room(path: Path) -> Iterator[None]:
 
 
 class Directory:
-    """A local directory. Files are synced before they are visible, and the directory after."""
+    """A local directory. Files are synced before they are visible, and the directory after.
 
-    def __init__(self, path: Path | str) -> None:
+    The first `unsynced` files of a new archive are not: a short crawl is over before that would have been worth it. As
+    long as it holds, the mark says in which life of the machine the archive began; after that it is not trusted.
+    """
+
+    def __init__(self, path: Path | str, unsynced: int = 0) -> None:
         self.path = Path(path)
         self._serial = itertools.count()
         self._known: set[Path] = set()
-        _check_layout(self.path)
+        self._unsynced = unsynced if "boot" in check_mark(self.path) else 0
 
     @classmethod
-    def prepare(cls, path: Path | str, now_s: float) -> "Directory":
+    def prepare(cls, path: Path | str, now_s: float, unsynced: int = 0) -> "Directory":
         """Open an archive, or make one of an absent or empty directory."""
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise ArchiveError(f"{path} is a file; choose another --dir")
-        if not (path / _MARK).exists():
+        if not (path / MARK).exists():
             with room(path):
                 path.mkdir(parents=True, exist_ok=True)
             # A crash while making one may leave the scratch directory; that is still empty.
@@ -97,18 +100,19 @@ class Directory:
                 raise ArchiveError(
                     f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
                 )
-            _mark(path, {"layout": LAYOUT, "created": now_s})
-        return cls(path)
+            _mark(path, {"layout": LAYOUT, "created": now_s, **({"boot": this_boot()} if unsynced else {})})
+        return cls(path, unsynced)
 
     def put(self, name: str, data: bytes | Path) -> None:
         target = self._target(name)
         with room(target):
             if isinstance(data, Path):
-                _sync(data)
+                self._sync(data)
                 os.replace(data, target)
             else:
                 self._placed(data, target, os.replace)
-            _sync(target.parent)
+            self._sync(target.parent)
+            self._count()
 
     def create(self, name: str, data: bytes) -> bool:
         target = self._target(name)
@@ -119,7 +123,8 @@ class Directory:
                 self._placed(data, target, os.link)
             except FileExistsError:
                 return False
-            _sync(target.parent)
+            self._sync(target.parent)
+            self._count()
         return True
 
     def get(self, name: str) -> bytes:
@@ -184,16 +189,41 @@ class Directory:
         target = self.path / checked(name)
         if target.parent not in self._known:
             with room(target):
-                _make_durable(target.parent, self.path)
+                self._make(target.parent)
             self._known.add(target.parent)
         return target
+
+    def _make(self, folder: Path) -> None:
+        """So that a crash cannot lose it."""
+        if folder.is_dir() or folder == self.path:
+            return
+        self._make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._sync(folder.parent)
+
+    def _sync(self, path: Path) -> None:
+        if not self._unsynced:
+            sync(path)
+
+    def _count(self) -> None:
+        """After the last file that need not be synced: all that there is, and from then on each."""
+        if not self._unsynced:
+            return
+        self._unsynced -= 1
+        if not self._unsynced:
+            for folder, _, names in os.walk(self.path):
+                for name in (*names, ""):
+                    with contextlib.suppress(FileNotFoundError):  # swept, or another's scratch file
+                        sync(Path(folder, name))
+            _mark(self.path, {name: value for name, value in read_mark(self.path).items() if name != "boot"})
 
     def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
         """Write and sync a scratch file, then `place` it: link (fails if the target exists) or replace."""
         while True:
             scratch = self.scratch(f"{os.getpid()}-{next(self._serial)}-{target.name}")
             try:
-                _write(scratch, data)
+                scratch.write_bytes(data)
+                self._sync(scratch)
                 place(scratch, target)
                 return
             except FileNotFoundError:
@@ -266,50 +296,21 @@ class _Place(Protocol):
     def __call__(self, source: Path, target: Path, /) -> None: ...
 
 
-def _check_layout(path: Path) -> None:
-    try:
-        mark = json.loads((path / _MARK).read_bytes())
-        layout = mark["layout"]
-    except (FileNotFoundError, NotADirectoryError):
-        raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
-    except (ValueError, KeyError, TypeError):
-        raise ArchiveError(f"{path / _MARK} is damaged; restore it or choose another --dir") from None
-    if layout != LAYOUT:
-        raise ArchiveVersion(
-            f"{path} has layout {layout}, this Gossamer reads layout {LAYOUT}; "
-            "use the version that wrote it, or choose another --dir"
-        )
-
-
-def _mark(path: Path, content: dict[str, float]) -> None:
+def _mark(path: Path, content: dict[str, Any]) -> None:
+    """One that names a boot is of an archive that is not synced yet."""
+    settle = (lambda _: None) if "boot" in content else sync
     with room(path):
         (path / _SCRATCH).mkdir(exist_ok=True)
-        scratch = path / _SCRATCH / f"{os.getpid()}-{_MARK}"
-        _write(scratch, json.dumps(content).encode())
-        with contextlib.suppress(FileExistsError):  # somebody else was faster: the same archive
-            os.link(scratch, path / _MARK)
-        scratch.unlink()
-        _sync(path)
-        _sync(path.parent)
+        scratch = path / _SCRATCH / f"{os.getpid()}-{MARK}"
+        scratch.write_text(json.dumps(content))
+        settle(scratch)
+        os.replace(scratch, path / MARK)  # somebody else may have been faster: the same archive
+        settle(path)
+        settle(path.parent)
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _make_durable(folder: Path, top: Path) -> None:
-    """Make a folder of the archive so that a crash cannot lose it."""
-    if folder.is_dir() or folder == top:
-        return
-    _make_durable(folder.parent, top)
-    folder.mkdir(exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """A file or folder is on disk when it returns."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

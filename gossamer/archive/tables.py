@@ -25,9 +25,9 @@ def write_table(store: Store, table: Table, agent: str, number: int, values: Map
     Every column of the table must be given: a list, an array, or one value for all rows. Times are seconds
     since 1970. Dictionary columns are lists of strings, or (indices, distinct strings).
     """
-    rows = arrow_table(table, values)
-    if not rows.num_rows:
+    if _rows(table, values) == 0:
         return Changes()
+    rows = arrow_table(table, values)
     name = f"tables/{table.name}-{agent}-{number:08d}.parquet"
     path = store.scratch(name)
     with room(path):
@@ -37,13 +37,16 @@ def write_table(store: Store, table: Table, agent: str, number: int, values: Map
 
 
 def arrow_table(table: Table, values: Mapping[str, Any]) -> pa.Table:
+    count, schema = _rows(table, values), table.arrow
+    arrays = [_array(column, values[column.name], schema.field(column.name).type, count) for column in table.columns]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _rows(table: Table, values: Mapping[str, Any]) -> int:
     if set(values) != set(table.names):
         wrong = sorted(set(values) ^ set(table.names))
         raise ValueError(f"columns missing from {table.name}, or unknown there: {', '.join(wrong)}")
-    count = next((n for n in map(_length, values.values()) if n is not None), 1)
-    schema = table.arrow
-    arrays = [_array(column, values[column.name], schema.field(column.name).type, count) for column in table.columns]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return next((n for n in map(_length, values.values()) if n is not None), 1)
 
 
 def _length(value: Any) -> int | None:

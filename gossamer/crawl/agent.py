@@ -121,6 +121,8 @@ class Agent:
                 self._allow()
                 if not self._is_held_back():
                     self._supply.top_up(self._round.empty)
+                    if self._is_over():  # nothing was left to take: then nothing will come
+                        break
                 self._gather(_LOOK_S)
                 if self._is_round_over():
                     self._commit()

@@ -58,7 +58,7 @@ class Client:
 
     def _begin(self, website: Website) -> None:
         try:
-            scan = self._scans[website.name] = WebsiteScan(website, self._places, self._config, self._clock)
+            scan = self._scans[website.name] = WebsiteScan(website, self._places, self._config, self._clock, self._keep)
         except GossamerError as error:
             self._say({"failed": website.name, "why": str(error)})
             return
@@ -71,7 +71,7 @@ class Client:
             self._at[website.name] = (stats.visits, stats.wire_bytes)
 
         try:
-            facts = scan.run(self._name, self._keep, look)
+            facts = scan.run(self._name, look)
             said: dict[str, Any] = {"left": website.name} if facts is None else {"done": website.name}
         except GossamerError as error:
             said = {"failed": website.name, "why": str(error)}

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gossamer.archive.outputs import replaced
+from gossamer.archive.store import sync
 from gossamer.scan.websites import Website
 
 
@@ -35,8 +36,11 @@ class Facts:
     unread: list[str] = field(default_factory=list)  # pages that could not be read in passing
 
     def write(self, path: Path) -> None:
+        """On disk when it returns, whatever becomes of the machine."""
         with replaced(path, force=True) as part:
             part.write_text(json.dumps(asdict(self)), "utf-8")
+            sync(part)
+        sync(path.parent)
 
     @classmethod
     def read(cls, path: Path) -> "Facts":

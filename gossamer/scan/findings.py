@@ -1,14 +1,20 @@
-"""Reads from a website's archive what a scan is for: the links that lead away, with their texts, and figures."""
+"""Reads from a website's archive what a scan is for: the links that lead away, with their texts, and figures.
 
+Without SQL: most websites are small, and a database would take longer to open than all of them to read. Within a scan a
+page is read once, so its links are those of its only version.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from gossamer.archive import query
 from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.reading import Reading
 from gossamer.columns import Outcome
@@ -37,24 +43,12 @@ PASSING = tuple(
         Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN,
     )
 )  # fmt: skip
+_READ = ("ok", "unchanged")
 _BATCH = 500  # pages whose links' texts are read at a time
-_READ = "NOT is_robots AND outcome IN ('ok', 'unchanged')"
-_FIGURES = f"""SELECT count(*) FILTER ({_READ}) AS pages,
-    count(*) FILTER (http_status > 0 OR elapsed_s > 0) AS requests,
-    coalesce(sum(wire_bytes), 0)::BIGINT AS wire_bytes,
-    coalesce(regr_intercept(elapsed_s, wire_bytes) FILTER ({_READ}), avg(elapsed_s), 0.0)::DOUBLE AS response_s,
-    coalesce(regr_slope(elapsed_s, wire_bytes) FILTER ({_READ}), 0.0)::DOUBLE AS byte_s,
-    coalesce(avg(depth) FILTER ({_READ}), 0.0)::DOUBLE AS mean_depth,
-    coalesce(min(address) FILTER (address <> ''), '') AS address FROM visits"""
-_UNREAD = f"SELECT url FROM pages WHERE outcome IN ({', '.join(map(repr, PASSING))}) ORDER BY url"
-# Without an answer to robots.txt no page is visited: then that is what happened.
-_START = """SELECT outcome, reason, location, http_status FROM visits
-    ORDER BY is_robots, depth, time DESC, warc_offset DESC LIMIT 1"""
-_ROBOTS = "SELECT body FROM robots WHERE verdict = 'rules' ORDER BY time, origin"
-_NETLOC = "regexp_extract(target_url, '^[a-z]+://([^/?#]+)', 1)"
-_AWAY = f"""SELECT DISTINCT p.url, l.target_url, {_NETLOC} AS netloc, p.warc, p.warc_offset, epoch_ms(p.last_visit)
-    FROM links l JOIN pages p ON p.key = l.source
-    WHERE {_NETLOC} IN (SELECT unnest(?::VARCHAR[])) ORDER BY p.url, l.target_url"""
+_VISIT = (
+    "key", "url", "time", "round", "is_robots", "depth", "outcome", "reason", "location", "http_status", "address",
+    "elapsed_s", "wire_bytes", "warc", "warc_offset",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,57 +63,140 @@ class Findings:
 
 
 def findings(at: Reading, website: Website, config: Config, scope: str) -> Findings:
-    with closing(query.open_reading(at)) as database:
-        names = ("pages", "requests", "wire_bytes", "response_s", "byte_s", "mean_depth", "address")
-        figures = dict(zip(names, database.execute(_FIGURES).fetchall()[0], strict=True))
-        status, reason = ("ok", "") if figures["pages"] else _why_nothing(database)
-        return Findings(
-            _links(database, at, website, config, scope),
-            status,
-            reason,
-            _asked_s(database, config),
-            [url for (url,) in database.execute(_UNREAD).fetchall()],
-            sum(float(snapshot.state.get("busy_s", 0.0)) for snapshot in at.snapshots.values()),
-            figures,
-        )
+    visits = _visits(at)
+    figures = _figures(visits)
+    status, reason = ("ok", "") if figures["pages"] else _why_nothing(visits)
+    pages = _latest(visits)
+    failed = pages.filter(pc.is_in(pages["outcome"], pa.array(PASSING)))
+    return Findings(
+        _links(at, pages, website, config, scope),
+        status,
+        reason,
+        _asked_s(at, config),
+        sorted(failed["url"].to_pylist()),
+        sum(float(snapshot.state.get("busy_s", 0.0)) for snapshot in at.snapshots.values()),
+        figures,
+    )
 
 
-def _why_nothing(database: duckdb.DuckDBPyConnection) -> tuple[str, str]:
-    rows = database.execute(_START).fetchall()
-    if not rows:
+def _visits(at: Reading) -> pa.Table:
+    """All requests, plain strings instead of dictionaries."""
+    tables = [_table(path, _VISIT) for path in at.paths("visits")]
+    if not tables:
+        return pa.table({name: pa.array([], pa.string()) for name in _VISIT})
+    return pa.concat_tables([table.cast(_plain(table.schema)) for table in tables])
+
+
+def _table(path: Path, columns: Sequence[str]) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        return file.read(columns=list(columns), use_threads=False)  # which would cost more than such little files
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    kinds = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+
+
+def _figures(visits: pa.Table) -> dict[str, Any]:
+    if not len(visits):
+        return {"pages": 0, "requests": 0, "wire_bytes": 0, "response_s": 0.0, "byte_s": 0.0, "mean_depth": 0.0,
+                "address": ""}  # fmt: skip
+    sent, took_s = (visits[name].to_numpy().astype(np.float64) for name in ("wire_bytes", "elapsed_s"))
+    read = ~visits["is_robots"].to_numpy() & pc.is_in(visits["outcome"], pa.array(_READ)).to_numpy()
+    response_s, byte_s = _line(sent[read], took_s[read]) or (float(took_s.mean()), 0.0)
+    return {
+        "pages": int(read.sum()),
+        "requests": int(((visits["http_status"].to_numpy() > 0) | (took_s > 0)).sum()),
+        "wire_bytes": int(sent.sum()),
+        "response_s": response_s,
+        "byte_s": byte_s,
+        "mean_depth": float(visits["depth"].to_numpy()[read].mean()) if read.any() else 0.0,
+        "address": min((address for address in visits["address"].to_pylist() if address), default=""),
+    }
+
+
+def _line(x: "np.ndarray[Any, Any]", y: "np.ndarray[Any, Any]") -> tuple[float, float] | None:
+    """Where the line of least squares begins, and how it rises; None if no line is better than others."""
+    if not len(x) or not (spread := float(x.var())):
+        return None
+    slope = float(((x - x.mean()) * (y - y.mean())).mean()) / spread
+    return float(y.mean()) - slope * float(x.mean()), slope
+
+
+def _why_nothing(visits: pa.Table) -> tuple[str, str]:
+    if not len(visits):
         return "failed", "no page was visited"
-    outcome, reason, location, http_status = rows[0]
-    if outcome == "moved":
-        return "moved", f"it leads to {location}"
-    if outcome == "denied":
+    # Without an answer to robots.txt no page is visited: then that is what happened.
+    order = [("is_robots", "ascending"), ("depth", "ascending"), ("time", "descending"), ("warc_offset", "descending")]
+    (first,) = visits.take(pc.sort_indices(visits, order)[:1]).to_pylist()
+    if first["outcome"] == "moved":
+        return "moved", f"it leads to {first['location']}"
+    if first["outcome"] == "denied":
         return "denied", "robots.txt forbids it"
+    http_status = first["http_status"]
     answered = f"it answered {http_status}" if http_status else ""
-    return "failed" if http_status else "unreachable", reason or answered or outcome.replace("_", " ")
+    return "failed" if http_status else "unreachable", first["reason"] or answered or first["outcome"].replace("_", " ")
 
 
-def _asked_s(database: duckdb.DuckDBPyConnection, config: Config) -> float:
+def _latest(visits: pa.Table) -> pa.Table:
+    """The last visit of each page."""
+    if not len(visits):
+        return visits
+    pages = visits.filter(pc.invert(visits["is_robots"]))
+    order = [(name, "ascending") for name in ("key", "time", "round", "warc_offset")]
+    pages = pages.take(pc.sort_indices(pages, order))
+    key = pages["key"].to_numpy()
+    return pages.filter(pa.array(np.append(key[1:] != key[:-1], True)[: len(key)]))
+
+
+def _asked_s(at: Reading, config: Config) -> float:
     """The crawl-delay that robots.txt asks for, as far as we obey it."""
     agent = config.fetch.agent_name
-    bodies = [body for (body,) in database.execute(_ROBOTS).fetchall()]
-    return max([0.0, *(capped_s(config.polite, Rules.parse(b, agent).crawl_delay_s) for b in bodies)])
+    rows = [row for path in at.paths("robots") for row in _table(path, ("verdict", "body")).to_pylist()]
+    rules = [Rules.parse(row["body"], agent) for row in rows if row["verdict"] == "rules"]
+    return max([0.0, *(capped_s(config.polite, each.crawl_delay_s) for each in rules)])
 
 
-def _links(database: duckdb.DuckDBPyConnection, at: Reading, website: Website, config: Config, scope: str) -> pa.Table:
+def _links(at: Reading, pages: pa.Table, website: Website, config: Config, scope: str) -> pa.Table:
     """Links to other websites, one row per page and target, with what a reader clicks on."""
-    netlocs = database.execute(f"SELECT DISTINCT {_NETLOC} FROM links ORDER BY 1").fetchall()
-    sites = {netloc: name_of(f"http://{netloc}/", scope) for (netloc,) in netlocs if netloc}
-    away = [netloc for netloc, site in sites.items() if site != website.name]
-    rows = database.execute(_AWAY, [away]).fetchall()
-    texts = _anchors(at, {url: (warc, offset) for url, _, _, warc, offset, _ in rows if warc}, config)
+    place = {key: row for row, key in enumerate(pages["key"].to_pylist())}
+    url, warc, offset, seen = (pages[name].to_pylist() for name in ("url", "warc", "warc_offset", "time"))
+    away = {(place[source], target, site) for source, target, site in _away(at, website, scope) if source in place}
+    texts = _anchors(at, {url[row]: (warc[row], offset[row]) for row in {row for row, *_ in away} if warc[row]}, config)
+    found = sorted((url[row], target, site, row) for row, target, site in away)
     columns = [
-        [website.name] * len(rows),
-        [row[0] for row in rows],
-        [row[1] for row in rows],
-        [sites[row[2]] for row in rows],
-        [texts.get(row[0], {}).get(row[1], "") for row in rows],
-        [datetime.fromtimestamp(row[5] / 1000, UTC) for row in rows],
+        [website.name] * len(found),
+        [source for source, *_ in found],
+        [target for _, target, *_ in found],
+        [site for *_, site, _ in found],
+        [texts.get(source, {}).get(target, "") for source, target, *_ in found],
+        [seen[row] for *_, row in found],
     ]
     return pa.table(dict(zip(LINKS.names, columns, strict=True)), schema=LINKS)
+
+
+def _away(at: Reading, website: Website, scope: str) -> Iterator[tuple[int, str, str]]:
+    """Source, target and the target's website. Most links stay within the website: those cost no Python each."""
+    sites: dict[str, str] = {}  # by host and port
+    for path in at.paths("links"):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=["source", "target_url"]):
+                targets = batch.column("target_url")
+                urls = targets.dictionary.to_pylist()
+                names = [_site(url, sites, scope) for url in urls]
+                leads_away = np.array([name not in ("", website.name) for name in names], np.bool_)
+                place = targets.indices.to_numpy()
+                rows = np.flatnonzero(leads_away[place]) if len(urls) else np.array([], np.int64)
+                sources = batch.column("source").to_numpy()[rows]
+                for source, i in zip(sources.tolist(), place[rows].tolist(), strict=True):
+                    yield source, urls[i], names[i]
+
+
+def _site(url: str, known: dict[str, str], scope: str) -> str:
+    netloc = url.partition("://")[2].partition("/")[0]
+    if netloc not in known:
+        known[netloc] = name_of(f"http://{netloc}/", scope) if netloc else ""
+    return known[netloc]
 
 
 def _anchors(at: Reading, pages: dict[str, tuple[str, int]], config: Config) -> dict[str, dict[str, str]]:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pyarrow.parquet as pq
 
 from gossamer.api import Crawl
+from gossamer.archive.mark import is_trusted
 from gossamer.archive.outputs import replaced
 from gossamer.archive.reading import reading
+from gossamer.archive.store import sync
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.crawl.stats import Stats
@@ -16,15 +18,18 @@ from gossamer.scan.findings import findings
 from gossamer.scan.websites import Website, config_of
 
 _UNTIL_STOPPED = "stopped"  # how the crawler says so
+_UNSYNCED = 200  # files, of some thirty commits: so much of a website a power failure may cost
 
 
 class WebsiteScan:
     """One website's scan by one client. `run` goes on where an earlier client left; `stop` may come from any thread."""
 
-    def __init__(self, website: Website, places: Places, config: Config, clock: Clock) -> None:
-        self._website, self._places, self._clock = website, places, clock
+    def __init__(self, website: Website, places: Places, config: Config, clock: Clock, keep: bool = False) -> None:
+        self._website, self._places, self._clock, self._keep = website, places, clock, keep
         self._scope = config.crawl.scope
-        self._config = config_of(website, config)
+        self._config = config_of(website, config if keep else config.replace({"archive.unsynced": _UNSYNCED}))
+        if (places.crawl(website)).exists() and not is_trusted(places.crawl(website)):
+            shutil.rmtree(places.crawl(website))  # the power failed, and nobody knows what is left of it
         self._crawl = Crawl(places.crawl(website), [website.start], self._config)
         self._stopped = False
 
@@ -32,7 +37,7 @@ class WebsiteScan:
         self._stopped = True
         self._crawl.stop()
 
-    def run(self, client: str, keep: bool, show: Callable[[Stats], None]) -> Facts | None:
+    def run(self, client: str, show: Callable[[Stats], None]) -> Facts | None:
         """None if it was stopped before the end. The facts are written last: a website with facts is done."""
         begun_s = self._clock.now()
 
@@ -48,6 +53,7 @@ class WebsiteScan:
         path = self._places.links(self._website)
         with replaced(path, force=True) as part:
             pq.write_table(found.links, part)
+            sync(part)
         facts = Facts(
             self._website.name,
             self._website.start,
@@ -66,6 +72,6 @@ class WebsiteScan:
             **found.figures,
         )
         facts.write(self._places.facts(self._website))
-        if not keep:
+        if not self._keep:
             shutil.rmtree(self._crawl.directory, ignore_errors=True)
         return facts

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossamer.jobs.planners import plan
+from gossamer.jobs.task import task
 from gossamer.lab.command import main
 from gossamer.lab.experiments import jobs, jobs_real, jobs_webs
 from gossamer.lab.graphs import load
@@ -67,3 +69,15 @@ def test_the_real_web_has_the_sizes_asked_for(tmp_path: Path) -> None:
     graph = load(tmp_path / "web.npz")
     assert np.bincount(graph.host).tolist() == [3, 1, 2]
     assert graph.reachable([0]).all()
+
+
+@pytest.mark.parametrize(("clients", "ratio"), [(3, 1.888), (5, 1.541)])
+def test_the_real_web_allows_what_the_seed_gained(clients: int, ratio: float) -> None:
+    throttle = jobs_webs.Throttled(0.19, site_s=0.15)
+    sizes = jobs_webs.throttled_sizes(0, 1_200, throttle)
+    assert len(sizes) == jobs_webs.WEBSITES
+    waiting = task(throttle.times_s(sizes, clients), speed=jobs_webs.speeds(clients), pages=sizes.astype(float))
+    took = {name: plan(waiting, name).makespan_s for name in ("next-free", "next-free-reversed", "seed-times", "lpt")}
+    assert took["next-free-reversed"] / took["seed-times"] >= ratio
+    assert took["seed-times"] <= took["next-free"]
+    assert took["lpt"] <= took["seed-times"] * 1.001

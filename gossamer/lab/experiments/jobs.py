@@ -45,8 +45,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clients", action="append", type=int, choices=tuple(PAPER_S), help="only so many (default: three and five)"
     )
-    parser.add_argument("--pages", type=positive, default=4_000, metavar="N", help="of the real web (default: 4000)")
-    parser.add_argument("--speed-up", type=positive, default=4, metavar="N", help="real clients' time runs so fast (4)")
+    parser.add_argument("--pages", type=positive, default=1_200, metavar="N", help="of the real web (default: 1200)")
+    parser.add_argument(
+        "--delay", type=float, default=0.19, metavar="S",
+        help="between two pages, at a real client that took 100 s for the reference site (default: 0.19)",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -77,10 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         blocks.append(Block(title, _turned(scale), SCALE_SHOWN))
         figures.append(_growth(scale))
     if "real" in parts:
-        real = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.speed_up)
+        real, note = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
         rows += [{**dict.fromkeys(rows[0] if rows else SHOWN), **row, "part": "real"} for row in real]
         blocks.append(Block("Real agents, throttled to the seed's speeds", real, jobs_real.SHOWN))
-        notes.append(jobs_real.note(arguments.pages, arguments.speed_up))
+        notes.append(note)
     table = [row for row in rows if row["part"] not in ("scale", "real")]
     first = Block("Table 1 of seed 004", table, SHOWN) if table else blocks.pop(0)
     shown = rows if arguments.json else first.rows

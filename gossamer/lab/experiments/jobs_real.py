@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.jobs.planners import plan
 from gossamer.jobs.task import uniform
-from gossamer.lab.experiments.jobs_webs import PAPER_S, REFERENCE_PAGES, REFERENCE_S, WEBSITES, reenacted
+from gossamer.lab.experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
 from gossamer.lab.graphs import load
 from gossamer.lab.output import Row
 from gossamer.scan.command import Run, Wish
@@ -20,7 +21,9 @@ from gossamer.scan.results import read_sites
 from gossamer.scan.websites import Listed, Website, defaults
 from gossamer.testweb.running import RunningWeb
 
-REFERENCE = 60  # pages of the reference site here
+REFERENCE = 30  # pages of the reference site here
+_SMALL = 12  # websites, to see what opening and closing one takes
+Sizes = npt.NDArray[np.int64]
 SHOWN = {
     "clients": "clients",
     "mode": "mode",
@@ -41,31 +44,44 @@ RUNS = {
 }
 
 
-def measure(seed: int, numbers: Sequence[int], pages: int, speed_up: int) -> list[Row]:
-    web = reenacted(seed)
-    sizes = np.maximum(1, np.rint(web.pages / web.pages.sum() * pages)).astype(np.int64)
+def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tuple[list[Row], str]:
+    """The rows of the table, and what was done."""
     with tempfile.TemporaryDirectory() as scratch:
+        throttle = Throttled(delay_s, _site_s(Path(scratch)))
+        sizes = throttled_sizes(seed, pages, throttle)
         path = Path(scratch) / "web.npz"
         make(path, np.append(sizes, REFERENCE))
         starts = _starts(path)
         with RunningWeb(graph=path) as running:
             found: list[Row] = []
             for clients in numbers:
-                folder = Path(scratch) / str(clients)
-                found += _table(folder, clients, starts, _config(running.address), speed_up)
-    return found
+                found += _table(Path(scratch) / str(clients), clients, starts, _config(running.address), throttle)
+    return found, _note(sizes, throttle)
 
 
-def note(pages: int, speed_up: int) -> str:
+def _note(sizes: Sizes, throttle: Throttled) -> str:
     return (
-        f"real: {WEBSITES} websites of the test web, {pages:,} pages, one website at a time at each client; a client "
-        f"that took 105.7 s for {REFERENCE_PAGES} pages waits {1000 * 105.7 / REFERENCE_PAGES / speed_up:.1f} ms "
-        "between two pages; speeds and times are learned from the reference site and the scans before; the bound is "
-        "that of the measured times; opening and closing a website is not throttled"
+        f"real: {WEBSITES} websites of the test web, {sizes.sum():,} pages, {sizes[0]:,} of them on the largest; one "
+        f"website at a time at each client; a client that took 100 s for the seed's reference site waits "
+        f"{throttle.delay_s:g} s between two pages; opening and closing a website took {throttle.site_s:.2f} s, which "
+        "is not throttled; speeds and times are learned from the reference site and the scans before; the bound is "
+        "that of the measured times"
     )
 
 
-def make(path: Path, sizes: "np.ndarray") -> None:
+def _site_s(folder: Path) -> float:
+    """What a website of one page takes, which waits for nothing: opening and closing it."""
+    path = folder / "small.npz"
+    make(path, np.ones(_SMALL, np.int64))
+    websites = [Website(start.split("/")[2], start) for start in _starts(path)]
+    scans = Scans(folder / "small")
+    with RunningWeb(graph=path) as running, scans.lock():
+        run = Run(scans, [Worker("c0", 1)], _config(running.address), Wish("round-robin", silent=True), RealClock())
+        run.once(Listed(websites, [], []))
+    return _makespan_s(scans) / len(websites)
+
+
+def make(path: Path, sizes: Sizes) -> None:
     """A graph of websites: their first page leads to all others of theirs, and to the first page of the next."""
     first = np.concatenate(([0], np.cumsum(sizes)))
     rows = []
@@ -94,11 +110,9 @@ def _config(address: str) -> Config:
     )
 
 
-def _table(folder: Path, clients: int, starts: list[str], config: Config, speed_up: int) -> list[Row]:
-    workers = [
-        Worker(f"c{j}", 1, {"polite.delay_s": seconds / REFERENCE_PAGES / speed_up})
-        for j, seconds in enumerate(REFERENCE_S[clients])
-    ]
+def _table(folder: Path, clients: int, starts: list[str], config: Config, throttle: Throttled) -> list[Row]:
+    delays_s = throttle.delays_s(clients).tolist()
+    workers = [Worker(f"c{j}", 1, {"polite.delay_s": delay_s}) for j, delay_s in enumerate(delays_s)]
     scans = Scans(folder)
     websites = [Website(start.split("/")[2], start) for start in starts[:-1]]
     took_s: dict[str, float] = {}

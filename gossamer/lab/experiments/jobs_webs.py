@@ -26,6 +26,7 @@ _SIZES, _RATES = 0.2, 0.5  # how far sizes stray from the law, and seconds per p
 NOISE = 0.1  # how far a website's time strays from one scan to the next (log-normal)
 _FLATTER = 0.7  # the same power for the websites beside the largest, where that is given
 _TRIES = 20_000
+_CLEAR, _MARGIN = 0.01, 0.006  # of the time until the largest website is begun; of the seed's ratio
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,53 @@ def reenacted(seed: int) -> Web:
             scale = PAPER_S[3]["batch-times"] / plan(web.task(3), "seed-times").makespan_s
             return Web(web.pages, web.work_s * scale)
     raise GossamerError(f"no web like the seed's among {_TRIES:,}: choose another --seed")
+
+
+@dataclass(frozen=True)
+class Throttled:
+    """How real clients are slowed down: so long they wait between two pages of a website, and so long opening and
+    closing a website takes at each of them, whatever its speed."""
+
+    delay_s: float  # of a client that takes 100 s for the reference site
+    site_s: float
+
+    def delays_s(self, clients: int) -> F8:
+        return self.delay_s / speeds(clients)
+
+    def times_s(self, sizes: npt.NDArray[np.int64], clients: int) -> F8:
+        return (sizes - 1.0)[:, None] * self.delays_s(clients)[None, :] + self.site_s
+
+
+def throttled_sizes(seed: int, pages: int, throttle: Throttled) -> npt.NDArray[np.int64]:
+    """Pages of websites on which the seed's ratios are possible for real clients: as `reenacted`, but with the time
+    counted that is not throttled, and so that it hangs by no hair who finds the largest website left in the end."""
+    random = np.random.default_rng(seed)
+    share = speeds(3).max() / speeds(3).sum()
+    for _ in range(_TRIES):
+        others = np.sort(drawn(random, exponent=_FLATTER).pages[1:])[::-1]
+        rest = np.maximum(1, np.rint(others / others.sum() * pages * (1 - share))).astype(np.int64)
+        slower_s = np.sort(throttle.delays_s(3))[1:]
+        level_s = ((rest - 1).sum() + (throttle.site_s / slower_s).mean() * len(rest)) / (1 / slower_s).sum()
+        largest = int(np.ceil(1.004 * level_s / throttle.delays_s(3).min())) + 1
+        sizes = np.concatenate(([largest], rest))
+        if all(_is_clear(sizes, throttle, clients) for clients in PAPER_S):
+            return sizes
+    raise GossamerError(
+        f"no web like the seed's among {_TRIES:,} "
+        f"with {throttle.site_s:.2f} s to open and close each of them; choose a longer --delay, or another --seed"
+    )
+
+
+def _is_clear(sizes: npt.NDArray[np.int64], throttle: Throttled, clients: int) -> bool:
+    """Whether round robin from the smallest on loses as much as the seed's, and would if clients strayed a little."""
+    times_s = throttle.times_s(sizes, clients)
+    free_s = [0.0] * clients
+    for website in range(len(sizes) - 1, 0, -1):
+        client = free_s.index(min(free_s))
+        free_s[client] += times_s[website, client]
+    first, second = sorted(free_s)[:2]
+    last_s = first + times_s[0, free_s.index(first)]
+    return second - first >= _CLEAR * first and last_s / times_s[0].min() >= _paper_ratio(clients) + _MARGIN
 
 
 def _paper_ratio(clients: int) -> float:

@@ -1,0 +1,51 @@
+"""An archive's mark, the file that makes a directory one: its layout, and whether what is in it can be trusted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gossamer.errors import ArchiveError, ArchiveVersion
+
+LAYOUT = 3
+MARK = "gossamer.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def this_boot() -> str:
+    """Another one after the machine was down."""
+    return _BOOT.read_text().strip()
+
+
+def read_mark(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((path / MARK).read_bytes())
+    return found
+
+
+def is_trusted(path: Path) -> bool:
+    """Whether all that was written can be there: it was synced, or the machine has not been down since."""
+    try:
+        mark = read_mark(path)
+        return "boot" not in mark or bool(mark["boot"] == this_boot())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def check_mark(path: Path) -> dict[str, Any]:
+    """The mark of an archive that can be used; otherwise an error that says why not."""
+    try:
+        mark = read_mark(path)
+        layout = mark["layout"]
+    except (FileNotFoundError, NotADirectoryError):
+        raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
+    except (ValueError, KeyError, TypeError):
+        raise ArchiveError(f"{path / MARK} is damaged; restore it or choose another --dir") from None
+    if layout != LAYOUT:
+        raise ArchiveVersion(
+            f"{path} has layout {layout}, this Gossamer reads layout {LAYOUT}; "
+            "use the version that wrote it, or choose another --dir"
+        )
+    if not is_trusted(path):
+        raise ArchiveError(
+            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
+        )
+    return mark

@@ -1,0 +1,41 @@
+"""One website's scan by one client, beside what happens to its files."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scans import SPEC, names, true_links
+
+from gossamer.clocks import RealClock
+from gossamer.scan.facts import Facts, Places
+from gossamer.scan.website import WebsiteScan
+from gossamer.scan.websites import Website, defaults
+from gossamer.testweb.running import RunningWeb
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, options=["--speed", "0"]) as running_web:
+        yield running_web
+
+
+def scanned(web: RunningWeb, places: Places, website: Website) -> Facts:
+    values = {"resolve.map": {"*": web.address}, "polite.delay_s": 0.0, "crawl.patience_s": 1.0, "limits.depth": 2}
+    facts = WebsiteScan(website, places, defaults().replace(values), RealClock()).run("c0", lambda _: None)
+    assert facts is not None
+    return facts
+
+
+def test_after_a_power_failure_a_website_under_way_begins_anew(web: RunningWeb, tmp_path: Path) -> None:
+    name = names(web)[2]
+    website, places = Website(name, f"http://{name}/"), Places(tmp_path)
+    places.prepare()
+    left = places.crawl(website)
+    (left / "manifest" / "a0").mkdir(parents=True)
+    (left / "manifest" / "a0" / "00000001.json").write_bytes(b"\0" * 100)
+    (left / "gossamer.json").write_text(json.dumps({"layout": 2, "created": 1.0, "boot": "another one"}))
+    facts = scanned(web, places, website)
+    assert (facts.status, facts.links) == ("ok", len(true_links(web.truth, name, 2)))
+    assert not left.exists(), "without --keep nothing of the crawl stays"
+    assert Facts.read(places.facts(website)) == facts
