@@ -2,7 +2,8 @@
 
 import json
 import socket
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -88,7 +89,12 @@ class Crawled:
 
     where: Path  # what `gossamer query` takes
     directories: Sequence[Path]  # with logs
-    wire_bytes: int  # between all places, both ways, with whatever carries it
+    crossed_by_time: Sequence[tuple[float, int]]  # seconds, bytes so far between all places, with whatever carries it
+
+    @property
+    def wire_bytes(self) -> int:
+        """In the end, both ways."""
+        return self.crossed_by_time[-1][1]
 
     def visited(self) -> tuple[npt.NDArray[np.uint64], F8]:
         """Keys and times of the visits that brought something, in order."""
@@ -152,6 +158,18 @@ class Done(Crawled):
         return total
 
 
+class Watch:
+    """Looks on while a crawl runs, and notes what has crossed."""
+
+    def __init__(self, proxies: Callable[[], Iterable[Proxy]]) -> None:
+        self._proxies, self._start_s = proxies, time.monotonic()
+        self.seen: list[tuple[float, int]] = []
+
+    def look(self, _: object = None) -> None:
+        crossed = sum(proxy.sent + proxy.received for proxy in self._proxies())
+        self.seen.append((time.monotonic() - self._start_s, crossed))
+
+
 def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
     folder.mkdir()
     with ExitStack() as stack:
@@ -161,9 +179,10 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
         path.write_text(setting.file({name: proxy.port for name, proxy in proxies.items()}, behind, web))
         federation = load(path)
         federated.prepare(federation)
-        federated.FederationRun(federation, [str(seeds)]).run(lambda _: None)
-        wire = sum(proxy.sent + proxy.received for proxy in proxies.values())
-    return Done(path, [federation.directory(name) for name in setting.names], wire, federation, setting)
+        watch = Watch(lambda: proxies.values())
+        federated.FederationRun(federation, [str(seeds)]).run(watch.look)
+        watch.look()
+    return Done(path, [federation.directory(name) for name in setting.names], watch.seen, federation, setting)
 
 
 def _free_port() -> int:

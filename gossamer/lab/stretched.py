@@ -17,7 +17,7 @@ from gossamer.archive.store import Directory, Store
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.lab.proxy import Proxy
-from gossamer.lab.sites_runs import Crawled, Setting
+from gossamer.lab.sites_runs import Crawled, Setting, Watch
 from gossamer.lab.spread import Shelf, Spread
 from gossamer.site.agent import main
 from gossamer.site.members import Member
@@ -29,7 +29,6 @@ PLACES = ("first", "second")
 
 @dataclass(frozen=True)
 class Stretched(Crawled):
-    exchange_bytes: int  # of what crossed: agents and supervisor, through NATS
     bytes_by_kind: Mapping[str, int]  # of what crossed: files, without what carries them
 
 
@@ -41,15 +40,15 @@ class _Supervisor(Supervisor):
     ) -> None:
         super().__init__(folders[0], *rest, **more)
         self._folders, self._ports, self._setting = folders, ports, setting
-        self.proxy: Proxy | None = None  # to nats-server
+        self.proxies: list[Proxy] = []  # one, to nats-server
 
     def _job(self, member: Member, quiet_until_s: float) -> dict[str, Any]:
         here = int(member.name != self._home)
         job = super()._job(member, quiet_until_s)
         job |= {"module": __name__, "directory": str(self._folders[here]), "here": here, "far": self._ports[here]}
         if here:
-            self.proxy = self.proxy or self._setting.proxy(int(self._address["url"].rpartition(":")[2]))
-            job["address"] = {**self._address, "url": f"nats://127.0.0.1:{self.proxy.port}"}
+            self.proxies = self.proxies or [self._setting.proxy(int(self._address["url"].rpartition(":")[2]))]
+            job["address"] = {**self._address, "url": f"nats://127.0.0.1:{self.proxies[0].port}"}
         return job
 
 
@@ -69,17 +68,16 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:
         log = stack.enter_context(EventLog(folders[0] / "log" / "crawl.jsonl"))
         stack.enter_context(store.lock(config.crawl.agent))
         supervisor = _Supervisor(folders, ports, setting, config, clock, log, [], [seeds], store=store)
-        supervisor.run(lambda _: None)
-        exchange = 0
-        if supervisor.proxy:
-            exchange = supervisor.proxy.sent + supervisor.proxy.received
-            supervisor.proxy.close()
-        files = sum(proxy.sent + proxy.received for proxy in proxies)
+        watch = Watch(lambda: [*proxies, *supervisor.proxies])
+        supervisor.run(watch.look)
+        watch.look()
+        for proxy in supervisor.proxies:
+            proxy.close()
         kinds = shelves[0].bytes_by_kind + shelves[1].bytes_by_kind
     whole = folder / "whole"
     for place in folders:
         shutil.copytree(place, whole, dirs_exist_ok=True)
-    return Stretched(whole, folders, files + exchange, exchange, kinds)
+    return Stretched(whole, folders, watch.seen, kinds)
 
 
 def _opened(job: Mapping[str, Any], _: Config, __: float) -> Store:
