@@ -286,14 +286,16 @@ def quality(lab: Lab) -> None:
             done = lab.crawl(setting, seeds, web.address)
             curve, visits = cumulative(pages_of(graph, done.visited()[0]), rank), max(1, sum(done.visits.values()))
             sent = done.crossed().get("bytes", 0) / visits
-            share = {f"at_{part}": at(curve, graph.pages * part // 100) for part in (5, 10, 20)}
+            reached = [part for part in (5, 10, 20) if graph.pages * part / 101 <= len(curve)]  # nearly
+            share = {f"at_{part}": at(curve, graph.pages * part // 100) for part in reached}
             rows.append({"way": name, "average": average(curve), **share, "bytes": sent})
             if setting == replace(FOUR, pages=setting.pages):  # scores of all links would be the same
                 sent_all = baselines.link_database(done.federation) / visits
                 rows.append({**rows[-1], "way": "the same by all links (L), computed", "bytes": sent_all})
                 lab.say("bytes per page", "four sites, all links (L), computed", sent_all, "bytes")
             curves.append(Curve(name, np.arange(1, len(curve) + 1) / graph.pages, curve))
-            lab.say("PageRank after 10 %", name, share["at_10"], "part of all")
+            for part in reached:
+                lab.say(f"PageRank after {part} %", name, share[f"at_{part}"], "part of all")
             lab.say("average PageRank", name, average(curve), "part of all")
             lab.say("bytes per page", name, sent, "bytes")
     lab.notes.append(
