@@ -81,7 +81,8 @@ def traffic(lab: Lab) -> None:
     arguments = lab.arguments
     rows = []
     with _web(lab) as (web, seeds, note):
-        setting = Setting(2, delay_s=arguments.delay, pages=arguments.pages, merge_files=0)
+        # Rounds are small, so that half of the files are half of the bytes.
+        setting = Setting(2, width=100, delay_s=arguments.delay, pages=arguments.pages, merge_files=0)
         other = lab.stretched(setting, seeds, web.address)
         for partitioner in arguments.partitioner or ["ring", "ldg", "fennel"]:
             for scores in arguments.scores or ["global", "local"]:
