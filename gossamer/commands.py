@@ -190,7 +190,7 @@ def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace,
     from rich.console import Console
 
     from gossamer.api import stopped_by_signals
-    from gossamer.watch.progress import Progress
+    from gossamer.watch.progress import Progress, brief
 
     progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
     with progress, stopped_by_signals(crawler):
@@ -198,6 +198,8 @@ def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace,
     progress.finish(stats, places)
     if arguments.json:
         print(json.dumps(stats.as_dict()))
+    elif arguments.quiet:
+        print(brief(stats))
     return stats
 
 

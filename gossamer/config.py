@@ -80,8 +80,8 @@ class Site:
     )
     scores: str = key(
         "global",
-        "of a page that was sent to another site before, further cash follows (global), or none (local)",
-        choices=("global", "local"),
+        "a URL goes to another site with its cash, and more follows (global), or no more (local); or without (none)",
+        choices=("global", "local", "none"),
     )
     sent_cache: int = key(1_000_000, "URLs sent to other sites that are remembered, 8 bytes each", least=1)
     lease_s: float = key(10.0, "an agent that is not heard of for so long is replaced", least=1, most=3600)

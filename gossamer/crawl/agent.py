@@ -229,6 +229,11 @@ class Agent:
         most = self._config.site.backlog_mb << 20
         return self._post.is_site and self._books.chain.backlog(self._exchange) > most
 
+    def _waits_until_s(self) -> float | None:
+        """When the next page is due, if nothing is under way and nothing due now, or only for hosts that rest."""
+        due_s = self._fetching.stats.rest_until_s if self._supply.outstanding else self._supply.next_due_s()
+        return due_s if due_s is not None and due_s > self._clock.now() else None
+
     # Gathering
 
     def _gather(self, patience_s: float) -> None:
@@ -390,6 +395,7 @@ class Agent:
             "started_s": before.get("started_s", now_s),
             "committed_s": now_s,
             "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
+            "waits_until_s": self._waits_until_s(),
             "order": books.strategy.name,
             "carbon": books.carbon.prices.as_dict(),
             "crossed": self._outgoing.crossed,
@@ -425,6 +431,7 @@ class Agent:
             frontier=self._unvisited(),
             known=books.index.count,
             memory_bytes=resident_bytes(),
+            waits_until_s=self._waits_until_s() if round_.empty and not self._arrived else None,
             phase=self._phase,
             ended=self._ended,
             refused_seeds=self._incoming.files.refused,

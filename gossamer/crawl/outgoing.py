@@ -17,7 +17,7 @@ from gossamer.federation import compact
 from gossamer.federation.exchange import ABROAD, LINKS, NEWS, encode, messages
 from gossamer.federation.sent import SentCache
 
-GLOBAL = "global"
+GLOBAL, NONE = "global", "none"
 U8 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 NO_KEYS: U8 = np.zeros(0, np.uint64)
@@ -77,7 +77,7 @@ class Outgoing:
 
     def _abroad(self, site: str, columns: Contributions, from_abroad: U8, most: int) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
-        local ones nothing more is said about it."""
+        others nothing more is said about it. Without scores it says only that the page exists."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)
         # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
         # With its text: it may have been under way while the host was, and nobody knows it. Links of pages that did
@@ -90,6 +90,9 @@ class Outgoing:
             self._ledger.pool += int(columns.cash[seen].sum())
             columns = columns.take(np.flatnonzero(~seen))
             seen = np.zeros(len(columns.key), np.bool_)
+        if self._config.site.scores == NONE:
+            self._ledger.pool += int(columns.cash.sum())
+            columns = columns._replace(cash=np.zeros_like(columns.cash), hits=np.minimum(columns.hits, 1))
         rounded = compact.rounded(columns.cash)
         self._ledger.pool += int((columns.cash - rounded).sum())
         # Of a page that is known there, and for which nothing is left, there is nothing to say.

@@ -1,6 +1,6 @@
 """One look at a running crawl, as figures: what the agent tells whoever watches it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -30,6 +30,7 @@ class Stats:
     memory_bytes: int | None = None  # resident
     ended: str = ""  # why the run ended; empty while it goes on
     refused_seeds: int = 0  # lines of seed files that are no web address
+    waits_until_s: float | None = None  # nothing is due before: pages are tried again then, or hosts rest
     phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
 
     @property
@@ -46,3 +47,10 @@ class Stats:
     @property
     def mean_rate(self) -> float | None:
         return self.run_visits / self.elapsed_s if self.elapsed_s >= LEAST_S else None
+
+
+def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:
+    """When the first of several goes on, if all wait that are not done."""
+    signs = ("waits_until_s", "frontier", "connections")
+    times = [each["waits_until_s"] for each in stats if any(each[sign] for sign in signs)]
+    return min(times) if times and None not in times else None

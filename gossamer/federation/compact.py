@@ -1,10 +1,15 @@
 """Links between sites in few bytes: URLs as sorted text, known pages as sorted keys, cash rounded to two bytes.
 
-A part is two blocks, each a zstd frame: first the columns, of which most are zero or small, then the text. Keys of
-pages that are sent as text follow from it. Who found the link is not said: between sites nobody asks.
+A part is two numbers, of URLs and of keys, and blocks, each packed in the way that takes least: the low bytes of the
+keys' differences, which are random; their high ones; the low bytes of the cash, and the high ones; all other columns,
+of which most are zero or small; the text. Keys of pages that are sent as text follow from it. Who found the link is
+not said: between sites nobody asks.
 """
 
-import struct
+import bz2
+import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +23,7 @@ I8 = npt.NDArray[np.int64]
 U2 = npt.NDArray[np.uint16]
 
 MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
-_HEAD = struct.Struct("<III")  # rows as text, rows as keys, length of the first block
+_RANDOM = 4  # bytes of a key that differences leave as they are
 _LEVEL = 12
 
 
@@ -41,30 +46,22 @@ def encode(columns: Contributions, is_known: npt.NDArray[np.bool_], limit: int =
 
 def decode(data: bytes) -> Contributions:
     """Known pages come without their URLs."""
-    texts, keys, size = _HEAD.unpack_from(data)
-    body = zstandard.decompress(data[_HEAD.size : _HEAD.size + size])
-    text = zstandard.decompress(data[_HEAD.size + size :]).decode()
-    urls = text.split("\n") if texts else []
-    count, at = texts + keys, 0
-    found = {}
-    for name, dtype, length in (
-        ("key", "<u8", keys),
-        ("cash", "<u2", count),
-        ("hits", "<u4", count),
-        ("depth", "u1", count),
-        ("hops", "u1", count),
-    ):
-        width = np.dtype(dtype).itemsize
-        planes = np.frombuffer(body, np.uint8, width * length, at).reshape(width, length)
-        found[name] = np.ascontiguousarray(planes.T).view(dtype).reshape(length)
-        at += width * length
-    known = np.cumsum(found["key"], dtype=np.uint64)
+    rows = _Reader(data)
+    texts, keys = rows.number(), rows.number()
+    count = texts + keys
+    low, high = rows.block(), rows.block()
+    steps = _joined(low + high, 8, keys)
+    cash = _joined(rows.block() + rows.block(), 2, count)
+    rest, at = rows.block(), 4 * count
+    hits = _joined(rest[:at], 4, count)
+    depth, hops = np.frombuffer(rest[at:], np.uint8).reshape(2, count)
+    urls = _urls(rows) if texts else []
     return Contributions(
-        np.concatenate((page_keys(urls), known)),
-        _unpacked(found["cash"]),
-        found["hits"].astype(np.int32),
-        found["depth"].copy(),
-        found["hops"].copy(),
+        np.concatenate((page_keys(urls), np.cumsum(steps, dtype=np.uint64))),
+        _unpacked(cash),
+        hits.astype(np.int32),
+        depth.copy(),
+        hops.copy(),
         np.zeros(count, np.uint64),
         urls + [""] * keys,
     )
@@ -75,19 +72,108 @@ def _encoded(columns: Contributions, is_known: npt.NDArray[np.bool_]) -> bytes:
     new = np.array(sorted(new.tolist(), key=lambda row: columns.url[row]), np.intp)
     known = known[np.argsort(columns.key[known])]
     order = np.concatenate((new, known))
-    steps = np.diff(columns.key[known], prepend=np.uint64(0))
-    planes = [_planes(steps, "<u8"), _planes(_packed(columns.cash[order]), "<u2"), _planes(columns.hits[order], "<u4")]
-    planes += [columns.depth[order].tobytes(), columns.hops[order].tobytes()]
-    squeeze = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False, write_content_size=True)
-    body = squeeze.compress(b"".join(planes))
-    text = squeeze.compress("\n".join(columns.url[row] for row in new.tolist()).encode())
-    return _HEAD.pack(len(new), len(known), len(body)) + body + text
+    steps = _planes(np.diff(columns.key[known], prepend=np.uint64(0)), "<u8")
+    cash = _planes(_packed(columns.cash[order]), "<u2")
+    rest = [*_planes(columns.hits[order], "<u4"), columns.depth[order].tobytes(), columns.hops[order].tobytes()]
+    blocks = [steps[:_RANDOM], steps[_RANDOM:], cash[:1], cash[1:], rest]
+    parts = [_number(len(new)), _number(len(known)), *(_block(b"".join(planes)) for planes in blocks)]
+    return b"".join(parts) + (_text([columns.url[row] for row in new.tolist()]) if len(new) else b"")
 
 
-def _planes(values: npt.NDArray[np.integer], dtype: str) -> bytes:
+# Blocks
+
+
+class _Reader:
+    """Takes a part apart, from its beginning."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def block(self) -> bytes:
+        size, how = divmod(self.number(), len(_HOW))
+        data = self._data[self._at : self._at + size]
+        self._at += size
+        return _HOW[how](data)
+
+
+def _number(value: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def _block(data: bytes, front: bytes | None = None) -> bytes:
+    """In the way that takes least. `front` is the same text in another form."""
+    ways = [data, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress(data)]
+    if front is not None:
+        ways.append(bz2.compress(front))
+    how = min(range(len(ways)), key=lambda way: len(ways[way]))
+    return _number(len(ways[how]) * len(_HOW) + how) + ways[how]
+
+
+def _text(urls: list[str]) -> bytes:
+    return _block("\n".join(urls).encode(), _fronted(urls))
+
+
+def _urls(rows: _Reader) -> list[str]:
+    return rows.block().decode().split("\n")
+
+
+def _fronted(urls: list[str]) -> bytes:
+    """Of each only what the one before it does not begin with: a byte that is not ASCII says how much that is, and URLs
+    are ASCII."""
+    found, before = bytearray(), ""
+    for url in urls:
+        ends = (place for place, (one, other) in enumerate(zip(before, url, strict=False)) if one != other)
+        shared = min(127, next(ends, min(len(before), len(url))))
+        found.append(128 + shared)
+        found += url[shared:].encode()
+        before = url
+    return bytes(found)
+
+
+def _unfronted(data: bytes) -> bytes:
+    found, before = [], b""
+    for match in _FRONTED.finditer(data):
+        before = before[: match[1][0] - 128] + match[2]
+        found.append(before)
+    return b"\n".join(found)
+
+
+_FRONTED = re.compile(rb"([\x80-\xff])([\x00-\x7f]*)")
+_HOW: tuple[Callable[[bytes], bytes], ...] = (
+    bytes,
+    zstandard.decompress,
+    lambda data: _unfronted(bz2.decompress(data)),
+)
+
+
+# Columns
+
+
+def _planes(values: npt.NDArray[np.integer], dtype: str) -> list[bytes]:
     """First all low bytes, then all second ones, and so on: the high ones are alike."""
     width = np.dtype(dtype).itemsize
-    return np.ascontiguousarray(values.astype(dtype).view(np.uint8).reshape(-1, width).T).tobytes()
+    planes = np.ascontiguousarray(values.astype(dtype).view(np.uint8).reshape(-1, width).T)
+    return [plane.tobytes() for plane in planes]
+
+
+def _joined(planes: bytes, width: int, count: int) -> npt.NDArray[Any]:
+    bytes_ = np.frombuffer(planes, np.uint8).reshape(width, count)
+    return np.ascontiguousarray(bytes_.T).view(f"<u{width}").reshape(count)
 
 
 def _packed(cash: I8) -> U2:

@@ -40,6 +40,7 @@ class Stats:
     hosts: int  # with pages
     busy: int  # with a request under way
     backed_off: int  # hosts that rest because of failures
+    rest_until_s: float | None = None  # when the first of them may be asked again, if all that have pages rest
 
 
 class Workbench:
@@ -72,7 +73,10 @@ class Workbench:
         """Also for another thread."""
         now = self._turns.now
         backed_off = sum(rest.failures > 0 and rest.not_before_s > now for rest in self._turns.rests().values())
-        return Stats(self._size, len(self._turns), self._busy, backed_off)
+        queues = list(self._turns.queues())
+        is_resting = bool(queues) and all(queue.failures and queue.not_before_s > now for queue in queues)
+        until_s = min(queue.not_before_s for queue in queues) if is_resting and not self._busy else None
+        return Stats(self._size, len(self._turns), self._busy, backed_off, until_s)
 
     def pages(self) -> list[int]:
         """Keys of all pages queued or under way."""

@@ -1,4 +1,4 @@
-"""A wide-area link on loopback: a TCP proxy that counts bytes, delays them, and can be cut."""
+"""A wide-area link on loopback: a TCP proxy that counts bytes, delays them, lets only so many pass, and can be cut."""
 
 import asyncio
 import contextlib
@@ -6,10 +6,12 @@ import threading
 
 
 class Proxy:
-    """Between whoever connects to `port` and the server at `to`, in a thread of its own. `delay_s` is one way."""
+    """Between whoever connects to `port` and the server at `to`, in a thread of its own. `delay_s` is one way, and so
+    is `bytes_per_s`, of all connections together; 0: as many as come."""
 
-    def __init__(self, to: int, delay_s: float = 0.0) -> None:
-        self._to, self._delay_s = to, delay_s
+    def __init__(self, to: int, delay_s: float = 0.0, bytes_per_s: float = 0.0) -> None:
+        self._to, self._delay_s, self._bytes_per_s = to, delay_s, bytes_per_s
+        self._free_s = {True: 0.0, False: 0.0}  # when all that came before has passed, by direction
         self.port = 0
         self.sent = self.received = 0  # bytes towards the server, and from it
         self._is_cut = False
@@ -60,7 +62,8 @@ class Proxy:
             writer.close()
             return
         self._open |= {writer, far_writer}
-        await asyncio.gather(self._pump(reader, far_writer, True), self._pump(far_reader, writer, False))
+        with contextlib.suppress(asyncio.CancelledError):  # we are being closed
+            await asyncio.gather(self._pump(reader, far_writer, True), self._pump(far_reader, writer, False))
         self._open -= {writer, far_writer}
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sending: bool) -> None:
@@ -73,9 +76,15 @@ class Proxy:
                     self.sent += len(data)
                 else:
                     self.received += len(data)
-                late.put_nowait((self._loop.time() + self._delay_s, data))
-        late.put_nowait((self._loop.time() + self._delay_s, b""))
+                late.put_nowait((self._passed_s(len(data), sending) + self._delay_s, data))
+        late.put_nowait((self._passed_s(0, sending) + self._delay_s, b""))
         await writing
+
+    def _passed_s(self, size: int, sending: bool) -> float:
+        """When so many bytes that are here now are on their way."""
+        takes_s = size / self._bytes_per_s if self._bytes_per_s else 0.0
+        self._free_s[sending] = max(self._free_s[sending], self._loop.time()) + takes_s
+        return self._free_s[sending]
 
     async def _write(self, late: "asyncio.Queue[tuple[float, bytes]]", writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,18 @@ class Desk:
         return None  # orders for the one before us
 
 
-def run(job: Mapping[str, Any], stopping: threading.Event) -> None:
+Opener = Callable[[Mapping[str, Any], Config, float], Store]
+
+
+def opened(job: Mapping[str, Any], config: Config, now_s: float) -> Store:
+    return open_store(Path(job["directory"]), config, job["name"], now_s)
+
+
+def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> None:
     """Crawl until told to stop."""
     clock, name = RealClock(), job["name"]
     config = Config().replace({**job["config"], "crawl.agent": name})
-    store = open_store(Path(job["directory"]), config, name, clock.now())
+    store = opener(job, config, clock.now())
     wire = Wire(job["address"])
     desk = Desk(Registrar(wire, config.site.lease_s), clock, name, job["incarnation"], config.site.lease_s)
     exchange: Exchange = NatsExchange(wire, name)
@@ -168,7 +175,8 @@ def _forward(stopping: threading.Event, agent: Agent) -> None:
     agent.stop()
 
 
-def main() -> int:
+def main(opener: Opener = opened) -> int:
+    """Another way to open the archive is the lab's: its own process of an agent is this one."""
     job = json.loads(sys.stdin.readline())
     die_with_parent(job["supervisor"])
     stopping = threading.Event()
@@ -181,7 +189,7 @@ def main() -> int:
     tune()
     try:
         with room(Path(job["directory"])):
-            run(job, stopping)
+            run(job, stopping, opener)
     except Deposed:
         return REPLACED
     except OutOfSpace:  # so that nothing could be said in a file either

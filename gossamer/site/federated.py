@@ -1,13 +1,14 @@
 """Runs a federation: one site of it here, or all of them on one machine, each as it would run elsewhere."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome
 from gossamer.crawl.seeds import parse_seeds
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.errors import ConfigError, SeedError, SiteError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
@@ -122,7 +123,7 @@ class FederationRun:
                     process.kill()
                 process.wait()
         self._check()
-        ended = "stopped" if self._stopping else "nothing left to visit"
+        ended = "stopped" if self._stopping else why_ended(self._federation, list(self._processes))
         refused = sum(int(summary["stats"]["refused_seeds"]) for summary in self._last.values())
         return final(self._federation, self._before, refused, clock.monotonic() - start_s, ended)
 
@@ -169,6 +170,17 @@ class FederationRun:
                 raise SiteError(f"site {site} failed: {words or f'exit code {process.returncode}'}")
 
 
+def why_ended(federation: Federation, sites: Sequence[str]) -> str:
+    """What sites have said at their end: in one word, if it is the same for all."""
+    said: dict[str, str] = {}
+    for site in sites:
+        log = federation.directory(site) / "log" / "crawl.jsonl"
+        events = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
+        said[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
+    reasons = set(said.values())
+    return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
+
+
 def adopt(federation: Federation, site: str) -> Path:
     """Make the directory of a site that is lost, from the replica that another one on this machine has of it. Run then,
     it gives its hosts away, as it would if it left by itself. Returns where the replica was."""
@@ -202,7 +214,7 @@ def _wire(federation: Federation, site: str) -> Wire:
     return Wire({"url": f"tls://{federation.sites[site].address}", "name": tls_name(site), **files})
 
 
-def added(summaries: Iterable[Summary], elapsed_s: float, phase: str) -> Stats:
+def added(summaries: Collection[Summary], elapsed_s: float, phase: str) -> Stats:
     """The figures of all sites as those of one crawl."""
     total: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
@@ -211,6 +223,7 @@ def added(summaries: Iterable[Summary], elapsed_s: float, phase: str) -> Stats:
         total.update({name: stats[name] or 0 for name in (*_ADDED, *_KNOWN)})
         outcomes.update(stats["outcomes"])
     figures: dict[str, Any] = {name: total[name] for name in (*_ADDED, *_KNOWN)}
+    figures["waits_until_s"] = waited_for_s([summary["stats"] for summary in summaries])
     return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
 
 
@@ -257,10 +270,10 @@ def _summary(federation: Federation, site: str) -> Summary | None:
 
 def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:
     row: dict[str, Any] = {"site": site, "state": "not reached", "agents": 0, "visits": None, "known": None}
-    row |= {"frontier": None, "pages_per_s": None, "crossed": {}}
+    row |= {"frontier": None, "pages_per_s": None, "waits_until_s": None, "crossed": {}}
     if summary is not None:
         stats: Mapping[str, Any] = summary["stats"]
-        row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s")}
+        row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
         row |= {"state": "idle" if summary["finished"] else "crawling"}
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
     if (federation.directory(site) / "gossamer.json").exists():

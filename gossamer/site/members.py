@@ -78,7 +78,7 @@ class Member:
         words.parent.mkdir(parents=True, exist_ok=True)
         with words.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gossamer.site.agent"],
+                [sys.executable, "-m", job["module"]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=file,

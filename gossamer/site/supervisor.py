@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.store import Directory
+from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.crawl.stats import Stats
@@ -53,9 +53,11 @@ class Supervisor:
         urls: Sequence[str],
         files: Sequence[Path],
         neighbours: "Neighbours | None" = None,
+        store: Store | None = None,
     ) -> None:
+        """`store`: where the archive is, if it is not in the directory alone."""
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
-        self._store, self._neighbours = Directory(directory), neighbours
+        self._store, self._neighbours = store or Directory(directory), neighbours
         self._abroad = set(neighbours.names) if neighbours else set()
         self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
         self._home = config.crawl.agent
@@ -251,7 +253,12 @@ class Supervisor:
     def _start(self, member: Member, quiet_until_s: float = 0.0) -> None:
         member.incarnation = incarnation(self._clock.now())
         self._tell(member)  # orders are there before it asks
-        job = {
+        member.start(self._job(member, quiet_until_s), self._words(member.name), self._clock.monotonic())
+        self._log.event("agent started", agent=member.name, process=member.process and member.process.pid)
+
+    def _job(self, member: Member, quiet_until_s: float) -> dict[str, Any]:
+        return {
+            "module": "gossamer.site.agent",
             "name": member.name,
             "directory": str(self._directory.resolve()),
             "config": flat(self._config),
@@ -263,8 +270,6 @@ class Supervisor:
             "federation": self._neighbours.job() if self._neighbours else None,
             **(self._seeds if member.name == self._home else {"urls": [], "files": []}),
         }
-        member.start(job, self._words(member.name), self._clock.monotonic())
-        self._log.event("agent started", agent=member.name, process=member.process and member.process.pid)
 
     def _kill(self) -> None:
         """Whoever is left: nothing that is committed can be lost."""

@@ -9,7 +9,7 @@ from gossamer.archive.manifest import Snapshot
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.site.members import Member
 
 _NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")  # only of those that run
@@ -47,6 +47,7 @@ class Totals:
             wire_bytes=run["wire_bytes"],
             refused_seeds=run["refused_seeds"],
             outcomes=dict(outcomes),
+            waits_until_s=waited_for_s([m.report["stats"] for m in members if m.is_running and "stats" in m.report]),
             phase=phase,
         )
         return replace(added, **figures)

@@ -62,6 +62,11 @@ def moment(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def waiting(until_s: float) -> str:
+    """What a crawl says that has nothing to do for a moment, but is not over."""
+    return f"waits until {moment(until_s)[11:]}: what failed is tried again then, or hosts rest"
+
+
 def short(number: float | None) -> str:
     """A count where room is scarce: 987, 12,345, 1.91 M."""
     if number is None or number < 1e6:

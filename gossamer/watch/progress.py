@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gossamer.config import Config
 from gossamer.crawl.stats import CALM, LEAST_S, Stats
-from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline
+from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
 from gossamer.watch.panel import Panel
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
@@ -123,14 +123,16 @@ class Progress(Panel):
         left_s = time_left_s(stats, self._config, self._pace.pages())
         if left_s is not None:
             parts.append(f"{span(left_s)} left")
-        if stats.phase:
-            parts.append(stats.phase)
+        if stats.phase or stats.waits_until_s:
+            parts.append(stats.phase or waiting(stats.waits_until_s or 0.0))
         return "  ".join(parts)
 
     def display(self, stats: Stats) -> RenderableType:
-        """One look as a small panel of figures, four to seven lines high."""
-        lines = Group(self._head(stats), Text(), self._figures(stats), Text(), _kinds(stats))
-        return Padding(lines, 1)
+        """One look as a small panel of figures, four to eight lines high."""
+        parts = [self._head(stats), Text(), self._figures(stats), Text(), _kinds(stats)]
+        if stats.waits_until_s:
+            parts.append(Text(waiting(stats.waits_until_s), "dim"))
+        return Padding(Group(*parts), 1)
 
     def _head(self, stats: Stats) -> RenderableType:
         limit, minutes = self._config.crawl.pages, self._config.crawl.minutes
@@ -218,6 +220,13 @@ class _Flow:
 
 def _named(word: str) -> str:
     return word.replace("_", " ")
+
+
+def brief(stats: Stats) -> str:
+    """The same in a line."""
+    errors = sum(stats.errors.values())
+    failed = f", {count(errors)} of them with errors" if errors else ""
+    return f"{count(stats.run_visits)} pages in {span(stats.elapsed_s)}{failed}; ended: {stats.ended}"
 
 
 def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:

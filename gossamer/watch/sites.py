@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.watch.figures import UNKNOWN, count, rate, size
+from gossamer.watch.figures import UNKNOWN, count, rate, size, waiting
 
 Row = Mapping[str, Any]
 
@@ -22,7 +22,8 @@ def render(rows: Sequence[Row]) -> RenderableType:
             row["site"], state, count(row["agents"]), count(row["visits"]), rate(row["pages_per_s"]), *figures
         )
     visits = sum(row["visits"] or 0 for row in rows)
-    return Group(table, Text(), crossings({row["site"]: row["crossed"] for row in rows}, visits))
+    waits = [Text(f"{row['site']}: {waiting(row['waits_until_s'])}") for row in rows if row["waits_until_s"]]
+    return Group(table, *waits, Text(), crossings({row["site"]: row["crossed"] for row in rows}, visits))
 
 
 def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: int) -> RenderableType:

@@ -1,7 +1,7 @@
 """How a crawl stands, running or not: read from what it has committed, never from the running process."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from gossamer.archive.reading import Reading, reading
 from gossamer.archive.rows import printable
 from gossamer.archive.store import Directory
 from gossamer.archive.views import word
+from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
-from gossamer.crawl.stats import CALM
-from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span
+from gossamer.crawl.stats import CALM, waited_for_s
+from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
 _RECENT = 5  # rounds
@@ -72,6 +73,7 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "started_s": started_s,
         "busy_s": busy_s,
         "last_commit_s": max((snapshot.time_s for snapshot in at.snapshots.values()), default=None),
+        "waits_until_s": _waits_until_s(states, RealClock().now()),
         "rounds": sum(at.numbers.values()),
         **known,
         "outcomes": outcomes,
@@ -89,6 +91,13 @@ def _agent(at: Reading, store: Directory, agent: str) -> dict[str, Any]:
     snapshot = at.snapshots.get(agent)
     committed = {"round": snapshot.number, "committed_s": snapshot.time_s} if snapshot else {}
     return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None}
+
+
+def _waits_until_s(states: Sequence[Mapping[str, Any]], now_s: float) -> float | None:
+    """When something is due again, if nothing was at the last commits of all agents."""
+    told = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
+    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in told])
+    return until_s if until_s is not None and until_s > now_s else None
 
 
 def _counters(at: Reading) -> dict[str, float]:
@@ -198,6 +207,8 @@ def _totals(found: Mapping[str, Any]) -> Table:
     began = f"since {moment(found['started_s'])}" if found["started_s"] is not None else ""
     grid.add_row("busy", span(found["busy_s"]), began)
     grid.add_row("committed", "", moment(found["last_commit_s"]))
+    if found["waits_until_s"]:
+        grid.add_row("now", "", waiting(found["waits_until_s"]))
     return grid
 
 

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,22 @@ import pytest
 from gossamer.archive.copies import Copied
 from gossamer.archive.store import Directory, Memory, Store, room
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
+from gossamer.lab.spread import Shelf, Spread, place_of
 
 
-@pytest.fixture(params=["directory", "memory", "copied"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+@pytest.fixture(params=["directory", "memory", "copied", "spread"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "memory":
-        return Memory()
-    first = Directory.prepare(tmp_path / "crawl", 1.0)
+        yield Memory()
+        return
+    first, second, third = (Directory.prepare(tmp_path / name, 1.0) for name in ("crawl", "b", "c"))
     if request.param == "directory":
-        return first
-    return Copied(first, [Directory.prepare(tmp_path / name, 1.0) for name in ("b", "c")])
+        yield first
+    elif request.param == "copied":
+        yield Copied(first, [second, third])
+    else:
+        with closing(Shelf(second)) as shelf, closing(Spread(first, 0, shelf.port)) as spread:
+            yield spread
 
 
 @pytest.fixture
@@ -60,6 +68,24 @@ def test_create_only_if_absent(store: Store) -> None:
     assert not store.create("manifest/a0/1", b"yours")
     assert not store.create("manifest/a0/1", b"mine")
     assert store.get("manifest/a0/1") == b"mine"
+
+
+def test_a_spread_archive_is_at_both_places_and_one_for_both(tmp_path: Path) -> None:
+    places = [Directory.prepare(tmp_path / name, 1.0) for name in ("north", "south")]
+    names = [f"warc/a0-{number}" for number in range(20)]
+    with ExitStack() as stack:
+        shelves = [stack.enter_context(closing(Shelf(place))) for place in places]
+        north = stack.enter_context(closing(Spread(places[0], 0, shelves[1].port)))
+        south = stack.enter_context(closing(Spread(places[1], 1, shelves[0].port)))
+        for name in names:
+            north.put(name, name.encode())
+        assert south.list("warc/") == north.list("warc/") == sorted(names)
+        assert all(south.local(name).read_bytes() == name.encode() for name in names)
+        assert not south.create(names[0], b"mine")
+    assert [len(place.list("warc/")) for place in places] == [
+        sum(place_of(n) == here for n in names) for here in (0, 1)
+    ]
+    assert all(shelf.bytes_by_kind["warc"] for shelf in shelves)
 
 
 def test_of_many_who_create_one_wins(store: Store) -> None:

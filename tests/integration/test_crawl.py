@@ -14,6 +14,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.stats import Stats
 from gossamer.index.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -224,3 +225,22 @@ def test_politeness_with_bursts(tmp_path: Path) -> None:
     assert min(gap.min() for gap in log.intervals().values() if len(gap)) >= 0.02 - 0.001
     most = Counter(log.connection.tolist()).most_common(1)[0][1]
     assert 1 < most <= 100
+
+
+@pytest.mark.parametrize("pages", [1, 2])
+def test_a_crawl_that_waits_for_what_failed_says_so(tmp_path: Path, pages: int) -> None:
+    """The page is tried again; of two, the other one waits for its host, which rests."""
+    spec = WebSpec.plain(seed=1, hosts=2, pages=4, links=1.0, page_bytes=500.0)
+    with RunningWeb(spec, options=["--fault", "h1.test=refuse"]) as web:
+        values = {"crawl.patience_s": 600.0, "polite.robots": False, "polite.backoff_s": 40.0, "fetch.retry_s": 40.0}
+        config = Config().replace({**QUICK, **values, "resolve.map": {"*": web.address}})
+        crawl = Crawl(tmp_path / "crawl", [f"http://h1.test/{page}" for page in range(pages)], config)
+        seen: list[float] = []
+
+        def look(stats: Stats) -> None:
+            if stats.waits_until_s is not None:
+                seen.append(stats.waits_until_s)
+                crawl.stop()
+
+        crawl.run(look)
+    assert 0 < seen[0] - Chain.read(Directory(tmp_path / "crawl"), "a0").time_s <= 60.0

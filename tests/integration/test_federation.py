@@ -66,7 +66,10 @@ def check_same(sites: Sites, alone: Crawl, web: RunningWeb, log_lines: int) -> N
     assert set(requests.values()) == {1}, "each page and each robots.txt is asked for once"
 
 
-@pytest.mark.parametrize(("agents", "scores"), [(2, "global"), pytest.param(1, "local", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("agents", "scores"),
+    [(2, "global"), *(pytest.param(1, scores, marks=pytest.mark.slow) for scores in ("local", "none"))],
+)
 def test_three_sites_are_one_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path, agents: int, scores: str) -> None:
     lines = len(web.log())
     values = {**VALUES, "resolve.map": {"*": web.address}, "site.scores": scores}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scans import SPEC, names, true_links
 
+from gossamer.archive.mark import LAYOUT
 from gossamer.clocks import RealClock
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.website import WebsiteScan
@@ -34,7 +35,7 @@ def test_after_a_power_failure_a_website_under_way_begins_anew(web: RunningWeb, 
     left = places.crawl(website)
     (left / "manifest" / "a0").mkdir(parents=True)
     (left / "manifest" / "a0" / "00000001.json").write_bytes(b"\0" * 100)
-    (left / "gossamer.json").write_text(json.dumps({"layout": 2, "created": 1.0, "boot": "another one"}))
+    (left / "gossamer.json").write_text(json.dumps({"layout": LAYOUT, "created": 1.0, "boot": "another one"}))
     facts = scanned(web, places, website)
     assert (facts.status, facts.links) == ("ok", len(true_links(web.truth, name, 2)))
     assert not left.exists(), "without --keep nothing of the crawl stays"

@@ -14,6 +14,8 @@ from gossamer.federation.members import Members, is_holding, of_file, to_carry_o
 from gossamer.index.pages import host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
+from gossamer.site.federated import why_ended
+from gossamer.watch.log import EventLog
 from gossamer.web.url import page_keys
 
 TWO = {"paris": "", "lima": ""}
@@ -133,3 +135,15 @@ def test_news_that_are_too_long_are_said_in_pieces() -> None:
         assert len(data) < 2_000
         joined |= json.loads(data)["moves"]
     assert joined == moves
+
+
+def test_why_a_federation_ended(tmp_path: Path) -> None:
+    federation = written(tmp_path, TWO)
+    for site, reasons in {"paris": ["stopped", "limit of 5 pages"], "lima": ["limit of 5 pages"]}.items():
+        with EventLog(federation.directory(site) / "log" / "crawl.jsonl") as log:
+            for why in reasons:
+                log.event("end", visits=5, why=why)
+    assert why_ended(federation, ["paris", "lima"]) == "limit of 5 pages"
+    with EventLog(federation.directory("lima") / "log" / "crawl.jsonl") as log:
+        log.event("end", visits=5, why="nothing left to visit")
+    assert why_ended(federation, ["paris", "lima"]) == "paris: limit of 5 pages; lima: nothing left to visit"

@@ -63,7 +63,23 @@ def test_what_is_sent_on_goes_as_it_came() -> None:
     assert sorted(sent(out, links(urls, [8, 8]), keys).url) == sorted(urls), "nobody may know it there"
 
 
-@pytest.mark.parametrize("scores", ["global", "local"])
+@pytest.mark.parametrize(
+    ("scores", "first_cash", "second_cash"), [("global", 64, 64), ("local", 64, 0), ("none", 0, 0)]
+)
+def test_cash_that_does_not_travel_is_the_virtual_page_s(scores: str, first_cash: int, second_cash: int) -> None:
+    out, ledger = outgoing(site__scores=scores)
+    columns = links(abroad(2), [16, 48])._replace(hits=np.array([2, 3], np.int32))
+    first = sent(out, columns)
+    assert len(first.key) == 2
+    assert int(first.cash.sum()) == first_cash
+    assert sorted(first.hits.tolist()) == ([1, 1] if scores == "none" else [2, 3])
+    assert ledger.pool == 64 - first_cash
+    letters = out.letters(columns, OWNERS)
+    assert sum(int(compact.decode(letter.data).cash.sum()) for letter in letters) == second_cash
+    assert ledger.pool == 128 - first_cash - second_cash
+
+
+@pytest.mark.parametrize("scores", ["global", "local", "none"])
 def test_only_the_best_of_a_round(scores: str) -> None:
     """Half of four, since there are two sites; the others' cash is the virtual page's, and they may be sent later."""
     out, ledger = outgoing(limits__new_per_round=4, site__scores=scores)

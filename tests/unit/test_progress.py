@@ -5,9 +5,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gossamer.config import Config
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.watch.figures import count, moment, rate, share, short, size, span, sparkline
-from gossamer.watch.progress import Progress, summary, time_left_s
+from gossamer.watch.progress import Progress, brief, summary, time_left_s
 
 OUTCOMES = {"ok": 900, "moved": 40, "denied": 10, "gone": 30, "timeout": 15, "server_error": 5}
 
@@ -155,3 +155,25 @@ def test_figures() -> None:
     assert moment(0) == "1970-01-01 00:00:00 UTC"
     assert sparkline([0, 1, 2]) == "▁▄▇"
     assert sparkline([0, 0]) == "▁▁"
+
+
+def test_what_is_waited_for_is_said() -> None:
+    progress, last = watched(Config(), waits_until_s=1_750_000_060.0)
+    for text in (progress.line(last), drawn(progress.display(last))):
+        assert "waits until 15:07:40 UTC: what failed is tried again then, or hosts rest" in text
+    assert "waits" not in progress.line(replace(last, waits_until_s=None))
+
+
+def test_several_wait_if_none_has_something_to_do() -> None:
+    def one(waits_until_s: float | None, frontier: int = 0, connections: int = 0) -> dict[str, object]:
+        return {"waits_until_s": waits_until_s, "frontier": frontier, "connections": connections}
+
+    assert waited_for_s([one(30.0, 1), one(20.0), one(None)]) == 20.0, "the third is done"
+    assert waited_for_s([one(30.0, 1), one(None, frontier=5)]) is None
+    assert waited_for_s([one(30.0, 1), one(None, connections=1)]) is None
+    assert waited_for_s([one(None)]) is None
+
+
+def test_a_quiet_run_ends_with_a_line() -> None:
+    done = stats(125.0, 1000, outcomes={"ok": 980, "timeout": 20}, ended="nothing left to visit")
+    assert brief(done) == "1,000 pages in 2:05, 20 of them with errors; ended: nothing left to visit"

@@ -9,6 +9,7 @@ from rich.console import Console
 from sample_archive import NOW_S, A, Sample, page, sample
 
 from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
 from gossamer.errors import ArchiveError
 from gossamer.watch import status as module
 from gossamer.watch.status import render, status
@@ -51,6 +52,15 @@ def test_rendered(crawl: Path) -> None:
     for part in ("not running", "2  in 2 rounds", "pages of 2 hosts", "2025-06-15 15:06:42 UTC", "a.test"):
         assert part in text
     assert max(map(len, drawn(status(crawl)).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("ahead_s", "is_said"), [(90.0, True), (-5.0, False)])
+def test_what_is_waited_for_is_said(crawl: Path, ahead_s: float, is_said: bool) -> None:
+    until_s = RealClock().now() + ahead_s
+    Sample(crawl).commit(state={"waits_until_s": until_s})
+    found = status(crawl)
+    assert found["waits_until_s"] == (until_s if is_said else None)
+    assert ("waits until" in drawn(found)) == is_said
 
 
 def test_unknown_is_a_dash(crawl: Path) -> None:

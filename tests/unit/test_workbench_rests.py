@@ -79,3 +79,15 @@ def test_a_clock_that_was_set_back_does_not_rest_a_host_for_years() -> None:
     workbench = bench(delay_s=5.0, backoff_max_s=3600.0, robots=False)
     workbench.restore({"a.test": (T0 + 1e8, 2), "b.test": (T0 + 50.0, 1)}, T0, contact_s=T0)
     assert workbench.snapshot() == {"a.test": (T0 + 3600, 2), "b.test": (T0 + 50, 1)}
+
+
+def test_when_all_hosts_rest_it_says_until_when() -> None:
+    workbench = bench(delay_s=1.0, robots=False, backoff_s=30.0)
+    workbench.add([page("http://a.test/1"), page("http://a.test/2"), page("http://b.test/1")])
+    under_way = {request.host: request for request in (fetch(workbench, T0), fetch(workbench, T0))}
+    workbench.done(Response(under_way["a.test"], Outcome.TIMEOUT), T0)
+    assert workbench.stats().rest_until_s is None, "the other is under way"
+    workbench.done(Response(under_way["b.test"], Outcome.OK, http_status=200, head=HEAD), T0)
+    assert workbench.stats().rest_until_s == T0 + 30.0
+    workbench.add([page("http://b.test/2")])
+    assert workbench.stats().rest_until_s is None, "it waits for its delay only"

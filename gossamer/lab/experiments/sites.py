@@ -6,7 +6,7 @@ number of sites, the cache of sent URLs, and the quality of what is crawled firs
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,25 +17,23 @@ from gossamer.errors import ConfigError
 from gossamer.lab import sites_baselines as baselines
 from gossamer.lab.actual import pages_of
 from gossamer.lab.arguments import add_graph, add_pages
+from gossamer.lab.experiments.sites_stretched import kinds, stretched
 from gossamer.lab.figures import Curve, Figure
-from gossamer.lab.graphs import Graph
-from gossamer.lab.graphs import load as load_graph
-from gossamer.lab.made import make
 from gossamer.lab.measures import at, average, cumulative
 from gossamer.lab.numbers import positive
 from gossamer.lab.output import Block, Results, Row, publish
 from gossamer.lab.ranking import pagerank
-from gossamer.lab.sites_runs import SITES, Done, Setting, crawl
+from gossamer.lab.sites_lab import MADE_HOSTS, MADE_PAGES, Lab, Lines, first_pages
+from gossamer.lab.sites_runs import SITES, Done, Setting
+from gossamer.lab.stretched import Stretched
 from gossamer.place.hosts import NAMES
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
-MADE_PAGES, MADE_HOSTS, MADE_SKEW = 6_000, 200, 2.0
 STARTS = 20
 PAPER_GB, PAPER_USD = 3_000.0, 30.0  # a month of the stretched crawler (UniCrawl, section V-B)
-PARTS = ("traffic", "distance", "scale", "cache", "quality")
-
-Lines = list[Row]
+FOUR = Setting(4, connections=2, width=50)  # how quality crawls with several
+PARTS = ("traffic", "stretched", "distance", "scale", "cache", "quality")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -50,51 +48,21 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partitioner", action="append", choices=NAMES, help="traffic: compare these (default: ring, ldg and fennel)"
     )
-    parser.add_argument("--scores", action="append", choices=("global", "local"), help="traffic: (default: both)")
     parser.add_argument(
-        "--round-trip", action="append", type=float, metavar="MS", help="distance: between sites (0, 20, 40 and 80)"
+        "--scores", action="append", choices=("global", "local", "none"), help="traffic: (global and local)"
+    )
+    parser.add_argument(
+        "--round-trip", action="append", type=float, metavar="MS", help="distance: (0, 20, 40 and 80), stretched: (20)"
     )
     parser.add_argument("--delay", type=float, default=0.0, metavar="S", help="traffic: between requests to a host (0)")
-
-
-class Lab:
-    """Where an experiment's crawls are, and what it has found."""
-
-    def __init__(self, arguments: argparse.Namespace, scratch: Path) -> None:
-        self.arguments, self._scratch = arguments, scratch
-        self._count = 0
-        self.lines: Lines = []
-        self.notes: list[str] = []
-        self.figures: list[Figure] = []
-        self.blocks: list[Block] = []
-
-    def crawl(self, setting: Setting, seeds: Path, web: str) -> Done:
-        self._count += 1
-        return crawl(setting, self._scratch / str(self._count), seeds, web)
-
-    def seeds(self, urls: Sequence[str]) -> Path:
-        path = self._scratch / f"seeds-{len(urls)}.txt"
-        path.write_text("".join(f"{url}\n" for url in urls))
-        return path
-
-    def say(self, experiment: str, setting: str, value: float, unit: str, paper: float | None = None) -> None:
-        line = {"experiment": experiment, "setting": setting, "value": value, "unit": unit, "paper": paper}
-        self.lines.append(line)
-
-    def graph(self) -> tuple[Path, Graph, list[str]]:
-        """The one that is asked for, or a made one, of links without pages."""
-        path, arguments = self.arguments.graph, self.arguments
-        if path is None:
-            path = self._scratch / "made.npz"
-            make(path, MADE_PAGES, MADE_HOSTS, arguments.seed, MADE_SKEW)
-        return path, load_graph(path, arguments.hosts), ["--graph-hosts", arguments.hosts] if arguments.hosts else []
 
 
 def run(arguments: argparse.Namespace) -> int:
     if not 2 <= arguments.sites <= len(SITES):
         raise ConfigError(f"--sites is between 2 and {len(SITES)}")
     work: dict[str, Callable[[Lab], None]] = {
-        "traffic": traffic, "distance": distance, "scale": scale, "cache": cache, "quality": quality
+        "traffic": traffic, "stretched": stretched, "distance": distance, "scale": scale, "cache": cache,
+        "quality": quality,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         lab = Lab(arguments, Path(scratch))
@@ -113,21 +81,26 @@ def traffic(lab: Lab) -> None:
     arguments = lab.arguments
     rows = []
     with _web(lab) as (web, seeds, note):
+        # Rounds are small, so that half of the files are half of the bytes.
+        setting = Setting(2, width=100, delay_s=arguments.delay, pages=arguments.pages, merge_files=0)
+        other = lab.stretched(setting, seeds, web.address)
         for partitioner in arguments.partitioner or ["ring", "ldg", "fennel"]:
             for scores in arguments.scores or ["global", "local"]:
                 setting = Setting(arguments.sites, partitioner, scores, delay_s=arguments.delay, pages=arguments.pages)
-                rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address)))
+                rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address), other))
     lab.notes += [
         f"traffic: {note}; {arguments.sites} sites of one agent each, all on this machine",
         "a link crosses once per round and target, however many pages have it; bytes are of the letters, on the wire "
         "also those of TLS, NATS and receipts, both directions",
-        "stretched and all links: what would have crossed for the same pages, computed from the archive, encoded "
-        "as our letters; the paper's stretched crawler sent 3,000 GB a month, UniCrawl 192",
+        "all links: what would have crossed for the same pages, computed from the archive, compressed as our letters; "
+        "stretched: files that crossed while one crawler over two places crawled the same, and with what carries them "
+        "(on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
     ]
     shown = {
         "partitioner": "partitioner", "scores": "scores", "pages": "pages", "links": "links crossing per page",
         "bytes_per_record": "bytes per link", "bytes": "bytes per page", "wire": "on the wire",
-        "database": "all links (L)", "stretched": "stretched", "saved": "saved, %", "largest": "largest site",
+        "database": "all links (L)", "stretched": "stretched", "stretched_wire": "on the wire", "saved": "saved, %",
+        "saved_wire": "on the wire, %", "largest": "largest site",
     }  # fmt: skip
     lab.blocks.append(Block("What crosses, in bytes per page", rows, shown))
 
@@ -143,7 +116,7 @@ def _web(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
             f"{spec.pages:,} pages of {spec.hosts} hosts, 30 KB and 30 links each in the mean, a fifth to other hosts"
         )
         with RunningWeb(spec) as web:
-            yield web, lab.seeds(_first_pages(STARTS)), note
+            yield web, lab.seeds(first_pages(STARTS)), note
         return
     path, graph, options_ = lab.graph()
     starts = np.random.default_rng(lab.arguments.seed).choice(graph.pages, min(STARTS, graph.pages), replace=False)
@@ -152,12 +125,13 @@ def _web(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
         yield web, lab.seeds([graph.urls[start] for start in np.sort(starts).tolist()]), note
 
 
-def _crossed(lab: Lab, done: Done) -> Row:
+def _crossed(lab: Lab, done: Done, other: Stretched) -> Row:
     pages, crossed = max(1, sum(done.visits.values())), done.crossed()
-    stretched, database = baselines.stretched(done.federation), baselines.link_database(done.federation)
+    by_kind, database = kinds(other), baselines.link_database(done.federation)
+    files, other_wire = sum(by_kind.values()), other.wire_bytes / len(other.visited()[0])
     name = f"{done.setting.partitioner}, {done.setting.scores}"
     records = crossed.get("urls", 0) + crossed.get("keys", 0)
-    saved = 1 - crossed.get("bytes", 0) / stretched.total
+    saved = 1 - crossed.get("bytes", 0) / pages / files
     row: Row = {
         "partitioner": done.setting.partitioner,
         "scores": done.setting.scores,
@@ -167,8 +141,10 @@ def _crossed(lab: Lab, done: Done) -> Row:
         "bytes": crossed.get("bytes", 0) / pages,
         "wire": done.wire_bytes / pages,
         "database": database / pages,
-        "stretched": stretched.total / pages,
+        "stretched": files,
+        "stretched_wire": other_wire,
         "saved": 100 * saved,
+        "saved_wire": 100 * (1 - done.wire_bytes / pages / other_wire),
         "largest": max(done.visits.values()) / pages,
     }
     lab.say("links crossing per page", name, row["links"], "links")
@@ -176,9 +152,10 @@ def _crossed(lab: Lab, done: Done) -> Row:
     lab.say("bytes per page", name, row["bytes"], "bytes")
     lab.say("bytes per page, all links (L)", name, row["database"], "bytes")
     lab.say("bytes per page, stretched", name, row["stretched"], "bytes")
-    for phase, number in stretched._asdict().items():
-        lab.say(f"bytes per page, stretched, {phase}", name, number / pages, "bytes")
+    for kind, number in by_kind.items():
+        lab.say(f"bytes per page, stretched, {kind}", name, number, "bytes")
     lab.say("saved against stretched", name, row["saved"], "%", 93.6)
+    lab.say("saved against stretched, on the wire", name, row["saved_wire"], "%", 93.6)
     lab.say("dollars a month at the paper's volume", name, PAPER_USD * (1 - saved), "USD", 1.92)
     return row
 
@@ -197,7 +174,7 @@ def distance(lab: Lab) -> None:
     with RunningWeb(spec) as web:
         for trip in trips:
             setting = Setting(lab.arguments.sites, round_trip_ms=trip, connections=12, width=200)
-            done = lab.crawl(setting, lab.seeds(_first_pages(spec.hosts)), web.address)
+            done = lab.crawl(setting, lab.seeds(first_pages(spec.hosts)), web.address)
             commits = [float(event["seconds"]) for event in done.commits()]
             rate, update_s = done.pages_per_s(), float(np.mean(commits))
             rows.append({"trip": trip, "rate": rate, "update": update_s, "rounds": len(commits) / setting.sites})
@@ -234,7 +211,7 @@ def scale(lab: Lab) -> None:
     with RunningWeb(spec) as web:
         for rule, sites, each in runs:
             setting = Setting(sites, connections=12, width=each, delay_s=0.2)
-            done = lab.crawl(setting, lab.seeds(_first_pages(spec.hosts)), web.address)
+            done = lab.crawl(setting, lab.seeds(first_pages(spec.hosts)), web.address)
             first = next((row["rate"] for row in rows if row["rule"] == rule), None)
             rate = done.pages_per_s()
             rows.append({"rule": rule, "sites": sites, "rate": rate, "factor": rate / (first or rate)})
@@ -262,7 +239,7 @@ def cache(lab: Lab) -> None:
     with RunningWeb(spec) as web:
         for entries in (1_000, 10_000, 100_000, 1_000_000):
             setting = Setting(3, connections=8, width=40, sent_cache=entries)
-            done = lab.crawl(setting, lab.seeds(_first_pages(20)), web.address)
+            done = lab.crawl(setting, lab.seeds(first_pages(20)), web.address)
             crossed = done.crossed()
             hits = crossed.get("cache_hits", 0) / max(1, crossed.get("links", 0))
             rounds = max(len(list(events)) for events in _by_agent(done).values())
@@ -308,17 +285,23 @@ def quality(lab: Lab) -> None:
     with RunningWeb(graph=path, options=options_) as web:
         for name, setting in _ways(lab.arguments.pages):
             done = lab.crawl(setting, seeds, web.address)
-            curve = cumulative(pages_of(graph, done.visited()[0]), rank)
-            sent = done.crossed().get("bytes", 0) / max(1, sum(done.visits.values()))
-            share = {f"at_{part}": at(curve, graph.pages * part // 100) for part in (5, 10, 20)}
+            curve, visits = cumulative(pages_of(graph, done.visited()[0]), rank), max(1, sum(done.visits.values()))
+            sent = done.crossed().get("bytes", 0) / visits
+            reached = [part for part in (5, 10, 20) if graph.pages * part / 101 <= len(curve)]  # nearly
+            share = {f"at_{part}": at(curve, graph.pages * part // 100) for part in reached}
             rows.append({"way": name, "average": average(curve), **share, "bytes": sent})
+            if setting == replace(FOUR, pages=setting.pages):  # scores of all links would be the same
+                sent_all = baselines.link_database(done.federation) / visits
+                rows.append({**rows[-1], "way": "the same by all links (L), computed", "bytes": sent_all})
+                lab.say("bytes per page", "four sites, all links (L), computed", sent_all, "bytes")
             curves.append(Curve(name, np.arange(1, len(curve) + 1) / graph.pages, curve))
-            lab.say("PageRank after 10 %", name, share["at_10"], "part of all")
+            for part in reached:
+                lab.say(f"PageRank after {part} %", name, share[f"at_{part}"], "part of all")
             lab.say("average PageRank", name, average(curve), "part of all")
             lab.say("bytes per page", name, sent, "bytes")
     lab.notes.append(
         f"quality: {graph.name}, {graph.pages:,} pages, {len(graph.host_names):,} hosts ({graph.rule}); rounds of 50 "
-        "pages per site; all links (L) would crawl as global does, with the bytes of the table above"
+        "pages per site; the database of all links (L) would crawl as global does: its bytes are computed"
     )
     shown = {"way": "crawl", "average": "average", "at_5": "after 5 %", "at_10": "after 10 %", "at_20": "after 20 %"}
     lab.blocks.append(Block("Cumulative PageRank", rows, {**shown, "bytes": "bytes crossing per page"}))
@@ -328,12 +311,9 @@ def quality(lab: Lab) -> None:
 
 def _ways(pages: int) -> Iterator[tuple[str, Setting]]:
     """All of them fetch as many pages at a time, and as many in a round."""
-    four = Setting(4, connections=2, width=50, pages=pages)
+    four = replace(FOUR, pages=pages)
     yield "one site", replace(four, sites=1, connections=8, width=200)
     yield "four sites, global scores", four
     yield "four sites, local scores", replace(four, scores="local")
+    yield "four sites, bare URLs", replace(four, scores="none")
     yield "four sites, larger-sites-first", replace(four, order="larger-sites-first", scores="local")
-
-
-def _first_pages(hosts: int) -> list[str]:
-    return [f"http://h{number}.test/" for number in range(hosts)]
