@@ -43,17 +43,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    parts = arguments.part or PARTS
-    if "figures" in parts:
-        publish(_figures(arguments), arguments.out, arguments.json)
-    if "servers" in parts:
-        publish(_servers(arguments), arguments.out, arguments.json)
-    if "bound" in parts:
-        publish(green_bound.results(arguments.seed), arguments.out, arguments.json)
-    if "saved" in parts:
-        publish(green_saved.results(arguments.seed), arguments.out, arguments.json)
-    if "budgets" in parts:
-        publish(green_budgets.results(arguments.seed), arguments.out, arguments.json)
+    own = {"figures": _figures, "servers": _servers}
+    others = {"bound": green_bound, "saved": green_saved, "budgets": green_budgets}
+    for part in PARTS:
+        if part in (arguments.part or PARTS):
+            results = own[part](arguments) if part in own else others[part].results(arguments.seed)
+            publish(results, arguments.out, arguments.json)
     return 0
 
 
