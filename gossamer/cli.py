@@ -158,12 +158,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_scan(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub = add("scan", commands.scan, "scan a list of websites to a depth, again and again, for links that lead away")
-    sub.add_argument("websites", nargs="+", metavar="SITES.txt", help="one host name or URL per line")
+    sub.add_argument(
+        "websites", nargs="+", metavar="SITES.txt",
+        help="one host name or URL per line; or `join FILE`: be a client of a federation's scan on another machine",
+    )  # fmt: skip
     sub.add_argument("--dir", default="scan", help="holds all scans of these websites (default: scan)")
     sub.add_argument(
         "--mode", choices=("batch", "round-robin", "dynamic"), default="dynamic", help="(default: dynamic)"
     )
-    sub.add_argument("--clients", type=Path, metavar="FILE", help="TOML: clients by name, instead of --agents")
+    where = sub.add_mutually_exclusive_group()
+    where.add_argument("--clients", type=Path, metavar="FILE", help="TOML: clients by name, instead of --agents")
+    where.add_argument("--federation", type=Path, metavar="FILE", help="its sites are the clients: see `scan join`")
+    sub.add_argument("--name", metavar="SITE", help="of the federation: which this machine is (default: the first)")
+    sub.add_argument("--coordinator", metavar="SITE", help="join: where the scan runs (default: the first)")
     sub.add_argument(
         "--at-once", type=_positive, default=4, metavar="N", help="websites that a client scans at a time (4)"
     )

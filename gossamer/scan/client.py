@@ -1,10 +1,4 @@
-"""A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON.
-
-In:   {"client": NAME, "scan": FOLDER, "config": {...}, "keep": false}   first, once
-      {"begin": WEBSITE, "start": URL}     {"echo": TEXT}     {"stop": true}
-Out:  {"echo": TEXT}     {"at": {WEBSITE: [pages, bytes]}}     {"done": WEBSITE}     {"failed": WEBSITE, "why": TEXT}
-      {"left": WEBSITE}: stopped before its end; whoever begins it next goes on there
-"""
+"""A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON (`channel`)."""
 
 import json
 import signal
@@ -57,6 +51,9 @@ class Client:
         telling.join()
 
     def _begin(self, website: Website) -> None:
+        if self._places.facts(website).exists():  # it was done, and nobody had heard of it
+            self._say({"done": website.name})
+            return
         try:
             scan = self._scans[website.name] = WebsiteScan(website, self._places, self._config, self._clock, self._keep)
         except GossamerError as error:

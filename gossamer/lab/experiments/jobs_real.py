@@ -14,8 +14,8 @@ from gossamer.jobs.task import uniform
 from gossamer.lab.experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
 from gossamer.lab.graphs import load
 from gossamer.lab.output import Row
+from gossamer.scan.channel import Worker
 from gossamer.scan.command import Run, Wish
-from gossamer.scan.process import Worker
 from gossamer.scan.records import Scans
 from gossamer.scan.results import read_sites
 from gossamer.scan.websites import Listed, Website, defaults
