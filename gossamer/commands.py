@@ -320,9 +320,13 @@ def orders(arguments: argparse.Namespace) -> int:
 
 
 def scan(arguments: argparse.Namespace) -> int:
-    from gossamer.scan.command import join, scan
+    if arguments.websites[0] == "join":
+        from gossamer.scan.joining import join
 
-    return join(arguments) if arguments.websites[0] == "join" else scan(arguments, _given(arguments))
+        return join(arguments)
+    from gossamer.scan.command import scan
+
+    return scan(arguments, _given(arguments))
 
 
 def plan(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ To a client:
       {"client": NAME, "scan": FOLDER, "config": {...}, "keep": false}   first, once
       {"begin": WEBSITE, "start": URL}     {"echo": TEXT}     {"stop": true}
 From it:
-      {"at": {WEBSITE: [pages, bytes]}}    now and then: it is alive, and so far
+      {"at": {WEBSITE: [pages, bytes, trouble]}}   now and then: it is alive, and so far; what went wrong, in words
       {"done": WEBSITE}                    its facts and links are on the coordinator's disk
       {"failed": WEBSITE, "why": TEXT}
       {"left": WEBSITE}                    stopped before its end; whoever begins it next goes on there
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from gossamer.config import Config
 
+UNHEARD = "not heard of"  # how a client ended of which nothing is known
 Message = dict[str, Any]
 Said = Queue[tuple[int, Message | None]]  # by which client, and what; None: it is gone
 
@@ -56,7 +57,7 @@ class Member:
     worker: Worker
     number: int
     channel: Channel
-    at: dict[str, tuple[int, int]] = field(default_factory=dict)
+    at: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     pages: int = 0
     done: int = 0
     took_s: float = 0.0  # of pages that it has fetched, and

@@ -26,7 +26,7 @@ class Client:
         self._config = checked(Config(), told["config"])
         self._clock = RealClock()
         self._scans: dict[str, WebsiteScan] = {}
-        self._at: dict[str, tuple[int, int]] = {}
+        self._at: dict[str, tuple[int, int, str]] = {}
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -65,7 +65,8 @@ class Client:
 
     def _scan(self, website: Website, scan: WebsiteScan) -> None:
         def look(stats: Stats) -> None:
-            self._at[website.name] = (stats.visits, stats.wire_bytes)
+            trouble = ", ".join(word.replace("_", " ") for word in stats.errors)
+            self._at[website.name] = (stats.visits, stats.wire_bytes, trouble)
 
         try:
             facts = scan.run(self._name, look)

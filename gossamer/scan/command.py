@@ -26,19 +26,18 @@ from gossamer.jobs.planners import plan
 from gossamer.scan import clients, results
 from gossamer.scan.channel import Worker
 from gossamer.scan.coordinator import Coordinator
+from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.gathering import workers as of_federation
 from gossamer.scan.history import Outlook, outlook
-from gossamer.scan.joining import Joining
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import Display, summary, wide
-from gossamer.scan.websites import Listed, Website, defaults, name_of, read_list
+from gossamer.scan.websites import Listed, Website, name_of, read_list
 from gossamer.web.url import normalise
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _NAP_S = 0.5
-DIR = "scan"
 
 
 def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
@@ -78,20 +77,6 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
             if not every_s or run.stopping or not run.nap(begun_s + every_s):
                 return 0
             listed = read_list(arguments.websites, config.crawl.scope)  # it may have changed meanwhile
-
-
-def join(arguments: argparse.Namespace) -> int:
-    """`gossamer scan join FILE --name SITE`: be a client of a scan elsewhere, until Ctrl-C."""
-    if len(arguments.websites) != 2 or not arguments.name:
-        raise ConfigError("write `gossamer scan join FILE --name SITE`, with the file of the federation")
-    federation = load_federation(Path(arguments.websites[1]))
-    folder = Path(arguments.dir if arguments.dir != DIR else f"{arguments.name}-scan")
-    coordinator = arguments.coordinator or federation.first
-    joining = Joining(federation, arguments.name, coordinator, folder, RealClock())
-    console = Console(stderr=True)
-    with stopped_by_signals(joining):
-        joining.run(lambda text: console.print(f"gossamer: {text}", highlight=False, markup=False, soft_wrap=True))
-    return 0
 
 
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:

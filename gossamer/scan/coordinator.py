@@ -9,10 +9,11 @@ from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.errors import SiteError
 from gossamer.jobs.dispatch import Dispatch
-from gossamer.scan.channel import Channel, Member, Said, Worker
+from gossamer.scan.channel import UNHEARD, Channel, Member, Said, Worker
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.passing import as_values
 from gossamer.scan.process import Process
+from gossamer.scan.waiting import Waiting
 from gossamer.scan.websites import Website
 
 _LOOK_S = 0.25
@@ -32,6 +33,7 @@ class View:
     total: int
     done: int
     clients: list[dict[str, Any]]
+    waits: list[str]  # websites of which nothing has come for a while, and why
 
 
 class Coordinator:
@@ -46,6 +48,7 @@ class Coordinator:
         self._said: Said = Queue()
         self._members: list[Member] = []
         self._deaths: dict[int, int] = {}
+        self._waiting = Waiting(config.polite.delay_s)
         self._stopping = False
         self.events: list[str] = []
         self.keep = False
@@ -166,7 +169,8 @@ class Coordinator:
         cause = member.channel.kill()  # it may only have closed its output
         member.at = {}
         for i in [i for i, (on, _) in dispatch.running.items() if on == member.number]:
-            self._deaths[i] = self._deaths.get(i, 0) + 1
+            # A way that breaks again and again is not the website's fault.
+            self._deaths[i] = self._deaths.get(i, 0) + (cause != UNHEARD)
             if self._places.facts(self._websites[i]).exists():
                 self._done(dispatch, member, i, now_s)
             elif self._deaths[i] >= _DEATHS:
@@ -232,12 +236,19 @@ class Coordinator:
                     "alive": member.is_alive,
                     "done": member.done,
                     "waiting": len(dispatch.queues[member.number]),
-                    "pages": member.pages + sum(pages for pages, _ in member.at.values()),
+                    "pages": member.pages + sum(pages for pages, *_ in member.at.values()),
                     "under_way": under_way,
                     "left_s": dispatch.left_s(member.number, now_s),
                 }
             )
-        return View(now_s, len(self._websites), len(dispatch.finished), rows)
+        return View(now_s, len(self._websites), len(dispatch.finished), rows, self._waits(dispatch, now_s))
+
+    def _waits(self, dispatch: Dispatch, now_s: float) -> list[str]:
+        under_way = {}
+        for i, (on, _) in sorted(dispatch.running.items()):
+            pages, _, trouble = self._members[on].at.get(self._websites[i].name, (0, 0, ""))
+            under_way[self._websites[i].name] = (pages, trouble)
+        return self._waiting.look(under_way, now_s)
 
     def _end(self, dispatch: Dispatch) -> None:
         for member in self._members:

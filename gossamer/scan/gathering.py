@@ -19,7 +19,7 @@ from gossamer.federation.file import Federation
 from gossamer.federation.keys import paths
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
-from gossamer.scan.channel import Channel, Message, Said, Worker
+from gossamer.scan.channel import UNHEARD, Channel, Message, Said, Worker
 from gossamer.scan.facts import Places
 from gossamer.scan.letters import Letters
 from gossamer.scan.process import Process
@@ -28,7 +28,7 @@ from gossamer.site.federated import prepare
 from gossamer.site.registrar import Registrar
 from gossamer.site.server import Open, Server
 
-_STEP_S = 0.05
+_STEP_S = 0.025
 _LOOK_S = 0.25  # how often the registrar is asked
 _OTHERS_MAY_NOT = ("$KV.orders.>", "$KV.wishes.>", "$KV.standing.>")
 
@@ -56,7 +56,8 @@ class Remote:
     run: str  # under which it is told what to do
     orders: dict[str, Any] = field(default_factory=dict)
     places: Places = field(default_factory=lambda: Places(Path()))
-    session: str = ""  # the incarnation that is there; none: nobody is
+    session: str = ""  # which life of the client is there; none: nobody is
+    cause: str = UNHEARD  # why the one before is not
 
     def tell(self, message: Mapping[str, Any]) -> None:
         if "client" in message:
@@ -66,7 +67,7 @@ class Remote:
             self.gathering.send(self, message)
 
     def kill(self) -> str:
-        return "it was not heard of, or begun anew"
+        return self.cause
 
     def close(self, patience_s: float) -> None:  # noqa: ARG002  it has all the time it wants: nobody waits for it
         self.gathering.dismiss(self)
@@ -145,7 +146,8 @@ class Gathering:
                 looks = 0
                 while not self._ending.wait(_STEP_S):
                     if looks % int(_LOOK_S / _STEP_S) == 0:
-                        self._server.start()  # again, if it died
+                        if not self._server.is_alive():
+                            self._server.start()  # again
                         self._look()
                     looks += 1
                     self._hear()
@@ -169,14 +171,15 @@ class Gathering:
         for remote in remotes:
             facts = alive.get(remote.name, {})
             with self._guard:
-                self._see(remote, facts if facts.get("run") == remote.run else {})
+                self._see(remote, facts)
             if remote.orders and remote.name in alive and not remote.session:
                 self._registrar.order(remote.name, {**remote.orders, "coordinator": self._me})
 
     def _see(self, remote: Remote, facts: Message) -> None:
         """What a client's last report says; nothing, if there is none."""
-        session = str(facts.get("session", ""))
+        session = str(facts.get("session", "")) if facts.get("run") == remote.run else ""
         if remote.session and session != remote.session:
+            remote.cause = "its process ended" if facts.get("died") == remote.session else UNHEARD
             self._letters.forget(remote.session)
             remote.said.put((remote.number, None))
         remote.session = session

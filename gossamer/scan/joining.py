@@ -5,6 +5,7 @@ what it found; what the coordinator says comes back the same way. If nobody has 
 lease, the process is killed: its websites may be with others by then.
 """
 
+import argparse
 import json
 import secrets
 import shutil
@@ -14,9 +15,12 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from gossamer.clocks import Clock
+from rich.console import Console
+
+from gossamer.api import stopped_by_signals
+from gossamer.clocks import Clock, RealClock
 from gossamer.errors import ConfigError
-from gossamer.federation.file import Federation
+from gossamer.federation.file import Federation, load
 from gossamer.federation.keys import paths, tls_name
 from gossamer.federation.nats import NatsExchange
 from gossamer.federation.wire import Wire
@@ -27,7 +31,7 @@ from gossamer.scan.process import Process
 from gossamer.scan.websites import Website
 from gossamer.site.registrar import Registrar
 
-_STEP_S = 0.05
+_STEP_S = 0.025
 _REPORT_S = 0.5
 _STOP_S = 30.0
 _LEASE_S = 10.0  # until somebody says how long it is
@@ -102,6 +106,7 @@ class Joined:
         self._reported_s = -1e9
         self._lease_until_s = 0.0
         self._refused: set[str] = set()  # runs that are over for us
+        self._died = ""  # the last session that ended because its process did
 
     def step(self) -> None:
         orders = self._registrar.orders(self._name)
@@ -132,6 +137,7 @@ class Joined:
             session.close()
             self._note(f"{self._name} has not reached the coordinator for {session.lease_s:g} s, and stopped")
         elif session.is_over and not session.is_dismissed:
+            self._died = session.me
             session.close()
             self._note(f"{self._name} died; another one takes its place")
         elif session.is_over or orders.get("run") != session.run or orders.get("over"):
@@ -148,7 +154,9 @@ class Joined:
         if now_s - self._reported_s < _REPORT_S:
             return
         self._reported_s = now_s
-        facts: dict[str, Any] = {"run": session.run, "session": session.me, "at": session.at} if session else {}
+        facts: dict[str, Any] = {"died": self._died}
+        if session:
+            facts |= {"run": session.run, "session": session.me, "at": session.at}
         if self._registrar.report(self._name, facts):
             self._lease_until_s = now_s + (session.lease_s if session else _LEASE_S)
 
@@ -156,6 +164,19 @@ class Joined:
         if self._session is not None:
             self._session.close(_STOP_S)
         self._registrar.leave(self._name)
+
+
+def join(arguments: argparse.Namespace) -> int:
+    """Until Ctrl-C."""
+    if len(arguments.websites) != 2 or not arguments.name:
+        raise ConfigError("write `gossamer scan join FILE --name SITE`, with the file of the federation")
+    federation = load(Path(arguments.websites[1]))
+    folder = Path(f"{arguments.dir}-{arguments.name}")
+    joining = Joining(federation, arguments.name, arguments.coordinator or federation.first, folder, RealClock())
+    console = Console(stderr=True)
+    with stopped_by_signals(joining):
+        joining.run(lambda text: console.print(f"gossamer: {text}", highlight=False, markup=False, soft_wrap=True))
+    return 0
 
 
 class Joining:

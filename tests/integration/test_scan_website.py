@@ -8,9 +8,10 @@ import pytest
 from scans import SPEC, names, true_links
 
 from gossamer.clocks import RealClock
+from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.website import WebsiteScan
-from gossamer.scan.websites import Website, defaults
+from gossamer.scan.websites import Website
 from gossamer.testweb.running import RunningWeb
 
 

@@ -39,6 +39,9 @@ class Running:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
+    def freeze(self, is_frozen: bool) -> None:
+        os.killpg(self._process.pid, signal.SIGSTOP if is_frozen else signal.SIGCONT)
+
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
@@ -150,3 +153,39 @@ def test_a_client_elsewhere_dies_and_comes_back(
     events = found["events"]
     assert any(event.startswith("client tokyo_a0 died") for event in events), events
     assert "client lima_a0 has joined" in events
+
+
+@pytest.mark.slow
+def test_a_client_that_is_cut_off_stops_and_comes_back(
+    web: RunningWeb, undisturbed: Path, tmp_path: Path, stack: ExitStack
+) -> None:
+    """For longer than its lease nobody hears of it: then others have its websites, and it must leave them alone."""
+    prepare(tmp_path, web)
+    tokyo = join(tmp_path, stack, "tokyo")
+    scanning = scan(tmp_path, stack)
+    wait(lambda: "tokyo_a0" in done(tmp_path).values(), scanning)
+    tokyo.freeze(True)
+    time.sleep(4.0)  # twice its lease
+    tokyo.freeze(False)
+    found = scanning.finish()
+    assert links(tmp_path) == links(undisturbed)
+    assert sizes(tmp_path) == sizes(undisturbed)
+    joined = [event for event in found["events"] if event == "client tokyo_a0 has joined"]
+    assert len(joined) == 2, found["events"]
+
+
+@pytest.mark.slow
+def test_a_killed_coordinator_is_waited_for(
+    web: RunningWeb, undisturbed: Path, tmp_path: Path, stack: ExitStack
+) -> None:
+    prepare(tmp_path, web)
+    scanning = scan(tmp_path, stack)
+    join(tmp_path, stack, "tokyo")
+    wait(lambda: "tokyo_a0" in done(tmp_path).values(), scanning)
+    scanning.kill()
+    again = scan(tmp_path, stack)
+    found = again.finish()
+    assert found["scan"] == 1
+    assert links(tmp_path) == links(undisturbed)
+    assert sizes(tmp_path) == sizes(undisturbed)
+    assert "client tokyo_a0 has joined" in found["events"]

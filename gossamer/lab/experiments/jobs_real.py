@@ -16,9 +16,10 @@ from gossamer.lab.graphs import load
 from gossamer.lab.output import Row
 from gossamer.scan.channel import Worker
 from gossamer.scan.command import Run, Wish
+from gossamer.scan.defaults import defaults
 from gossamer.scan.records import Scans
 from gossamer.scan.results import read_sites
-from gossamer.scan.websites import Listed, Website, defaults
+from gossamer.scan.websites import Listed, Website
 from gossamer.testweb.running import RunningWeb
 
 REFERENCE = 30  # pages of the reference site here
