@@ -115,6 +115,7 @@ class Wish:
     json: bool = False
     quiet: bool = False  # no progress, no summary
     silent: bool = False  # nothing at all
+    together: bool = False  # nobody begins before all are ready
 
 
 class Run:
@@ -203,6 +204,7 @@ class Run:
 
     def _coordinating(self, places: Places, websites: list[Website], workers: list[Worker]) -> Coordinator:
         made = Coordinator(places, websites, workers, self._config, self._clock)
+        made.together = self._wish.together
         if self.gathering is not None:
             made.open = self.gathering.open
         return made

@@ -51,7 +51,7 @@ class Coordinator:
         self._waiting = Waiting(config.polite.delay_s)
         self._stopping = False
         self.events: list[str] = []
-        self.keep = False
+        self.keep = self.together = False
         self.open: Callable[[int, Worker, Said], Channel] = Process
         self.requests: Mapping[str, float] = {}  # by website that was scanned before: how many pages are expected
 
@@ -100,6 +100,9 @@ class Coordinator:
         member.heard_s = self._clock.monotonic() + _BEGIN_S
 
     def _hand_out(self, dispatch: Dispatch, now_s: float) -> None:
+        if self.together and not all(member.is_ready for member in self._members if member.is_alive):
+            return
+        self.together = False
         for member in self._members:
             while member.is_ready and (i := dispatch.next(member.number, now_s)) is not None:
                 website = self._websites[i]
