@@ -9,6 +9,7 @@ from typing import Any
 
 from gossamer import __version__, commands, config
 from gossamer.errors import ConfigError, GossamerError
+from gossamer.scan.defaults import defaults as scan_defaults
 
 DEFAULT_DIR = "crawl"
 
@@ -158,12 +159,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_scan(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub = add("scan", commands.scan, "scan a list of websites to a depth, again and again, for links that lead away")
-    sub.add_argument("websites", nargs="+", metavar="SITES.txt", help="one host name or URL per line")
+    sub.add_argument(
+        "websites", nargs="+", metavar="SITES.txt",
+        help="one host name or URL per line; or `join FILE`: be a client of a federation's scan on another machine",
+    )  # fmt: skip
     sub.add_argument("--dir", default="scan", help="holds all scans of these websites (default: scan)")
     sub.add_argument(
         "--mode", choices=("batch", "round-robin", "dynamic"), default="dynamic", help="(default: dynamic)"
     )
-    sub.add_argument("--clients", type=Path, metavar="FILE", help="TOML: clients by name, instead of --agents")
+    where = sub.add_mutually_exclusive_group()
+    where.add_argument("--clients", type=Path, metavar="FILE", help="TOML: clients by name, instead of --agents")
+    where.add_argument("--federation", type=Path, metavar="FILE", help="its sites are the clients: see `scan join`")
+    sub.add_argument("--name", metavar="SITE", help="of the federation: which this machine is (default: the first)")
+    sub.add_argument("--coordinator", metavar="SITE", help="join: where the scan runs (default: the first)")
     sub.add_argument(
         "--at-once", type=_positive, default=4, metavar="N", help="websites that a client scans at a time (4)"
     )
@@ -172,11 +180,13 @@ def _add_scan(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("--keep", action="store_true", help="keep the crawls too: a directory for each website, with WARC")
     sub.add_argument("--quiet", action="store_true", help="no progress display")
     sub.add_argument("--json", action="store_true", help="one object per scan")
-    _add_configuration(sub)
+    _add_configuration(sub, scan_defaults())
 
     sub = add("plan", commands.plan, "which client should scan which websites next, and how long that will take")
     sub.add_argument("websites", nargs="+", metavar="SITES.txt", help="one host name or URL per line")
-    sub.add_argument("--from", dest="dir", default="scan", metavar="DIR", help="of earlier scans (default: scan)")
+    sub.add_argument(
+        "--from", "--dir", dest="dir", default="scan", metavar="DIR", help="of earlier scans (default: scan)"
+    )
     sub.add_argument(
         "--clients", type=Path, metavar="FILE", help="TOML: clients by name (default: those of the last scan)"
     )
@@ -194,10 +204,10 @@ def _positive(text: str) -> int:
     return number
 
 
-def _add_configuration(sub: argparse.ArgumentParser) -> None:
+def _add_configuration(sub: argparse.ArgumentParser, base: config.Config | None = None) -> None:
     sub.add_argument("--config", type=Path, metavar="FILE", help="TOML file; `gossamer config` prints one")
     for flag, name, metavar in commands.FLAGS:
-        sub.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name))
+        sub.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name, base))
     for flag, name, metavar in commands.LISTS:
         sub.add_argument(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
     sub.add_argument("--testweb", metavar="ADDRESS:PORT", help="every name is served there (gossamer testweb)")

@@ -322,6 +322,10 @@ def orders(arguments: argparse.Namespace) -> int:
 
 
 def scan(arguments: argparse.Namespace) -> int:
+    if arguments.websites[0] == "join":
+        from gossamer.scan.joining import join
+
+        return join(arguments)
     from gossamer.scan.command import scan
 
     return scan(arguments, _given(arguments))

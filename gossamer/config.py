@@ -354,11 +354,11 @@ def parse_value(name: str, text: str) -> Any:
         raise ConfigError(f"{name} must be {KINDS[get_origin(kind) or kind]}, not {text!r}") from None
 
 
-def meaning(name: str) -> str:
-    """What `section.key` means, with its default."""
+def meaning(name: str, base: Config | None = None) -> str:
+    """What `section.key` means, with its default, which a command may have changed."""
     section, _, leaf = name.partition(".")
     (found,) = [f for f in dataclasses.fields(_CLASSES[section]) if f.name == leaf]
-    default = getattr(_CLASSES[section](), leaf)
+    default = getattr(getattr(base, section) if base else _CLASSES[section](), leaf)
     return f"{found.metadata['meaning']}{'' if isinstance(default, list) else f' (default: {default})'}"
 
 

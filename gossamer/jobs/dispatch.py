@@ -35,6 +35,7 @@ class Dispatch:
     known: I8 | None = None
     pages: F8 | None = None  # for a planner that goes by them
     done: Iterable[int] = ()
+    absent: Iterable[int] = ()  # clients that may come later
     queues: list[deque[int]] = field(init=False)
     common: deque[int] = field(init=False)
     running: dict[int, tuple[int, float]] = field(init=False, default_factory=dict)  # website: client, since when
@@ -48,7 +49,7 @@ class Dispatch:
         self.queues = [deque() for _ in range(clients)]
         self.common = deque()
         self.finished = set(self.done)
-        self.alive = set(range(clients))
+        self.alive = set(range(clients)) - set(self.absent)
         self.busy = [0] * clients
         self.pace = np.ones(clients)
         left = [i for i in range(len(self.times_s)) if i not in self.finished]
@@ -75,6 +76,15 @@ class Dispatch:
         if website in self.running:
             self.busy[self.running.pop(website)[0]] -= 1
         self.finished.add(website)
+
+    def joined(self, client: int, now_s: float) -> None:
+        """It is there, for the first time or again: what nobody has begun is planned again."""
+        self.alive.add(client)
+        self.busy[client] = 0
+        waiting = sorted(i for queue in self.queues for i in queue)
+        for queue in self.queues:
+            queue.clear()
+        self._give(waiting, now_s)
 
     def died(self, client: int, now_s: float) -> list[int]:
         """Its unfinished websites go to the others; returns them."""

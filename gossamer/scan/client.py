@@ -1,10 +1,4 @@
-"""A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON.
-
-In:   {"client": NAME, "scan": FOLDER, "config": {...}, "keep": false}   first, once
-      {"begin": WEBSITE, "start": URL}     {"echo": TEXT}     {"stop": true}
-Out:  {"echo": TEXT}     {"at": {WEBSITE: [pages, bytes]}}     {"done": WEBSITE}     {"failed": WEBSITE, "why": TEXT}
-      {"left": WEBSITE}: stopped before its end; whoever begins it next goes on there
-"""
+"""A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON (`channel`)."""
 
 import json
 import signal
@@ -32,7 +26,7 @@ class Client:
         self._config = checked(Config(), told["config"])
         self._clock = RealClock()
         self._scans: dict[str, WebsiteScan] = {}
-        self._at: dict[str, tuple[int, int]] = {}
+        self._at: dict[str, tuple[int, int, str]] = {}
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -57,6 +51,9 @@ class Client:
         telling.join()
 
     def _begin(self, website: Website) -> None:
+        if self._places.facts(website).exists():  # it was done, and nobody had heard of it
+            self._say({"done": website.name})
+            return
         try:
             scan = self._scans[website.name] = WebsiteScan(website, self._places, self._config, self._clock, self._keep)
         except GossamerError as error:
@@ -68,7 +65,8 @@ class Client:
 
     def _scan(self, website: Website, scan: WebsiteScan) -> None:
         def look(stats: Stats) -> None:
-            self._at[website.name] = (stats.visits, stats.wire_bytes)
+            trouble = ", ".join(word.replace("_", " ") for word in stats.errors)
+            self._at[website.name] = (stats.visits, stats.wire_bytes, trouble)
 
         try:
             facts = scan.run(self._name, look)

@@ -6,7 +6,7 @@ from typing import Any
 
 from gossamer.config import Config
 from gossamer.errors import ConfigError
-from gossamer.scan.process import Worker
+from gossamer.scan.channel import Worker
 
 _KEYS = ("at_once", "reference_s", "set")
 _FORM = """write one table for each client:

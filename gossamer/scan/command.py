@@ -6,6 +6,7 @@ import re
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,21 @@ from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config, checked, load
 from gossamer.errors import ConfigError
+from gossamer.federation.file import load as load_federation
 from gossamer.fetch.resolver import checked_map
 from gossamer.jobs.dispatch import Dispatch
 from gossamer.jobs.planners import plan
 from gossamer.scan import clients, results
+from gossamer.scan.channel import Worker
 from gossamer.scan.coordinator import Coordinator
+from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
+from gossamer.scan.gathering import Gathering
+from gossamer.scan.gathering import workers as of_federation
 from gossamer.scan.history import Outlook, outlook
-from gossamer.scan.process import Worker
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import Display, summary, wide
-from gossamer.scan.websites import Listed, Website, defaults, name_of, read_list
+from gossamer.scan.websites import Listed, Website, name_of, read_list
 from gossamer.web.url import normalise
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -37,7 +42,9 @@ _NAP_S = 0.5
 
 def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     directory = Path(arguments.dir)
-    config = configuration(directory, arguments.config, given)
+    file = arguments.config or arguments.federation
+    config = configuration(directory, file, given)
+    listed = read_list(arguments.websites, config.crawl.scope)
     if not (config.fetch.contact or config.resolve.map):
         raise ConfigError(
             "say who is scanning, so that the people whose servers you visit can reach you: "
@@ -45,8 +52,13 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
         )
     checked_map(config.resolve)
     every_s = span_s(arguments.repeat) if arguments.repeat else 0.0
-    listed = read_list(arguments.websites, config.crawl.scope)
-    workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
+    federation = load_federation(arguments.federation) if arguments.federation else None
+    here = arguments.name or (federation.first if federation else "")
+    times: dict[str, float] = {}
+    if federation:
+        workers = of_federation(federation, here, arguments.at_once)
+    else:
+        workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
     wish = Wish(
         arguments.mode,
         reference=arguments.reference or "",
@@ -56,8 +68,10 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     )
     run = Run(Scans(directory), workers, config, wish, RealClock())
     run.reference_s = times
-    with run.scans.lock(), stopped_by_signals(run):
+    with run.scans.lock(), stopped_by_signals(run), ExitStack() as stack:
         remembered.remember(directory, config)
+        if federation:
+            run.gathering = stack.enter_context(Gathering(directory / "site", federation, here, config.site.lease_s))
         while True:
             begun_s = run.once(listed)
             if not every_s or run.stopping or not run.nap(begun_s + every_s):
@@ -68,8 +82,13 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:
     """Defaults of a scan, what the last one here was told or what a file says, and what is given now."""
     if file is not None:
-        load(file)  # says what is wrong with it
-        return checked(defaults(), tomllib.loads(file.read_text("utf-8"))).replace(given)
+        values = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+        if "sites" in values:  # a federation's, with what it crawls by
+            load_federation(file)
+            values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
+        else:
+            load(file)  # says what is wrong with it
+        return checked(defaults(), values).replace(given)
     return (remembered.recall(directory) or defaults()).replace(given)
 
 
@@ -96,6 +115,7 @@ class Wish:
     json: bool = False
     quiet: bool = False  # no progress, no summary
     silent: bool = False  # nothing at all
+    together: bool = False  # nobody begins before all are ready
 
 
 class Run:
@@ -106,6 +126,7 @@ class Run:
         self._wish = wish
         self._console = wide(Console(stderr=wish.json))
         self._coordinator: Coordinator | None = None
+        self.gathering: Gathering | None = None  # where clients are on other machines
         self.reference_s: dict[str, float] = {}
         self.stopping = False
 
@@ -165,9 +186,7 @@ class Run:
         times = {name: had["reference_s"] for name, had in record.clients.items() if "reference_s" in had}
         ahead = outlook(self.scans, names, delays, times)
         dispatch = self._dispatch(record, ahead, finished)
-        self._coordinator = Coordinator(
-            self.scans.places(record.number), record.listed, self._workers, self._config, self._clock
-        )
+        self._coordinator = self._coordinating(self.scans.places(record.number), record.listed, self._workers)
         self._coordinator.keep = self._wish.keep
         self._coordinator.requests = {names[i]: float(ahead.requests[i]) for i in ahead.known.tolist()}
         for text in record.events:
@@ -183,6 +202,13 @@ class Run:
                 record.clients.setdefault(name, {}).update(way)
             self.scans.write(record)
 
+    def _coordinating(self, places: Places, websites: list[Website], workers: list[Worker]) -> Coordinator:
+        made = Coordinator(places, websites, workers, self._config, self._clock)
+        made.together = self._wish.together
+        if self.gathering is not None:
+            made.open = self.gathering.open
+        return made
+
     def _dispatch(self, record: Record, ahead: Outlook, finished: dict[str, Facts]) -> Dispatch:
         slots = [worker.slots for worker in self._workers]
         if record.mode != "round-robin" and not len(ahead.known) and not finished:
@@ -196,6 +222,7 @@ class Run:
             ahead.known,
             ahead.requests,
             [number[name] for name in finished],
+            [j for j, worker in enumerate(self._workers) if worker.is_remote],
         )
         if len(ahead.known):
             found = plan(ahead.task(slots)[0], "next-free" if record.mode == "round-robin" else "lpt")
@@ -219,8 +246,10 @@ class Run:
             if worker.name in known or measured.get("reference_s") or self.stopping:
                 continue
             places = Places(self.scans.folder(record.number) / "reference" / worker.name)
-            self._coordinator = Coordinator(places, [website], [worker], self._config, self._clock)
-            nothing_known = Dispatch(np.ones((1, 1)), [1])
+            if worker.is_remote and not (self.gathering and self.gathering.is_there(worker.name)):
+                continue
+            self._coordinator = self._coordinating(places, [website], [worker])
+            nothing_known = Dispatch(np.ones((1, 1)), [1], absent=[0] if worker.is_remote else [])
             if self._coordinator.run(nothing_known, lambda _: None):
                 facts = Facts.read(places.facts(website))
                 if facts.status != "ok":

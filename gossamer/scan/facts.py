@@ -1,8 +1,10 @@
 """What is kept of one website's scan until all of the scan is done: figures as JSON, and where the files are."""
 
 import json
+import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gossamer.archive.outputs import replaced
 from gossamer.archive.store import sync
@@ -56,6 +58,22 @@ class Places:
     def prepare(self) -> None:
         for name in ("done", "crawls"):
             (self.scan / name).mkdir(parents=True, exist_ok=True)
+
+    def token(self) -> str:
+        """What clients elsewhere call this scan: no other scan has, or had, that name."""
+        path = self.scan / "token"
+        if not path.exists():
+            with replaced(path, force=True) as part:
+                part.write_text(secrets.token_hex(8), "utf-8")
+        return path.read_text("utf-8")
+
+    def keep(self, website: Website, facts: dict[str, Any], links: bytes) -> None:
+        """What a client elsewhere has found; on disk when it returns."""
+        if links:
+            with replaced(self.links(website), force=True) as part:
+                part.write_bytes(links)
+                sync(part)
+        Facts(**facts).write(self.facts(website))
 
     def crawl(self, website: Website) -> Path:
         return self.scan / "crawls" / website.folder

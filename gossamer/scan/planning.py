@@ -18,12 +18,13 @@ from gossamer.jobs.planners import PLANNERS
 from gossamer.jobs.planners import plan as planned
 from gossamer.jobs.task import I8, Plan, Task
 from gossamer.scan import clients, requirements
+from gossamer.scan.channel import Worker
+from gossamer.scan.defaults import defaults
 from gossamer.scan.gantt import draw
 from gossamer.scan.history import Outlook, outlook
-from gossamer.scan.process import Worker
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import columns, wide
-from gossamer.scan.websites import defaults, read_list
+from gossamer.scan.websites import read_list
 from gossamer.watch.figures import count, span
 
 _BATCH_LINE = 24  # bytes of a website in a batch, beyond its name

@@ -1,4 +1,4 @@
-"""A client as the coordinator has it: its name and configuration, its process, and a thread that hears what it says."""
+"""A client of this machine: a process, with pipes to and from it, and a thread that hears what it says."""
 
 import json
 import os
@@ -6,48 +6,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
-from gossamer.config import Config
+from gossamer.scan.channel import Said, Worker
 
 _JOIN_S = 0.25
 
-Said = Queue[tuple[int, dict[str, Any] | None]]  # by which client, and what; None: it is gone
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A client as the coordinator wants it."""
-
-    name: str
-    slots: int = 4
-    values: Mapping[str, Any] = field(default_factory=dict)  # configuration of its own
-
-    def delay_s(self, config: Config) -> float:
-        """What it keeps between two requests, if all are told `config`."""
-        return config.replace(self.values).polite.delay_s
-
 
 class Process:
-    """`close` it in the end, whatever became of it."""
+    """A Channel."""
 
     def __init__(self, number: int, worker: Worker, said: Said) -> None:
-        self.worker, self.number = worker, number
-        self.at: dict[str, tuple[int, int]] = {}
-        self.pages = self.done = 0
-        self.took_s = self.forecast_s = 0.0  # of pages that it has fetched
-        self.heard_s = 0.0
-        self.is_alive = True
-        self.is_ready = False  # it has begun to speak
-        self.way: dict[str, float] = {}
+        self._number = number
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gossamer.scan.client"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=_environment(),
         )  # fmt: skip
-        self.pid = self._process.pid
         self._thread = threading.Thread(target=self._read, args=(said,), name=worker.name, daemon=True)
         self._thread.start()
 
@@ -55,10 +30,10 @@ class Process:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                said.put((self.number, json.loads(line)))
+                said.put((self._number, json.loads(line)))
             except ValueError:  # the last words of a client that was killed
                 break
-        said.put((self.number, None))
+        said.put((self._number, None))
 
     def tell(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -68,9 +43,10 @@ class Process:
         except (BrokenPipeError, ValueError):  # it has died; the reading thread says so
             return
 
-    def kill(self) -> int:
+    def kill(self) -> str:
         self._process.kill()
-        return self._process.wait()
+        code = self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def close(self, patience_s: float) -> None:
         try:

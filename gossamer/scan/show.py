@@ -15,6 +15,7 @@ from gossamer.scan.records import Record
 from gossamer.watch.figures import count, size, span
 from gossamer.watch.panel import Panel
 
+_SHOWN = 3
 _PLAIN_S = 10.0  # between two lines where no terminal is
 
 
@@ -46,6 +47,7 @@ class Display(Panel):
             each = "  ".join(f"{row['client']} {row['done']}+{len(row['under_way'])}" for row in view.clients)
             pages = sum(row["pages"] for row in view.clients)
             line = f"{span(view.elapsed_s)}  {view.done:,} of {view.total:,} websites  {count(pages)} pages  {each}"
+            line += f"  waiting for {_few(view.waits)}" if view.waits else ""
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -56,8 +58,14 @@ def panel(view: View) -> RenderableType:
         left = span(row["left_s"]) if row["alive"] else "died"
         cells = (count(row["done"]), count(row["waiting"]), count(row["pages"]), left, printable(under_way))
         table.add_row(Text(row["client"], "" if row["alive"] else "red"), *cells)
+    waits = [Text(f"waiting for {_few(view.waits)}", "dim")] if view.waits else []
     head = Text(f"{view.done:,} of {view.total:,} websites, {span(view.elapsed_s)} so far", "bold")
-    return Group(head, table)
+    return Group(head, table, *waits)
+
+
+def _few(waits: list[str]) -> str:
+    rest = f" and {len(waits) - _SHOWN:,} more" if len(waits) > _SHOWN else ""
+    return printable(", ".join(waits[:_SHOWN]) + rest)
 
 
 def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path) -> RenderableType:

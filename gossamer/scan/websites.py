@@ -66,14 +66,6 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
     return Listed(list(found.values()), duplicates, invalid)
 
 
-def defaults() -> Config:
-    """What a scan does unless it is told otherwise. Breadth first, because then a page's depth is its distance from the
-    start whatever the order of arrival; no sitemaps, because they know no depth."""
-    return Config().replace(
-        {"limits.depth": 3, "crawl.scope": "host", "crawl.sitemaps": False, "crawl.order": "breadth-first"}
-    )
-
-
 def config_of(website: Website, config: Config) -> Config:
     """The crawl of one website. A host with and without `www.` is the same website, and its scheme does not matter: the
     whole domain is in scope, and patterns leave only the two names."""

@@ -50,7 +50,7 @@ logfile_max_num: 3
 
 
 # Other sites take what is for them and say that they have it; what agents of this site are told is not theirs.
-_OTHERS = 'permissions: { publish: { deny: ["$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.standing.>"] } }'
+_OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.standing.>")
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,11 @@ class Open:
     address: str  # HOST:PORT
     files: Mapping[str, str]  # as `federation.keys.paths`
     sites: Sequence[str]
+    others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
 
     def access(self) -> str:
-        users = [f"{{ user: {tls_name(site)}{'' if site == self.site else ', ' + _OTHERS} }}" for site in self.sites]
+        others = f", permissions: {{ publish: {{ deny: {json.dumps(list(self.others_may_not))} }} }}"
+        users = [f"{{ user: {tls_name(site)}{'' if site == self.site else others} }}" for site in self.sites]
         names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
         files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
         return f"tls {{ {files}, verify_and_map: true }}\nauthorization {{ users: [{', '.join(users)}] }}"

@@ -132,7 +132,10 @@ def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
         "scan", "empty.txt", *on_web, at=tmp_path
     )
     assert "absent.txt is no file" in complaint("scan", "absent.txt", *on_web, at=tmp_path)
+    assert "nothing to scan; write one host name" in complaint("scan", "empty.txt", at=tmp_path), "before the contact"
+    assert "absent.txt is no file" in complaint("scan", "absent.txt", at=tmp_path)
     assert "say who is scanning" in complaint("scan", "one.txt", at=tmp_path)
+    assert "write `gossamer scan join FILE --name SITE`" in complaint("scan", "join", at=tmp_path)
     assert "write a length of time" in complaint("scan", "one.txt", *on_web, "--repeat", "soon", at=tmp_path)
     assert "no finished scan to learn from" in complaint("plan", "one.txt", "--from", "none", at=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"empty.txt", "one.txt"}, "a mistake leaves nothing behind"

@@ -9,9 +9,10 @@ from scans import SPEC, names, true_links
 
 from gossamer.archive.mark import LAYOUT
 from gossamer.clocks import RealClock
+from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.website import WebsiteScan
-from gossamer.scan.websites import Website, defaults
+from gossamer.scan.websites import Website
 from gossamer.testweb.running import RunningWeb
 
 

@@ -120,3 +120,31 @@ def test_a_client_has_no_more_under_way_than_its_slots() -> None:
     assert dispatch.next(0, 0.0) is not None
     assert dispatch.next(0, 0.0) is not None
     assert dispatch.next(0, 0.0) is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_that_comes_later_gets_its_share(mode: str) -> None:
+    times_s = np.ones((40, 2)) * np.arange(1, 41)[:, None]
+    dispatch = Dispatch(times_s, [1, 1], mode, absent=[1])
+    assert dispatch.next(1, 0.0) is None, "it is not there"
+    first = dispatch.next(0, 0.0)
+    assert not dispatch.queues[1]
+    dispatch.joined(1, 0.0)
+    second = dispatch.next(1, 0.0)
+    assert first is not None
+    assert second is not None
+    assert first != second
+    waiting = [*dispatch.common, *dispatch.queues[0], *dispatch.queues[1]]
+    assert sorted([first, second, *waiting]) == list(range(40)), "each website waits once"
+    if mode == "batch":
+        loads = [dispatch.left_s(client, 0.0) for client in (0, 1)]
+        assert max(loads) <= 1.1 * min(loads)
+
+
+def test_a_client_that_comes_back_begins_with_free_slots() -> None:
+    dispatch = Dispatch(np.ones((6, 2)), [2, 2], "round-robin")
+    assert [dispatch.next(1, 0.0) for _ in range(3)] == [0, 1, None]
+    assert dispatch.died(1, 1.0) == [0, 1]
+    assert dispatch.next(0, 1.0) == 0
+    dispatch.joined(1, 2.0)
+    assert [dispatch.next(1, 2.0) for _ in range(3)] == [1, 2, None]

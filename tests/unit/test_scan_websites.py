@@ -11,11 +11,12 @@ from gossamer.config import Config, checked
 from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
 from gossamer.scan.command import span_s
+from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts
 from gossamer.scan.findings import LINKS
 from gossamer.scan.passing import as_values
 from gossamer.scan.records import Record, Scans
-from gossamer.scan.websites import Website, config_of, defaults, name_of, read_list
+from gossamer.scan.websites import Website, config_of, name_of, read_list
 
 
 def listed(path: Path, text: str, scope: str = "host") -> list[Website]:

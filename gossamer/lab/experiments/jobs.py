@@ -45,10 +45,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clients", action="append", type=int, choices=tuple(PAPER_S), help="only so many (default: three and five)"
     )
-    parser.add_argument("--pages", type=positive, default=1_200, metavar="N", help="of the real web (default: 1200)")
+    parser.add_argument("--pages", type=positive, default=600, metavar="N", help="of the real web (default: 600)")
     parser.add_argument(
-        "--delay", type=float, default=0.19, metavar="S",
-        help="between two pages, at a real client that took 100 s for the reference site (default: 0.19)",
+        "--delay", type=float, default=0.45, metavar="S",
+        help="between two pages, at a real client that took 100 s for the reference site (default: 0.45)",
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +15,18 @@ from gossamer.jobs.task import uniform
 from gossamer.lab.experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
 from gossamer.lab.graphs import load
 from gossamer.lab.output import Row
+from gossamer.scan.channel import Worker
 from gossamer.scan.command import Run, Wish
-from gossamer.scan.process import Worker
+from gossamer.scan.defaults import defaults
 from gossamer.scan.records import Scans
 from gossamer.scan.results import read_sites
-from gossamer.scan.websites import Listed, Website, defaults
+from gossamer.scan.websites import Listed, Website
 from gossamer.testweb.running import RunningWeb
 
 REFERENCE = 30  # pages of the reference site here
-_SMALL = 12  # websites, to see what opening and closing one takes
+_SMALL = 36  # websites of one page, to see what opening and closing one takes, and
+_PAGES, _DELAY_S = 40, 0.05  # three of so many pages, to see what a page takes beside the delay
+_LAB: dict[str, Any] = {"silent": True, "together": True}
 Sizes = npt.NDArray[np.int64]
 SHOWN = {
     "clients": "clients",
@@ -47,8 +51,8 @@ RUNS = {
 def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tuple[list[Row], str]:
     """The rows of the table, and what was done."""
     with tempfile.TemporaryDirectory() as scratch:
-        throttle = Throttled(delay_s, _site_s(Path(scratch)))
-        sizes = throttled_sizes(seed, pages, throttle)
+        throttle = _throttle(Path(scratch), delay_s)
+        sizes = throttled_sizes(seed, pages, throttle, numbers)
         path = Path(scratch) / "web.npz"
         make(path, np.append(sizes, REFERENCE))
         starts = _starts(path)
@@ -62,23 +66,29 @@ def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tu
 def _note(sizes: Sizes, throttle: Throttled) -> str:
     return (
         f"real: {WEBSITES} websites of the test web, {sizes.sum():,} pages, {sizes[0]:,} of them on the largest; one "
-        f"website at a time at each client; a client that took 100 s for the seed's reference site waits "
-        f"{throttle.delay_s:g} s between two pages; opening and closing a website took {throttle.site_s:.2f} s, which "
-        "is not throttled; speeds and times are learned from the reference site and the scans before; the bound is "
-        "that of the measured times"
+        f"website at a time at each client, all begin together; a client that took 100 s for the seed's reference site "
+        f"waits {throttle.delay_s:g} s between two pages; opening and closing a website took {throttle.site_s:.3f} s, "
+        f"fetching a page {1000 * throttle.page_s:.1f} ms, which is not throttled; speeds and times are learned from "
+        "the reference site and the scans before; the bound is that of the measured times"
     )
 
 
-def _site_s(folder: Path) -> float:
-    """What a website of one page takes, which waits for nothing: opening and closing it."""
+def _throttle(folder: Path, delay_s: float) -> Throttled:
+    """What is not throttled, as three clients at once have it here: opening and closing a website, and a page."""
     path = folder / "small.npz"
-    make(path, np.ones(_SMALL, np.int64))
-    websites = [Website(start.split("/")[2], start) for start in _starts(path)]
-    scans = Scans(folder / "small")
-    with RunningWeb(graph=path) as running, scans.lock():
-        run = Run(scans, [Worker("c0", 1)], _config(running.address), Wish("round-robin", silent=True), RealClock())
-        run.once(Listed(websites, [], []))
-    return _makespan_s(scans) / len(websites)
+    make(path, np.append(np.ones(_SMALL, np.int64), np.full(3, _PAGES)))
+    starts = _starts(path)
+    websites = [Website(start.split("/")[2], start) for start in starts]
+    workers = [Worker(f"c{j}", 1, {"polite.delay_s": _DELAY_S}) for j in range(3)]
+    took_s = []
+    with RunningWeb(graph=path) as running:
+        for number, some in enumerate((websites[:_SMALL], websites[_SMALL:])):
+            scans = Scans(folder / f"small{number}")
+            with scans.lock():
+                run = Run(scans, workers, _config(running.address), Wish("round-robin", **_LAB), RealClock())
+                run.once(Listed(some, [], []))
+            took_s.append(_makespan_s(scans) * len(workers) / len(some))
+    return Throttled(delay_s, took_s[0], max(0.0, (took_s[1] - took_s[0]) / (_PAGES - 1) - _DELAY_S))
 
 
 def make(path: Path, sizes: Sizes) -> None:
@@ -117,7 +127,7 @@ def _table(folder: Path, clients: int, starts: list[str], config: Config, thrott
     websites = [Website(start.split("/")[2], start) for start in starts[:-1]]
     took_s: dict[str, float] = {}
     for mode, (how, planner, is_reversed) in RUNS.items():
-        wish = Wish(how, planner, starts[-1], silent=True)
+        wish = Wish(how, planner, starts[-1], **_LAB)
         with scans.lock():
             Run(scans, workers, config, wish, RealClock()).once(Listed(websites[:: -1 if is_reversed else 1], [], []))
         took_s[mode] = _makespan_s(scans)
