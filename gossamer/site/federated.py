@@ -107,7 +107,7 @@ class FederationRun:
         try:
             while any(process.poll() is None for process in self._processes.values()):
                 for site in self._processes.keys() - wires.keys():
-                    wires[site] = _wire(self._federation, site)
+                    wires[site] = _wire(self._federation, site, address_here(self._federation, site))
                 for site, wire in wires.items():
                     if wire.is_up and (found := read_summary(wire, site)) is not None:
                         self._last[site] = found
@@ -208,10 +208,17 @@ def adopt(federation: Federation, site: str) -> Path:
     return newest
 
 
-def _wire(federation: Federation, site: str) -> Wire:
+def _wire(federation: Federation, site: str, address: str = "") -> Wire:
     """To a site, as one of its own."""
-    files = paths(federation.keys, site)
-    return Wire({"url": f"tls://{federation.sites[site].address}", "name": tls_name(site), **files})
+    url = f"tls://{address or federation.sites[site].address}"
+    return Wire({"url": url, "name": tls_name(site), **paths(federation.keys, site)})
+
+
+def address_here(federation: Federation, site: str) -> str:
+    """Of a site on this machine: where it listens. The way that others take may be long, and looking on is no traffic
+    between sites."""
+    here = federation.sites[site]
+    return here.listen.replace("0.0.0.0:", "127.0.0.1:") or here.address
 
 
 def added(summaries: Collection[Summary], elapsed_s: float, phase: str) -> Stats:

@@ -14,7 +14,7 @@ from gossamer.federation.members import Members, is_holding, of_file, to_carry_o
 from gossamer.index.pages import host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
-from gossamer.site.federated import why_ended
+from gossamer.site.federated import address_here, why_ended
 from gossamer.watch.log import EventLog
 from gossamer.web.url import page_keys
 
@@ -147,3 +147,9 @@ def test_why_a_federation_ended(tmp_path: Path) -> None:
     with EventLog(federation.directory("lima") / "log" / "crawl.jsonl") as log:
         log.event("end", visits=5, why="nothing left to visit")
     assert why_ended(federation, ["paris", "lima"]) == "paris: limit of 5 pages; lima: nothing left to visit"
+
+
+def test_a_site_on_this_machine_is_asked_where_it_listens(tmp_path: Path) -> None:
+    federation = written(tmp_path, {"paris": "", "lima": 'listen = "0.0.0.0:4222"', "oslo": 'listen = "10.0.0.1:4222"'})
+    found = [address_here(federation, site) for site in federation.sites]
+    assert found == ["127.0.0.1:4000", "127.0.0.1:4222", "10.0.0.1:4222"]

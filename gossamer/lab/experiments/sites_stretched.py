@@ -99,10 +99,9 @@ def _say(lab: Lab, rows: Sequence[Row], trip: float) -> None:
     for key, value in by_name[STRETCHED].items():
         if key.startswith("of_"):
             lab.say(f"bytes crossing per page, {key[3:]}", f"{STRETCHED}, {trip:g} ms", value, "bytes")
-    one, two, three = (by_name[name] for name in (STRETCHED, TWO, THREE))
+    one, two = by_name[STRETCHED], by_name[TWO]
     lab.say("wall time, stretched : 2 sites", f"{trip:g} ms", one["wall"] / two["wall"], "times", PAPER_TIME)
     lab.say("update, stretched : 2 sites", f"{trip:g} ms", one["update"] / two["update"], "times", PAPER_UPDATE)
-    lab.say("2 to 3 sites", f"{trip:g} ms, one width for all", three["rate"] / two["rate"], "times", 1.42)
     lab.say("saved on the wire", f"2 sites, {trip:g} ms", 100 * (1 - two["wire"] / one["wire"]), "%", PAPER_SAVED)
 
 
