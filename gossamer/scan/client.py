@@ -1,5 +1,6 @@
 """A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON (`channel`)."""
 
+import gc
 import json
 import signal
 import sys
@@ -78,6 +79,8 @@ class Client:
         self._scans.pop(website.name, None)
         self._at.pop(website.name, None)
         self._say(said)
+        del scan
+        gc.collect()  # a crawler is a web of references with large tables in it; a scan has thousands of them
 
     def _tell(self) -> None:
         self._say({"at": {}})
@@ -96,9 +99,11 @@ def main() -> int:
     # Ctrl-C is for the coordinator, which then stops its clients.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune()
+    gc.freeze()  # what is there now stays: each website looks only through what it made itself
     line = sys.stdin.readline()
     if line:
         Client(json.loads(line)).run()
+    gc.unfreeze()
     return 0
 
 

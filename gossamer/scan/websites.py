@@ -66,10 +66,14 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
     return Listed(list(found.values()), duplicates, invalid)
 
 
+_DIGESTS = 25_000  # as many pages as a host may have by default; a client has several crawlers
+
+
 def config_of(website: Website, config: Config) -> Config:
     """The crawl of one website. A host with and without `www.` is the same website, and its scheme does not matter: the
     whole domain is in scope, and patterns leave only the two names."""
     values: dict[str, object] = {"crawl.agent": "a0", "site.agents": 1, "crawl.seeds": []}
+    values["archive.digests"] = min(config.archive.digests, _DIGESTS)
     if config.crawl.scope == "host":
         names = (website.name, f"www.{website.name}")
         values["crawl.scope"] = "domain"

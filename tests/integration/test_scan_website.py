@@ -1,6 +1,9 @@
 """One website's scan by one client, beside what happens to its files."""
 
+import gc
+import io
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +12,8 @@ from scans import SPEC, names, true_links
 
 from gossamer.archive.mark import LAYOUT
 from gossamer.clocks import RealClock
+from gossamer.crawl.agent import Agent
+from gossamer.scan.client import Client
 from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.website import WebsiteScan
@@ -22,9 +27,12 @@ def web() -> Iterator[RunningWeb]:
         yield running_web
 
 
+VALUES = {"polite.delay_s": 0.0, "crawl.patience_s": 1.0, "limits.depth": 2}
+
+
 def scanned(web: RunningWeb, places: Places, website: Website) -> Facts:
-    values = {"resolve.map": {"*": web.address}, "polite.delay_s": 0.0, "crawl.patience_s": 1.0, "limits.depth": 2}
-    facts = WebsiteScan(website, places, defaults().replace(values), RealClock()).run("c0", lambda _: None)
+    config = defaults().replace({"resolve.map": {"*": web.address}, **VALUES})
+    facts = WebsiteScan(website, places, config, RealClock()).run("c0", lambda _: None)
     assert facts is not None
     return facts
 
@@ -41,3 +49,22 @@ def test_after_a_power_failure_a_website_under_way_begins_anew(web: RunningWeb, 
     assert (facts.status, facts.links) == ("ok", len(true_links(web.truth, name, 2)))
     assert not left.exists(), "without --keep nothing of the crawl stays"
     assert Facts.read(places.facts(website)) == facts
+
+
+def test_a_client_does_not_keep_the_crawlers_of_websites_that_are_done(
+    web: RunningWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has tables of its own, and a scan has thousands of websites."""
+    Places(tmp_path).prepare()
+    config = {"resolve": {"map": {"*": web.address}}, "polite": {"delay_s": 0.0}, "crawl": {"patience_s": 1.0}}
+    client = Client({"client": "c0", "keep": False, "scan": str(tmp_path), "config": config})
+    begun = [json.dumps({"begin": name, "start": f"http://{name}/"}) for name in names(web)]
+    gc.disable()  # as good as: a client looks for cycles seldom
+    try:
+        for line in begun:
+            monkeypatch.setattr(sys, "stdin", io.StringIO(line + "\n"))
+            client.run()
+            client._ended.clear()
+        assert sum(isinstance(thing, Agent) for thing in gc.get_objects()) <= 1
+    finally:
+        gc.enable()
