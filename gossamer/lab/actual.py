@@ -22,7 +22,9 @@ from gossamer.testweb.running import RunningWeb
 _VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
     WHERE NOT is_robots ORDER BY round, warc, warc_offset"""
 _NEXT_S = 1e-6  # between two that came at once, as far as the archive tells
-_PAUSE_S = 0.25
+_LATE_S = 0.03  # a host that was asked so much later than allowed had nothing to ask for, or the machine was busy;
+_PAUSE_S = 0.25  # so much later: it had nothing
+_TOGETHER_S = 0.005  # of hosts that got pages at the same time, the next is asked so soon
 _AT_ONCE = 1e16  # bytes per second: what a page took was latency
 
 
@@ -148,8 +150,10 @@ def as_measured(
     """The same for the simulator: hosts and commits as fast as they were, rounds as the crawler makes them."""
     hosts, host = len(graph.host_names), graph.host[actual.order]
     order = np.lexsort((actual.time_s, host))
-    pace_s = actual.elapsed_s[order]
-    lag_s = _lag_s(host[order], actual.time_s[order], pace_s, conditions.delay_s)
+    time_s, elapsed_s = actual.time_s[order], actual.elapsed_s[order]
+    lag_s = _lag_s(host[order], time_s, elapsed_s, conditions.delay_s)
+    pace_s = _pace_s(lag_s, time_s, elapsed_s)
+    lag_s = np.where(lag_s < _PAUSE_S, lag_s + elapsed_s - pace_s, 0.0)
     first = np.searchsorted(host[order], np.arange(hosts + 1))
     mean_s = float(pace_s.mean()) if len(pace_s) else 0.0
     commit_s = float(actual.commits_s.mean()) if len(actual.commits_s) else 0.0
@@ -163,9 +167,19 @@ def as_measured(
 
 
 def _lag_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
-    """How much later than allowed each page was asked for, a host's first from the beginning on; not if that was long:
-    then its host had nothing that could be asked for. Less than nothing: beginnings are known to the millisecond."""
+    """How much later than allowed each page was asked for, a host's first from the beginning on. Less than nothing:
+    beginnings are known to the millisecond."""
     goes_on = np.concatenate((np.zeros(1, np.bool_), np.diff(host) == 0))[: len(host)]
     allowed_s = np.where(goes_on, np.roll(time_s, 1) + delay_s, 0.0)
-    lag_s = time_s - elapsed_s - allowed_s
-    return np.where(lag_s < _PAUSE_S, lag_s, 0.0)
+    return time_s - elapsed_s - allowed_s
+
+
+def _pace_s(lag_s: F8, time_s: F8, elapsed_s: F8) -> F8:
+    """What each page took. Hosts that get pages at the same time are asked one after the other, and answer so; in the
+    simulator they all begin with the first, and what they took counts from there."""
+    began_s = time_s - elapsed_s
+    late = np.flatnonzero(lag_s >= _LATE_S)
+    late = late[np.argsort(began_s[late], kind="stable")]
+    is_first = np.diff(began_s[late], prepend=-np.inf) > _TOGETHER_S
+    began_s[late] = began_s[late][is_first][np.cumsum(is_first) - 1]
+    return time_s - began_s

@@ -15,7 +15,7 @@ from gossamer.archive.linkgraph import read_links
 from gossamer.lab import actual
 from gossamer.lab.command import main, parser
 from gossamer.lab.experiments import parity, realcrawl
-from gossamer.lab.graphs import Graph, load
+from gossamer.lab.graphs import F8, Graph, load
 from gossamer.lab.made import make
 from gossamer.lab.simulator import Conditions, Knowledge, simulate
 from gossamer.order.strategies import Ranks, Rows, Strategy, strategy
@@ -121,21 +121,49 @@ def test_how_late_a_host_was_asked_counts() -> None:
     host, elapsed_s = np.array([0, 0, 0, 1, 2], np.int32), np.array([0.034, 0.006, 0.006, 0.041, 0.002])
     time_s = np.array([0.034, 0.060, 0.950, 0.056, 0.700])
     lag_s = actual._lag_s(host, time_s, elapsed_s, delay_s=0.005)
-    # 15 ms late each; then host 0 and from the beginning host 2 had nothing that could be asked for.
-    assert lag_s.tolist() == pytest.approx([0.0, 0.015, 0.0, 0.015, 0.0])
+    assert lag_s.tolist() == pytest.approx([0.0, 0.015, 0.879, 0.015, 0.698])
+    assert actual._pace_s(lag_s, time_s, elapsed_s) == pytest.approx(elapsed_s)
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def by_hand(links: dict[int, list[int]]) -> Graph:
+    """Four hosts of one page each."""
+    names = [f"h{number}.test" for number in range(4)]
+    rows = [links.get(page, []) for page in range(4)]
+    return Graph(
+        "by hand",
+        np.cumsum([0, *map(len, rows)]),
+        np.array([target for row in rows for target in row], np.int32),
+        np.arange(4, dtype=np.int32),
+        names,
+        np.ones(4),
+        rule="by hand",
+        listed=[f"http://{name}/" for name in names],
+    )
+
+
+def simulated(graph: Graph, order: list[int], time_s: F8, elapsed_s: F8, starts: list[int]) -> list[int]:
+    """After a crawl that went like this."""
+    none = np.zeros(4, np.int32)
+    done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none, none, np.zeros(3))
+    same_graph, same = actual.as_measured(graph, Conditions(8, delay_s=0.005, width=4), done)
+    return simulate(same_graph, strategy("breadth-first"), starts, same).order.tolist()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1], [1, 3, 2, 0]])
 def test_what_came_in_the_same_millisecond_keeps_its_order(order: list[int]) -> None:
     """Whose links are discovered first decides a crawl in order of discovery, and the archive knows who came first."""
-    names = [f"h{number}.test" for number in range(3)]
-    none, hosts, urls = np.zeros(4, np.int32), np.arange(3, dtype=np.int32), [f"http://{name}/" for name in names]
-    graph = Graph("by hand", none.astype(np.int64), none[:0], hosts, names, np.ones(3), rule="by hand", listed=urls)
-    elapsed_s = np.array([0.0021, 0.0029, 0.0025])  # 3.1, then 2.9 and 2.5 ms, but whose beginnings are rounded down
-    time_s = actual.came_s(np.array([0.001, 0.0, 0.0]), elapsed_s)
-    done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none[:3], none[:3], np.zeros(2))
-    same_graph, same = actual.as_measured(graph, Conditions(3, delay_s=0.005, width=3), done)
-    assert simulate(same_graph, strategy("breadth-first"), [0, 1, 2], same).order.tolist() == order
+    elapsed_s = np.array([0.0021, 0.0029, 0.0025, 0.0024])  # 3.1, then 2.9, ... ms, but beginnings are rounded down
+    time_s = actual.came_s(np.array([0.001, 0.0, 0.0, 0.0]), elapsed_s)
+    assert simulated(by_hand({}), order, time_s, elapsed_s, [0, 1, 2, 3]) == order
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [0, 3, 1, 2], [0, 2, 3, 1]])
+def test_hosts_that_get_pages_at_the_same_time_answer_in_their_order(order: list[int]) -> None:
+    """They are asked one after the other and their answers are read together: who was asked last took least, and would
+    be the first to answer if all began at once."""
+    elapsed_s = np.array([0.01, 0.0885, 0.0875, 0.0865])
+    time_s = actual.came_s(np.array([0.0, 0.346, 0.347, 0.348]), elapsed_s)
+    assert simulated(by_hand({0: [1, 2, 3]}), order, time_s, elapsed_s, [0]) == order
 
 
 def test_differences_of_several_crawls() -> None:

@@ -230,8 +230,9 @@ def _results(setting: Setting, rows: Sequence[Row], curves: Sequence[Row]) -> Re
             "in one crawl: the largest difference of any to its own simulation; between crawls: of two real ones"
         )
         notes.append(
-            "the simulator gets what the crawl measured: how long each host's first, second, ... page took, and each "
-            "commit; it decides itself which pages those are, and makes rounds as crawl/agent.py does"
+            "the simulator gets what the crawl measured: in which order pages came, how long each host's first, "
+            "second, ... page took and how late it was asked for, and each commit; it decides itself which pages those "
+            "are, and makes rounds as crawl/agent.py does"
         )
     if setting.history is not None:
         notes.append(f"historical orders know a crawl of {np.isfinite(setting.history).sum():,} pages, breadth first")
