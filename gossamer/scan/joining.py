@@ -48,7 +48,7 @@ class Session:
         self.at: Message = {}
         self.is_over = self.is_dismissed = False
         self._coordinator = str(orders["coordinator"])
-        self._places = Places(folder / str(orders["scan"]))
+        self._places = Places(folder / "".join(filter(str.isalnum, str(orders["scan"]))))
         self._places.prepare()
         self._exchange = NatsExchange(wire, self.me)
         self._letters = Letters(self._exchange, self.me)
