@@ -96,10 +96,8 @@ class Dispatch:
         self.queues[client].clear()
         if self.mode == "round-robin":
             self.common.extendleft(reversed(lost))
-        elif self.alive:
-            self._give(lost, now_s)
         else:
-            self.common.extend(lost)
+            self._give(lost, now_s)
         return lost
 
     def observe(self, client: int, pace: float, now_s: float) -> bool:
@@ -151,6 +149,8 @@ class Dispatch:
 
     def _give(self, websites: list[int], now_s: float) -> None:
         """Plan these over the clients that live, each busy with what it has; long ones begin first."""
+        if not self.alive:  # whoever comes first
+            self.common.extend(websites)
         if not websites or not self.alive:
             return
         column = np.array([j for j in sorted(self.alive) for _ in range(self.slots[j])])

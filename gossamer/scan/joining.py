@@ -34,6 +34,7 @@ from gossamer.site.registrar import Registrar
 _STEP_S = 0.025
 _REPORT_S = 0.5
 _STOP_S = 30.0
+_PAUSE_S = 1.0  # after a client died, before the next is begun
 _LEASE_S = 10.0  # until somebody says how long it is
 
 
@@ -46,9 +47,9 @@ class Session:
         self.me = f"{name}-{secrets.token_hex(8)}"
         self.lease_s = float(orders["config"]["site"]["lease_s"])
         self.at: Message = {}
-        self.is_over = self.is_dismissed = False
+        self.is_ready = self.is_over = self.is_dismissed = False
         self._coordinator = str(orders["coordinator"])
-        self._places = Places(folder / str(orders["scan"]))
+        self._places = Places(folder / "".join(filter(str.isalnum, str(orders["scan"]))))
         self._places.prepare()
         self._exchange = NatsExchange(wire, self.me)
         self._letters = Letters(self._exchange, self.me)
@@ -75,7 +76,7 @@ class Session:
         if message is None:
             self.is_over = True
         elif "at" in message:
-            self.at = message["at"]
+            self.at, self.is_ready = message["at"], True
         elif "done" in message:
             website = Website(message["done"], "")
             facts = json.loads(self._places.facts(website).read_text("utf-8"))
@@ -104,7 +105,7 @@ class Joined:
         self._registrar = Registrar(wire)
         self._session: Session | None = None
         self._reported_s = -1e9
-        self._lease_until_s = 0.0
+        self._lease_until_s = self._not_before_s = 0.0
         self._refused: set[str] = set()  # runs that are over for us
         self._died = ""  # the last session that ended because its process did
 
@@ -120,7 +121,7 @@ class Joined:
 
     def _is_wanted(self, orders: Message) -> bool:
         is_new = "config" in orders and orders["run"] not in self._refused
-        return is_new and self._lease_until_s > self._clock.monotonic()
+        return is_new and self._not_before_s < self._clock.monotonic() < self._lease_until_s
 
     def _begin(self, orders: Message) -> None:
         for left in self._folder.glob("*"):
@@ -137,7 +138,7 @@ class Joined:
             session.close()
             self._note(f"{self._name} has not reached the coordinator for {session.lease_s:g} s, and stopped")
         elif session.is_over and not session.is_dismissed:
-            self._died = session.me
+            self._died, self._not_before_s = session.me, now_s + _PAUSE_S
             session.close()
             self._note(f"{self._name} died; another one takes its place")
         elif session.is_over or orders.get("run") != session.run or orders.get("over"):
@@ -155,7 +156,7 @@ class Joined:
             return
         self._reported_s = now_s
         facts: dict[str, Any] = {"died": self._died}
-        if session:
+        if session and session.is_ready:
             facts |= {"run": session.run, "session": session.me, "at": session.at}
         if self._registrar.report(self._name, facts):
             self._lease_until_s = now_s + (session.lease_s if session else _LEASE_S)

@@ -15,12 +15,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gossamer.federation.file import load
+from gossamer.site.federated import prepare as make_keys
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
 ROOT = Path(__file__).parents[2]
 HOSTS = 9
-SPEC = WebSpec.plain(seed=33, hosts=HOSTS, pages=120, page_bytes=1_500.0, links=8.0, local=0.7)
+SPEC = WebSpec.plain(seed=33, hosts=HOSTS, pages=80, page_bytes=1_500.0, links=8.0, local=0.7)
 PATIENCE_S = 100.0
 SITES = ("paris", "tokyo", "lima")
 
@@ -83,9 +85,10 @@ def prepare(here: Path, web: RunningWeb) -> None:
     (here / "SITES.txt").write_text("".join(f"h{number}.test\n" for number in range(HOSTS)))
     sites = "".join(f'[sites.{name}]\naddress = "127.0.0.1:{_port()}"\n' for name in SITES)
     (here / "three.toml").write_text(
-        f'{sites}[resolve]\nmap = {{"*" = "{web.address}"}}\n[polite]\ndelay_s = 0.08\n'
+        f'{sites}[resolve]\nmap = {{"*" = "{web.address}"}}\n[polite]\ndelay_s = 0.15\n'
         "[crawl]\npatience_s = 1.0\n[limits]\ndepth = 4\n[site]\nlease_s = 2.0\n"
     )
+    make_keys(load(here / "three.toml"))
 
 
 def scan(here: Path, stack: ExitStack) -> Running:
@@ -132,7 +135,19 @@ def undisturbed(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """By clients of one machine, with nothing but pipes."""
     here = tmp_path_factory.mktemp("undisturbed")
     prepare(here, web)
-    words = ("scan", "SITES.txt", "--config", "three.toml", "--agents", "3", "--at-once", "2", "--json")
+    words = (
+        "scan",
+        "SITES.txt",
+        "--config",
+        "three.toml",
+        "--agents",
+        "3",
+        "--at-once",
+        "4",
+        "--delay",
+        "0.01",
+        "--json",
+    )
     assert Running(here, *words).finish()["ended"]
     assert len(links(here)) > 50
     return here
@@ -142,8 +157,8 @@ def test_a_client_elsewhere_dies_and_comes_back(
     web: RunningWeb, undisturbed: Path, tmp_path: Path, stack: ExitStack
 ) -> None:
     prepare(tmp_path, web)
-    scanning = scan(tmp_path, stack)
     tokyo, _ = (join(tmp_path, stack, name) for name in ("tokyo", "lima"))
+    scanning = scan(tmp_path, stack)
     wait(lambda: {"tokyo_a0", "lima_a0"} <= set(done(tmp_path).values()), scanning)
     tokyo.kill()
     join(tmp_path, stack, "tokyo")
@@ -179,8 +194,8 @@ def test_a_killed_coordinator_is_waited_for(
     web: RunningWeb, undisturbed: Path, tmp_path: Path, stack: ExitStack
 ) -> None:
     prepare(tmp_path, web)
-    scanning = scan(tmp_path, stack)
     join(tmp_path, stack, "tokyo")
+    scanning = scan(tmp_path, stack)
     wait(lambda: "tokyo_a0" in done(tmp_path).values(), scanning)
     scanning.kill()
     again = scan(tmp_path, stack)

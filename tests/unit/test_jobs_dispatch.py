@@ -148,3 +148,16 @@ def test_a_client_that_comes_back_begins_with_free_slots() -> None:
     assert dispatch.next(0, 1.0) == 0
     dispatch.joined(1, 2.0)
     assert [dispatch.next(1, 2.0) for _ in range(3)] == [1, 2, None]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_where_nobody_is_there_yet_websites_wait(mode: str) -> None:
+    dispatch = Dispatch(np.ones((3, 2)), [1, 1], mode, absent=[0, 1])
+    assert dispatch.next(0, 0.0) is None
+    dispatch.joined(1, 5.0)
+    scanned = []
+    while (website := dispatch.next(1, 5.0)) is not None:
+        scanned.append(website)
+        dispatch.end(website)
+    assert sorted(scanned) == [0, 1, 2]
+    assert dispatch.is_over
