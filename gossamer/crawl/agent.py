@@ -1,6 +1,5 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
-import resource
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from queue import Empty
@@ -16,13 +15,14 @@ from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
 from gossamer.crawl import closing, placing
+from gossamer.crawl.accounts import Accounts
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.habits import ends_early
 from gossamer.crawl.handover import leaving
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.membership import Membership
-from gossamer.crawl.opening import Known, hostmap_files, resident_bytes, robots_rows
+from gossamer.crawl.opening import Known, hostmap_files, robots_rows
 from gossamer.crawl.outgoing import Outgoing
 from gossamer.crawl.owners import Owners, Place
 from gossamer.crawl.post import Alone, Post
@@ -99,14 +99,16 @@ class Agent:
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
         self._tally = Tally(store, chain, self._post.is_site)
-        self._busy_before_s = float(chain.state.get("busy_s", 0.0))
         self._supply = Supply(self._books, self._fetching, clock, lambda: self._owners().is_native)
         self._arrived: list[Batch] = []  # when last looked
         self._stopping = False
         self._ended = ""
         self._phase = ""
-        self._start_s = clock.monotonic()
-        self._looked_s = self._committed_s = self._start_s
+        self._accounts = Accounts(
+            config, clock, books, exchange, self._tally, self._fetching, self._supply,
+            self._incoming, self._outgoing, self._membership, place,
+        )  # fmt: skip
+        self._looked_s = self._committed_s = clock.monotonic()
         self._commit_cost_s = 0.0
         self._round = self._new_round()
 
@@ -167,7 +169,7 @@ class Agent:
 
     def _why_over(self) -> str:
         """Why the run ends, in words; nothing while it goes on."""
-        crawl, now_s = self._config.crawl, self._clock.monotonic()
+        crawl = self._config.crawl
         if self._stopping or self._orders.stop:
             return "stopped"
         if self._post.is_site:
@@ -176,7 +178,7 @@ class Agent:
             return f"limit of {crawl.pages:,} pages"
         if crawl.rounds and self._tally.run_rounds >= crawl.rounds:
             return f"limit of {crawl.rounds:,} rounds"
-        if crawl.minutes and now_s - self._start_s >= crawl.minutes * 60:
+        if crawl.minutes and self._accounts.elapsed_s >= crawl.minutes * 60:
             return f"limit of {crawl.minutes:g} minutes"
         return self._why_idle()
 
@@ -229,11 +231,6 @@ class Agent:
         most = self._config.site.backlog_mb << 20
         return self._post.is_site and self._books.chain.backlog(self._exchange) > most
 
-    def _waits_until_s(self) -> float | None:
-        """When the next page is due, if nothing is under way and nothing due now, or only for hosts that rest."""
-        due_s = self._fetching.stats.rest_until_s if self._supply.outstanding else self._supply.next_due_s()
-        return due_s if due_s is not None and due_s > self._clock.now() else None
-
     # Gathering
 
     def _gather(self, patience_s: float) -> None:
@@ -282,32 +279,12 @@ class Agent:
             self._books.chain.publish(self._exchange)
             self._membership.look()
             stats = self.stats()
-            self._post.report(self._facts(stats))
+            self._post.report(self._accounts.facts(stats, self._granted(), self._why_idle()))
             orders, before = self._post.orders(), self._orders
             self._orders = orders
             if (orders.owners, orders.holding) != (before.owners, before.holding):
                 self._incoming.owners_changed()
             show(stats)
-
-    def _facts(self, stats: Stats) -> dict[str, Any]:
-        """What the site is told."""
-        chain, used = self._books.chain, resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "number": chain.number,
-            "epoch": chain.epoch,
-            "zones": list(chain.zones),
-            "sent": chain.snapshot.sent,
-            "marks": chain.marks,
-            "pages": self._granted(),
-            "rounds": self._tally.run_rounds,
-            "idle": self._why_idle(),
-            "next_due_s": self._supply.next_due_s() if self._supply.is_starving else None,
-            "backlog_bytes": chain.backlog(self._exchange),
-            "committed_s": chain.snapshot.time_s,
-            "cpu_s": used.ru_utime + used.ru_stime,
-            "stats": stats.as_dict(),
-            **self._membership.facts(self._exchange),
-        }
 
     def _granted(self) -> int | None:
         """What we were granted; or what we have begun, if the grant was lowered meanwhile."""
@@ -346,7 +323,7 @@ class Agent:
         self._tally.add(round_)
         books.chain.commit(
             changes,
-            state=self._state(clean),
+            state=self._accounts.state(clean),
             marks=high_water(batches),
             outbox=numbered_parts(letters),
             exchange=self._exchange,
@@ -378,61 +355,13 @@ class Agent:
         chain, everything = self._books.chain, self._config.site.mode == CROSS_OVER
         return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
 
-    def _state(self, clean: bool) -> dict[str, Any]:
-        now_s = self._clock.now()
-        books, before = self._books, self._books.chain.state
-        figures = {
-            "known": books.index.count,
-            "hosts": len(books.index.hosts),
-            "frontier": self._unvisited(),
-        }
-        return {
-            "ledger": books.ledger.as_dict(),
-            "counters": {**self._tally.counters, **figures},
-            "costs": self._tally.costs,
-            "seed_files": self._incoming.files.offsets,
-            "resting": self._fetching.resting(),
-            "started_s": before.get("started_s", now_s),
-            "committed_s": now_s,
-            "busy_s": self._busy_before_s + self._clock.monotonic() - self._start_s,
-            "waits_until_s": self._waits_until_s(),
-            "order": books.strategy.name,
-            "carbon": books.carbon.prices.as_dict(),
-            "crossed": self._outgoing.crossed,
-            "overlap": before.get("overlap", False) or self._config.site.mode == CROSS_OVER,
-            "clean": clean,
-            **(self._place.placing.state() if self._place and self._place.placing else {}),
-            **self._membership.state(),
-        }
-
     def _new_round(self) -> Round:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
         return Round(number, warc, self._digests, Known(books.index))
 
-    def _unvisited(self) -> int:
-        """Known pages that wait for a visit, here or in the workbench."""
-        frontier = self._books.frontier
-        return frontier.pending + len(frontier.taken)
-
     def stats(self) -> Stats:
         """One look at the crawl, for the display."""
-        books, round_, work = self._books, self._round, self._fetching.stats
-        return Stats(
-            now_s=self._clock.now(),
-            elapsed_s=self._clock.monotonic() - self._start_s,
-            round=round_.number,
-            **self._tally.figures(round_),
-            connections=self._fetching.connections,
-            hosts=len(books.index.hosts),
-            active_hosts=work.hosts,
-            backed_off_hosts=work.backed_off,
-            frontier=self._unvisited(),
-            known=books.index.count,
-            memory_bytes=resident_bytes(),
-            waits_until_s=self._waits_until_s() if round_.empty and not self._arrived else None,
-            phase=self._phase,
-            ended=self._ended,
-            refused_seeds=self._incoming.files.refused,
-        )
+        may_wait = self._round.empty and not self._arrived
+        return self._accounts.stats(self._round, may_wait, self._phase, self._ended)
