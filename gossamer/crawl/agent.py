@@ -123,8 +123,8 @@ class Agent:
                 self._allow()
                 if not self._is_held_back():
                     self._supply.top_up(self._round.empty)
-                    if self._is_over():  # nothing was left to take: then nothing will come
-                        break
+                    if not (self._supply.outstanding or self._post.is_site) and self._is_over():
+                        break  # nothing was left to take: then nothing will come
                 self._gather(_LOOK_S)
                 if self._is_round_over():
                     self._commit()
