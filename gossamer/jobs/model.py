@@ -38,7 +38,9 @@ class Scanned:
     wire_bytes: F8
     scan_s: F8
     delay_s: F8
-    response_s: F8  # per page, to connect and be answered
+    lookup_s: F8  # per request, for the address
+    connect_s: F8  # per request
+    response_s: F8  # per page: both, and to be answered
     byte_s: F8  # per byte, to be sent it
 
     @property
@@ -67,7 +69,9 @@ class Model:
 class Parameters:
     """The seed's uncontrolled parameters of one client, as far as its scans show them."""
 
-    response_s: float  # per page: DNS, TCP and the server's response (tdns + ttcp + tweb)
+    lookup_s: float  # per page: tdns
+    connect_s: float  # per page, though most find a connection open: ttcp
+    answer_s: float  # per page: the server's response, tweb
     download_bytes_per_s: float  # vweb; inf: too fast to be seen
     site_s: float  # per website: opening and closing it
     own_bytes_per_s: float  # v; inf: too fast to be seen
@@ -158,11 +162,17 @@ def parameters(scanned: Scanned, client: int) -> Parameters | None:
     if own.sum() < _FEW:
         return None
     requests, sent, one = scanned.requests[own], scanned.wire_bytes[own], np.zeros(int(own.sum()), np.int64)
-    response_s = max(0.0, float(_medians(scanned.response_s[own], one, 1, requests)[0]))
-    byte_s = max(0.0, float(_medians(scanned.byte_s[own], one, 1, requests)[0]))
+
+    def typical(column: F8) -> float:
+        return max(0.0, float(_medians(column[own], one, 1, requests)[0]))
+
+    lookup_s, connect_s, response_s, byte_s = map(
+        typical, (scanned.lookup_s, scanned.connect_s, scanned.response_s, scanned.byte_s)
+    )
     work_s = np.maximum(scanned.rest_s[own] - requests * response_s - sent * byte_s, _LEAST_S)
     site_s, own_byte_s = fitted(np.stack((np.ones(len(sent)), sent), axis=1), work_s).tolist()
-    return Parameters(response_s, _inverse(byte_s), site_s, _inverse(own_byte_s))
+    answer_s = max(0.0, response_s - lookup_s - connect_s)
+    return Parameters(lookup_s, connect_s, answer_s, _inverse(byte_s), site_s, _inverse(own_byte_s))
 
 
 def _inverse(byte_s: float) -> float:

@@ -27,7 +27,9 @@ class Facts:
     links: int = 0  # that lead to other websites
     result_bytes: int = 0
     scan_s: float = 0.0  # earlier runs included, and reading what was found
-    response_s: float = 0.0  # to connect and be answered, per page: what its exchange would take without a byte
+    lookup_s: float = 0.0  # for the address, per request
+    connect_s: float = 0.0  # per request, most of which find a connection open
+    response_s: float = 0.0  # both, and to be answered, per page: what its exchange would take without a byte
     byte_s: float = 0.0  # per byte of an answer
     delay_s: float = 0.0  # between two requests
     asked_s: float = 0.0  # of it, what robots.txt asks for

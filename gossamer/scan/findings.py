@@ -47,7 +47,7 @@ _READ = ("ok", "unchanged")
 _BATCH = 500  # pages whose links' texts are read at a time
 _VISIT = (
     "key", "url", "time", "round", "is_robots", "depth", "outcome", "reason", "location", "http_status", "address",
-    "elapsed_s", "wire_bytes", "warc", "warc_offset",
+    "elapsed_s", "lookup_s", "connect_s", "wire_bytes", "warc", "warc_offset",
 )  # fmt: skip
 
 
@@ -99,8 +99,8 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 def _figures(visits: pa.Table) -> dict[str, Any]:
     if not len(visits):
-        return {"pages": 0, "requests": 0, "wire_bytes": 0, "response_s": 0.0, "byte_s": 0.0, "mean_depth": 0.0,
-                "address": ""}  # fmt: skip
+        return {"pages": 0, "requests": 0, "wire_bytes": 0, "lookup_s": 0.0, "connect_s": 0.0, "response_s": 0.0,
+                "byte_s": 0.0, "mean_depth": 0.0, "address": ""}  # fmt: skip
     sent, took_s = (visits[name].to_numpy().astype(np.float64) for name in ("wire_bytes", "elapsed_s"))
     read = ~visits["is_robots"].to_numpy() & pc.is_in(visits["outcome"], pa.array(_READ)).to_numpy()
     response_s, byte_s = _line(sent[read], took_s[read]) or (float(took_s.mean()), 0.0)
@@ -108,6 +108,8 @@ def _figures(visits: pa.Table) -> dict[str, Any]:
         "pages": int(read.sum()),
         "requests": int(((visits["http_status"].to_numpy() > 0) | (took_s > 0)).sum()),
         "wire_bytes": int(sent.sum()),
+        "lookup_s": float(visits["lookup_s"].to_numpy().mean()),
+        "connect_s": float(visits["connect_s"].to_numpy().mean()),
         "response_s": response_s,
         "byte_s": byte_s,
         "mean_depth": float(visits["depth"].to_numpy()[read].mean()) if read.any() else 0.0,

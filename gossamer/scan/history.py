@@ -87,10 +87,11 @@ def _scanned(rows: Sequence[dict[str, Any]], site: dict[str, int], client: dict[
     def column(name: str) -> F8:
         return np.array([row[name] for row in rows], np.float64)
 
+    measured = "requests", "wire_bytes", "scan_s", "delay_s", "lookup_s", "connect_s", "response_s", "byte_s"
     return Scanned(
         np.array([site[row["site"]] for row in rows], np.int64),
         np.array([client[row["client"]] for row in rows], np.int64),
-        *(column(name) for name in ("requests", "wire_bytes", "scan_s", "delay_s", "response_s", "byte_s")),
+        *(column(name) for name in measured),
     )
 
 

@@ -152,7 +152,8 @@ def _print_plan(planning: Planning, found: Plan, as_json: bool, console: Console
     console.print(_said(found), highlight=False)
     for name, seen in planning.ahead.parameters.items():
         console.print(
-            f"{name}: {1000 * seen.response_s:.1f} ms a page to connect and be answered, "
+            f"{name}: a page takes {1000 * seen.lookup_s:.1f} ms for its address, "
+            f"{1000 * seen.connect_s:.1f} to connect, {1000 * seen.answer_s:.1f} to be answered, "
             f"{_speed(seen.download_bytes_per_s)} to download, {seen.site_s:.2f} s a website, "
             f"{_speed(seen.own_bytes_per_s)} of its own",
             style="dim", highlight=False,

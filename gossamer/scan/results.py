@@ -22,8 +22,8 @@ SITES = pa.schema(
         ("site", pa.string()), ("start", pa.string()), ("status", pa.string()), ("reason", pa.string()),
         ("client", pa.string()), ("pages", pa.int64()), ("requests", pa.int64()), ("errors", pa.int64()),
         ("wire_bytes", pa.int64()), ("links", pa.int64()), ("appeared", pa.int64()), ("gone", pa.int64()),
-        ("result_bytes", pa.int64()), ("scan_s", pa.float64()), ("response_s", pa.float64()),
-        ("byte_s", pa.float64()),
+        ("result_bytes", pa.int64()), ("scan_s", pa.float64()), ("lookup_s", pa.float64()),
+        ("connect_s", pa.float64()), ("response_s", pa.float64()), ("byte_s", pa.float64()),
         ("delay_s", pa.float64()), ("asked_s", pa.float64()), ("mean_depth", pa.float64()),
         ("address", pa.string()), ("forecast_s", pa.float64()), ("begun", _TIME), ("ended", _TIME),
     ]

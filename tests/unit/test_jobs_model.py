@@ -25,7 +25,15 @@ def scans(seed: int = 0, delay_s: float = 0.0, noise: float = 0.02, rounds: int 
     client = (website + np.repeat(np.arange(rounds), WEBSITES)) % CLIENTS
     took_s = times_s[website, client] * random.lognormal(0, noise, len(website))
     one = np.ones(len(website))
-    rows = Scanned(website, client, pages[website], sent[website], took_s, delay_s * one, 0.1 * one, 1e-6 * one)
+    rows = Scanned(
+        website,
+        client,
+        pages[website],
+        sent[website],
+        took_s,
+        delay_s * one,
+        *(s * one for s in (0.01, 0.02, 0.1, 1e-6)),
+    )
     return rows, times_s
 
 
@@ -60,7 +68,7 @@ def test_a_new_client_is_known_by_its_time_for_the_reference_site() -> None:
 
 def test_before_the_first_scan_only_the_reference_counts() -> None:
     none = np.zeros(0)
-    nobody = Scanned(none.astype(int), none.astype(int), none, none, none, none, none, none)
+    nobody = Scanned(none.astype(int), none.astype(int), *[none] * 8)
     seconds = np.array([105.7, 110.4, 85.8])
     model = learn(nobody, 2, 3, seconds)
     assert model.factor / model.factor[0] == pytest.approx(seconds / 105.7)
@@ -72,7 +80,7 @@ def test_parameters_of_a_client() -> None:
     rows, _ = scans(noise=0.0)
     seen = parameters(rows, 0)
     assert seen is not None
-    assert seen.response_s == pytest.approx(0.1)
+    assert (seen.lookup_s, seen.connect_s, seen.answer_s) == pytest.approx((0.01, 0.02, 0.07))
     assert seen.download_bytes_per_s == pytest.approx(1e6)
     assert parameters(scans(rounds=1)[0], 99) is None
     assert batch_s(0.2, 1000.0, 500, 1500) == pytest.approx(2.2)
