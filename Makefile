@@ -18,11 +18,15 @@ $(READY): pyproject.toml setup.py gossamer/web/_scan.pyx scripts/setup
 demo: setup  ## crawl a test web on loopback and ask the archive questions
 	$(BIN)/python -m gossamer demo
 
+# Files whose tests take long come first, so that none is left alone in the end.
+PYTEST := $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
+	tests/reliability tests/integration tests/contract tests/unit
+
 test: setup  ## the tests
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: setup  ## the tests, slow ones included
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile
+	$(PYTEST)
 
 lint: setup  ## format, lint and type checks
 	$(BIN)/ruff format --check .

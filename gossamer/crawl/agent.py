@@ -123,8 +123,8 @@ class Agent:
                 self._allow()
                 if not self._is_held_back():
                     self._supply.top_up(self._round.empty)
-                    if not (self._supply.outstanding or self._post.is_site) and self._is_over():
-                        break  # nothing was left to take: then nothing will come
+                    if self._has_nothing_left() and self._is_over():
+                        break  # without waiting for what will not come
                 self._gather(_LOOK_S)
                 if self._is_round_over():
                     self._commit()
@@ -196,6 +196,10 @@ class Agent:
             minutes = (due_s - now_s) / 60
             return f"nothing due for {minutes:.0f} minutes: hosts rest, or have no robots.txt for us; try again later"
         return ""
+
+    def _has_nothing_left(self) -> bool:
+        supply = self._supply
+        return not (supply.outstanding or self._post.is_site) and supply.is_starving and supply.next_due_s() is None
 
     def _zones_move(self) -> bool:
         chain, owners = self._books.chain, self._orders.owners
