@@ -19,7 +19,7 @@ demo: setup  ## crawl a test web on loopback and ask the archive questions
 	$(BIN)/python -m gossamer demo
 
 # Files whose tests take long come first, so that none is left alone in the end.
-PYTEST := $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder \
+PYTEST := $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder \
 	tests/reliability tests/integration tests/contract tests/unit
 
 test: setup  ## the tests
