@@ -29,7 +29,7 @@ _FLATTER = 0.7  # the same power for the websites beside the largest, where that
 _TRIES = 20_000
 _THROTTLED = 2_000  # webs to choose from for real clients
 _EVEN = 0.4  # the power for their websites beside the largest: little is under way when that is all that is left
-_STRAY, _CASES = 0.003, 12  # how far real clients may stray, and so many cases of that
+_STRAY, _CASES = {3: 0.003, 5: 0.02}, 24  # how far real clients may stray, as far as there is room; cases of that
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ def throttled_sizes(
         rest = np.maximum(1, np.rint(others / others.sum() * pages * (1 - share))).astype(np.int64)
         sizes = np.concatenate(([_largest(rest, throttle)], rest))
         if all(_surplus(sizes, throttle, clients) > 0 for clients in numbers):
-            found.append((min(_surplus(sizes, throttle, clients, _STRAY) for clients in numbers), -number, sizes))
+            found.append(
+                (min(_surplus(sizes, throttle, clients, _STRAY[clients]) for clients in numbers), -number, sizes)
+            )
     if not found:
         raise GossamerError(
             f"no web like the seed's among {_THROTTLED:,} with {throttle.site_s:.2f} s to open and close each website; "
