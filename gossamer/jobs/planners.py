@@ -142,7 +142,6 @@ PLANNERS: dict[str, Planner] = {
     )
 }
 # In `plan --compare` and the lab: those that any number of websites can be given to.
-QUICK = tuple(name for name in PLANNERS if name not in ("exact", "unrelated"))
 
 
 def plan(task: Task, planner: str = "lpt") -> Plan:

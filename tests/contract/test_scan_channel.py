@@ -62,7 +62,8 @@ class End:
 
 @pytest.fixture(params=["pipes", "nats"])
 def end(request: pytest.FixtureRequest, tmp_path: Path, web: RunningWeb) -> Iterator[End]:
-    places, said = Places(tmp_path / "here" / "0001"), Queue()  # type: ignore[var-annotated]
+    places = Places(tmp_path / "here" / "0001")
+    said: Said = Queue()
     places.prepare()
     values = {"resolve.map": {"*": web.address}, "polite.delay_s": 0.05, "crawl.patience_s": 1.0, "site.lease_s": 3.0}
     config = as_values(defaults().replace(values))

@@ -14,7 +14,6 @@ from gossamer.jobs.task import F8, Task, loads_s, uniform
 
 WEBSITES = 99
 # Seconds for the reference site of 800 pages, by number of clients; and Table 1, in seconds.
-REFERENCE_PAGES = 800
 REFERENCE_S = {3: (105.7, 110.4, 85.8), 5: (95.0, 84.6, 105.7, 110.4, 85.8)}
 PAPER_S = {
     3: {"round-robin": 12_601, "round-robin-reversed": 23_103, "batch-pages": 13_359, "batch-times": 12_239},
