@@ -141,7 +141,6 @@ PLANNERS: dict[str, Planner] = {
         Planner("exact", "the best there is; small cases only", exact.exact),
     )
 }
-# In `plan --compare` and the lab: those that any number of websites can be given to.
 
 
 def plan(task: Task, planner: str = "lpt") -> Plan:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gossamer.errors import ConfigError
 from gossamer.jobs import exact
-from gossamer.jobs.planners import PLANNERS, QUICK, Planner, plan
+from gossamer.jobs.planners import PLANNERS, Planner, plan
 from gossamer.jobs.task import Task, loads_s, task, uniform
 
 SECONDS = st.floats(0.0, 1e4, allow_nan=False)
@@ -43,6 +43,9 @@ def check(each: Task, name: str) -> None:
     assert np.allclose(found.loads_s, loads_s(each, found.owner))
     assert found.makespan_s >= found.bound_s * (1 - 1e-6), "nobody is faster than the bound"
     assert found.ratio >= 1 - 1e-6
+
+
+QUICK = [name for name in PLANNERS if name not in ("exact", "unrelated")]  # for any number of websites
 
 
 @pytest.mark.parametrize("name", QUICK)
