@@ -4,7 +4,7 @@ Of section 4, with what arises per page counted per page (the seed counts it per
 
     T = server_s + batch / transfer                                 receive the batch
       + sum over websites of
-            pages * delay_s                                         politeness: nobody can be faster
+            (pages - 1) * delay_s                                   politeness: nobody can be faster
           + factor_j * correction_i * (site_s                       look-up, opening, the last commit
                                        + pages * page_s             connection and response
                                        + bytes * byte_s)            transfer and own work: 1 / v_web + 1 / v
@@ -46,7 +46,7 @@ class Scanned:
     @property
     def rest_s(self) -> F8:
         """What politeness does not explain."""
-        rest: F8 = np.maximum(self.scan_s - self.requests * self.delay_s, _LEAST_S)
+        rest: F8 = np.maximum(self.scan_s - polite_s(self.requests, self.delay_s), _LEAST_S)
         return rest
 
 
@@ -61,7 +61,7 @@ class Model:
     def times_s(self, requests: F8, wire_bytes: F8, delay_s: F8) -> F8:
         """(websites, clients), as `delay_s` is."""
         own = self.correction * (self.site_s + requests * self.page_s + wire_bytes * self.byte_s)
-        times: F8 = requests[:, None] * delay_s + own[:, None] * self.factor[None, :]
+        times: F8 = polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
         return times
 
 
@@ -75,6 +75,12 @@ class Parameters:
     download_bytes_per_s: float  # vweb; inf: too fast to be seen
     site_s: float  # per website: opening and closing it
     own_bytes_per_s: float  # v; inf: too fast to be seen
+
+
+def polite_s(requests: F8, delay_s: F8) -> F8:
+    """The delays between so many requests: before the first and after the last one nobody waits."""
+    waits: F8 = np.maximum(requests - 1, 0) * delay_s
+    return waits
 
 
 def learn(scanned: Scanned, websites: int, clients: int, reference_s: F8 | None = None) -> Model:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.jobs.forecast import forecast
-from gossamer.jobs.model import F8, I8, Model, Parameters, Scanned, learn, parameters
+from gossamer.jobs.model import F8, I8, Model, Parameters, Scanned, learn, parameters, polite_s
 from gossamer.jobs.task import Task, task
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.results import read_sites
@@ -26,7 +26,7 @@ class Outlook:
     spread: F8  # of each website's time: one standard deviation, as a part of it
     requests: F8
     result_bytes: F8
-    floor_s: F8  # politeness: pages times delay, by website and client
+    floor_s: F8  # politeness: the delays between its pages, by website and client
     known: I8  # websites that have been scanned before
     model: Model
     parameters: dict[str, Parameters]
@@ -76,7 +76,7 @@ def outlook(
         np.where(np.isnan(requests.value), _UNKNOWN_SPREAD, np.maximum(requests.spread, strays)),
         values[0],
         values[2],
-        values[0][:, None] * delays,
+        polite_s(values[0][:, None], delays),
         np.flatnonzero(~np.isnan(requests.value)),
         here,
         seen,

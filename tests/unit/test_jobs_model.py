@@ -20,7 +20,7 @@ def scans(seed: int = 0, delay_s: float = 0.0, noise: float = 0.02, rounds: int 
     sent = pages * random.lognormal(10, 0.5, WEBSITES)
     slowness = random.lognormal(0, 0.4, WEBSITES)
     own_s = slowness * (0.5 + pages * 0.1 + sent * 1e-6)
-    times_s = (pages * delay_s)[:, None] + own_s[:, None] * FACTOR
+    times_s = ((pages - 1) * delay_s)[:, None] + own_s[:, None] * FACTOR
     website = np.tile(np.arange(WEBSITES), rounds)
     client = (website + np.repeat(np.arange(rounds), WEBSITES)) % CLIENTS
     took_s = times_s[website, client] * random.lognormal(0, noise, len(website))
@@ -44,7 +44,18 @@ def test_times_are_foretold(delay_s: float) -> None:
     pages, sent = rows.requests[:WEBSITES], rows.wire_bytes[:WEBSITES]
     found = model.times_s(pages, sent, np.full((WEBSITES, CLIENTS), delay_s))
     assert np.median(np.abs(found / times_s - 1)) < 0.08
-    assert (found >= (pages * delay_s)[:, None] * 0.999).all(), "politeness is a floor"
+    assert (found >= ((pages - 1) * delay_s)[:, None] * 0.999).all(), "politeness is a floor"
+
+
+def test_delays_lie_between_pages_so_that_a_lone_page_waits_for_none() -> None:
+    """Counted once per page they make a hundred small websites as long as a large one that they are not."""
+    pages = np.array([1.0, 2, 3, 100] * CLIENTS)
+    slow_s = np.repeat([0.5, 0.6, 0.7], 4)  # how long each client waits
+    website, one = np.tile(np.arange(4), CLIENTS), np.ones(4 * CLIENTS)
+    took_s = (pages - 1) * slow_s + 0.05
+    rows = Scanned(website, np.repeat(np.arange(CLIENTS), 4), pages, 1000 * pages, took_s, slow_s, *[0 * one] * 4)
+    found = learn(rows, 4, CLIENTS).times_s(pages[:4], 1000 * pages[:4], np.tile([0.5, 0.6, 0.7], (4, 1)))
+    assert found == pytest.approx(took_s.reshape(CLIENTS, 4).T, abs=0.01)
 
 
 def test_speeds_of_clients_are_found() -> None:
