@@ -73,8 +73,8 @@ def test_the_real_web_has_the_sizes_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("clients", "ratio"), [(3, 1.888), (5, 1.541)])
 def test_the_real_web_allows_what_the_seed_gained(clients: int, ratio: float) -> None:
-    throttle = jobs_webs.Throttled(0.45, site_s=0.12, page_s=0.003)
-    sizes = jobs_webs.throttled_sizes(0, 600, throttle, [clients])
+    throttle = jobs_webs.Throttled(0.9, site_s=0.09, page_s=0.012)
+    sizes = jobs_webs.throttled_sizes(0, 600, throttle, clients, webs=1000)
     assert len(sizes) == jobs_webs.WEBSITES
     waiting = task(throttle.times_s(sizes, clients), speed=jobs_webs.speeds(clients), pages=sizes.astype(float))
     took = {name: plan(waiting, name).makespan_s for name in ("next-free", "next-free-reversed", "seed-times", "lpt")}

@@ -47,8 +47,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pages", type=positive, default=600, metavar="N", help="of the real web (default: 600)")
     parser.add_argument(
-        "--delay", type=float, default=0.45, metavar="S",
-        help="between two pages, at a real client that took 100 s for the reference site (default: 0.45)",
+        "--delay", type=float, default=0.9, metavar="S",
+        help="between two pages, at a real client that took 100 s for the reference site (default: 0.9)",
     )  # fmt: skip
 
 
@@ -80,10 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         blocks.append(Block(title, _turned(scale), SCALE_SHOWN))
         figures.append(_growth(scale))
     if "real" in parts:
-        real, note = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
+        real, said = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
         rows += [{**dict.fromkeys(rows[0] if rows else SHOWN), **row, "part": "real"} for row in real]
         blocks.append(Block("Real agents, throttled to the seed's speeds", real, jobs_real.SHOWN))
-        notes.append(note)
+        notes += said
     table = [row for row in rows if row["part"] not in ("scale", "real")]
     first = Block("Table 1 of seed 004", table, SHOWN) if table else blocks.pop(0)
     shown = rows if arguments.json else first.rows

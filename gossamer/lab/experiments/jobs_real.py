@@ -49,29 +49,27 @@ RUNS = {
 }
 
 
-def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tuple[list[Row], str]:
+def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tuple[list[Row], list[str]]:
     """The rows of the table, and what was done."""
-    with tempfile.TemporaryDirectory() as scratch:
-        throttle = _throttle(Path(scratch), delay_s)
-        sizes = throttled_sizes(seed, pages, throttle, numbers)
-        path = Path(scratch) / "web.npz"
-        make(path, np.append(sizes, REFERENCE))
-        starts = _starts(path)
-        with RunningWeb(graph=path) as running:
-            found: list[Row] = []
-            for clients in numbers:
-                found += _table(Path(scratch) / str(clients), clients, starts, _config(running.address), throttle)
-    return found, _note(sizes, throttle)
-
-
-def _note(sizes: Sizes, throttle: Throttled) -> str:
-    return (
-        f"real: {WEBSITES} websites of the test web, {sizes.sum():,} pages, {sizes[0]:,} of them on the largest; one "
-        f"website at a time at each client, all begin together; a client that took 100 s for the seed's reference site "
-        f"waits {throttle.delay_s:g} s between two pages; opening and closing a website took {throttle.site_s:.3f} s, "
-        f"fetching a page {1000 * throttle.page_s:.1f} ms, which is not throttled; speeds and times are learned from "
-        "the reference site and the scans before; the bound is that of the measured times"
-    )
+    rows: list[Row] = []
+    notes = [
+        f"real: {WEBSITES} websites of the test web for each number of clients; each has one at a time, all begin "
+        f"together; a client that took 100 s for the seed's reference site waits {delay_s:g} s between two pages; "
+        "speeds and times are learned from the reference site and the scans before; the bound is of the measured times"
+    ]
+    for clients in numbers:
+        with tempfile.TemporaryDirectory() as scratch:
+            throttle = _throttle(Path(scratch), delay_s)
+            sizes = throttled_sizes(seed, pages, throttle, clients)
+            path = Path(scratch) / "web.npz"
+            make(path, np.append(sizes, REFERENCE))
+            with RunningWeb(graph=path) as running:
+                rows += _table(Path(scratch), clients, _starts(path), _config(running.address), throttle)
+        notes.append(
+            f"real, {clients} clients: {sizes.sum():,} pages, {sizes[0]:,} of them on the largest website; opening and "
+            f"closing one took {throttle.site_s:.3f} s, a page {1000 * throttle.page_s:.1f} ms, which is not throttled"
+        )
+    return rows, notes
 
 
 def _throttle(folder: Path, delay_s: float) -> Throttled:
@@ -126,7 +124,7 @@ def _config(address: str) -> Config:
 def _table(folder: Path, clients: int, starts: list[str], config: Config, throttle: Throttled) -> list[Row]:
     delays_s = throttle.delays_s(clients).tolist()
     workers = [Worker(f"c{j}", 1, {"polite.delay_s": delay_s}) for j, delay_s in enumerate(delays_s)]
-    scans = Scans(folder)
+    scans = Scans(folder / "scans")
     websites = [Website(start.split("/")[2], start) for start in starts[:-1]]
     took_s: dict[str, float] = {}
     for mode, (how, planner, is_reversed) in RUNS.items():
