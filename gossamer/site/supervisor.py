@@ -1,7 +1,6 @@
 """Runs the agents of a site on one machine: starts them, replaces those that die, tells them what is theirs, and
 knows when the crawl is over. It touches no page and no link."""
 
-import contextlib
 import os
 import sys
 import time
@@ -16,12 +15,11 @@ from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.crawl.stats import Stats
-from gossamer.errors import OutOfSpace, SiteError
 from gossamer.federation.exchange import Inbox
 from gossamer.federation.wire import Wire
-from gossamer.site.agent import FULL, MISTAKE
 from gossamer.site.members import Member, flat, incarnation
 from gossamer.site.plan import Budget, shared_out, undelivered
+from gossamer.site.processes import ASK_S, Processes
 from gossamer.site.registrar import Registrar
 from gossamer.site.server import Server
 from gossamer.site.totals import Totals
@@ -33,12 +31,8 @@ if TYPE_CHECKING:
 SITES_CHANGE = "the list of sites has changed"  # why a run ends that is to be followed by another at once
 FOLDER = "site"  # of the crawl's directory: the server's files
 _STEP_S = 0.05
-_ASK_S = 0.5  # how often agents' reports are looked at
 _END_S = 60.0  # longest that a clean end may take
 _SERVER_S = 20.0  # a server that does not answer for so long is started again
-_BEGIN_S = 20.0  # a process that begins has nothing to lose: it may take its time
-_SILENCES = 6  # doublings of our patience
-_CRASHES = 5  # in a row, without anything done in between
 
 
 class Supervisor:
@@ -73,7 +67,7 @@ class Supervisor:
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
         self._totals = Totals(before.values(), clock)
         self._told: dict[str, dict[str, Any]] = {}
-        self._replaced: list[Any] = []  # processes that hang, perhaps
+        self._processes = Processes(directory, config, clock, log, self._store)
         self._stopping = False
         self._ended = ""
         self._start_s = clock.monotonic()
@@ -101,7 +95,7 @@ class Supervisor:
                 self._step(show)
                 time.sleep(_STEP_S)
         finally:
-            self._kill()
+            self._processes.kill(self._members.values())
             if neighbours:
                 if self._ended != SITES_CHANGE:
                     neighbours.leave(self._summary())
@@ -128,9 +122,9 @@ class Supervisor:
             self._answered_s = self._clock.monotonic()
 
     def _step(self, show: Callable[[Stats], None]) -> None:
-        self._reap()
+        self._processes.reap(self._members.values())
         now_s = self._clock.monotonic()
-        if now_s - self._asked_s < _ASK_S:
+        if now_s - self._asked_s < ASK_S:
             return
         self._asked_s = now_s
         self._hear(now_s)
@@ -180,45 +174,14 @@ class Supervisor:
         marks = {m.name: m.marks for m in (*self._left.values(), *members)}
         return undelivered({m.name: m.sent for m in members}, marks) - self._abroad
 
-    # Processes
-
-    def _reap(self) -> None:
-        """Processes that ended: who was told to, or had nothing to do, rests; any other is started again."""
-        self._replaced = [process for process in self._replaced if process.poll() is None]
-        for member in self._members.values():
-            if member.process is None or member.process.poll() is None:
-                continue
-            code = member.ended(Chain.read(self._store, member.name))
-            self._log.event("agent ended", agent=member.name, code=code)
-            if code == FULL:
-                raise OutOfSpace(
-                    f"no space left for agent {member.name} in {self._directory}: free some, then run the same command "
-                    "again; everything committed so far is safe"
-                )
-            if code == MISTAKE:
-                raise SiteError(f"{member.name}: {self._last_words(member.name)}")
-            if member.crashes >= _CRASHES:
-                how = f"exit code {code}" if code > 0 else f"signal {-code}"
-                words = f"{how}; {self._last_words(member.name)}"
-                raise SiteError(f"agent {member.name} died {member.crashes} times in a row: {words}")
-            member.is_resting = code == 0
+    # Who runs
 
     def _replace_silent(self, now_s: float) -> None:
-        """Not heard of for a lease: dead, perhaps, or it hangs. It fetches nothing more, and what it is about to commit
-        will be refused. Its successor contacts nobody until its last requests must be over.
-
-        One that is merely slow must not be replaced for ever: each time we are twice as patient."""
+        """Its successor contacts nobody until its last requests must be over."""
         if self._stopping:
             return  # it may come to its end; we do not wait for it for long
-        for member in self._members.values():
-            lease_s = self._config.site.lease_s
-            patience_s = ((lease_s if member.is_heard else max(lease_s, _BEGIN_S)) + 2 * _ASK_S) * 2**member.silences
-            if member.process and now_s - member.heard_s > patience_s:
-                self._log.event("agent silent", agent=member.name, process=member.process.pid)
-                self._replaced.append(member.process)
-                member.silences = min(member.silences + 1, _SILENCES)
-                member.at = Chain.read(self._store, member.name)
-                self._start(member, self._clock.now() + self._config.fetch.timeout_s)
+        for member in self._processes.silent(self._members.values(), now_s):
+            self._start(member, self._clock.now() + self._config.fetch.timeout_s)
 
     def _start_needed(self) -> None:
         """Agents are started when there is something to do for them, as many as may run at a time."""
@@ -253,8 +216,7 @@ class Supervisor:
     def _start(self, member: Member, quiet_until_s: float = 0.0) -> None:
         member.incarnation = incarnation(self._clock.now())
         self._tell(member)  # orders are there before it asks
-        member.start(self._job(member, quiet_until_s), self._words(member.name), self._clock.monotonic())
-        self._log.event("agent started", agent=member.name, process=member.process and member.process.pid)
+        self._processes.start(member, self._job(member, quiet_until_s))
 
     def _job(self, member: Member, quiet_until_s: float) -> dict[str, Any]:
         return {
@@ -270,21 +232,6 @@ class Supervisor:
             "federation": self._neighbours.job() if self._neighbours else None,
             **(self._seeds if member.name == self._home else {"urls": [], "files": []}),
         }
-
-    def _kill(self) -> None:
-        """Whoever is left: nothing that is committed can be lost."""
-        running = [member.process for member in self._members.values() if member.process]
-        for process in [*running, *self._replaced]:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
-
-    def _words(self, name: str) -> Path:
-        return self._directory / "log" / f"{name}.err"
-
-    def _last_words(self, name: str) -> str:
-        lines = self._words(name).read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
 
     # Orders
 
@@ -393,7 +340,7 @@ class Supervisor:
         if self._neighbours is None:
             return self._is_finished()
         now_s = self._clock.monotonic()
-        if now_s - self._said_s < _ASK_S:
+        if now_s - self._said_s < ASK_S:
             return False
         self._said_s = now_s
         return self._neighbours.is_over(self._summary())
