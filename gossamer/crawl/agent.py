@@ -143,10 +143,15 @@ class Agent:
         self._log.event("begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name)
         incoming = self._incoming
         incoming.read_seeds(self._clock.now())
+        if self._place and self._membership.has_lost:
+            from gossamer.crawl.lost import links_to_lost  # DuckDB, for once
+
+            incoming.again = links_to_lost(self._books.store, self._place)
+            self._log.event("said again", links=len(incoming.again.key), gone=list(self._place.gone))
         if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
             raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if incoming.seeds or incoming.batches() or chain.state.get("clean", True):
+        if incoming.seeds or incoming.batches() or chain.state.get("clean", True) or self._membership.has_lost:
             self._commit()
         self._allow()
         self._fetching.start()

@@ -71,6 +71,7 @@ class Incoming:
         self._store, self._chain, self._exchange = store, chain, exchange
         self.scope = Scope(scope_kind, scope_hosts(store))
         self.seeds = list(urls)
+        self.again = Contributions.none()  # what is to be told once more
         self.files = SeedFiles(files, chain.state.get("seed_files", {}))
         self._opened = chain.number
 
@@ -110,8 +111,8 @@ class Incoming:
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
         seeds = dict.fromkeys(self.seeds)
-        self.seeds = []
-        parts = [mentioned(list(sitemaps))]
+        parts = [mentioned(list(sitemaps)), self.again]
+        self.seeds, self.again = [], Contributions.none()
         links: list[Links] = []
         names, from_abroad = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}

@@ -29,6 +29,14 @@ class Membership:
         """Something is to be said."""
         return bool(self._due)
 
+    @property
+    def has_lost(self) -> bool:
+        """Sites are gone of which we have not yet said again what we had told them."""
+        place = self._place
+        if place is None or place.home != self._chain.agent:
+            return False
+        return not set(place.gone) <= set(self._chain.state.get("without", ()))
+
     def hear(self, site: str, news: Mapping[str, Any]) -> None:
         """What another site says, or of moves our own."""
         self.moves |= news.get("moves", {})
@@ -68,7 +76,13 @@ class Membership:
         if self._place is None or self._place.members is None:
             return {}
         said = {"said": self._said, "heard": self._heard}
-        return {**self._place.as_state(), **said, "moves": self.moves, "settling": False}
+        return {
+            **self._place.as_state(),
+            **said,
+            "moves": self.moves,
+            "without": list(self._place.gone),
+            "settling": False,
+        }
 
     def facts(self, exchange: Exchange) -> dict[str, Any]:
         """What the site is told: which others are clean, and whether hosts pass through us just now."""

@@ -70,6 +70,15 @@ class Place:
         here = list(self.sites.sites).index(self.site)
         return np.where(numbers == here, self.placing.homes(host_keys), numbers)
 
+    def was_lost(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
+        lost: Mask = np.full(len(host_keys), self.before is None)
+        for earlier in self.before or ():
+            lost |= np.isin(earlier.of_keys(host_keys), [list(earlier.sites).index(name) for name in self.gone])
+        if self.placing is None:
+            return lost
+        return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
+
     def is_held(self, host_keys: NDArray[np.integer]) -> Mask:
         """Which hosts another site may still have, until all have given away what is not theirs. A map of hosts says
         so itself."""

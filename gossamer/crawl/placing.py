@@ -85,6 +85,9 @@ class Placing:
     def homes(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         return self._hosts.homes(host_keys)
 
+    def is_orphaned(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        return self._hosts.is_orphaned(host_keys)
+
     def give(self, host_keys: npt.NDArray[np.integer], site: str) -> npt.NDArray[np.void]:
         """They are another site's from now on; whoever takes them in will say so to all others."""
         numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)

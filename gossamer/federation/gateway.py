@@ -3,7 +3,8 @@
 The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 
 from gossamer.archive.manifest import Batch
 from gossamer.federation.exchange import Exchange
@@ -13,10 +14,11 @@ from gossamer.federation.wire import Wire
 
 
 class Gateway:
-    """An Exchange: the site's own, and for each other site what its server has for us."""
+    """An Exchange: the site's own, and for each other site what its server has for us. What is for sites that are gone
+    need not be kept."""
 
-    def __init__(self, own: Exchange, site: str, others: Mapping[str, Wire]) -> None:
-        self._own, self._site = own, site
+    def __init__(self, own: Exchange, site: str, others: Mapping[str, Wire], gone: Collection[str] = ()) -> None:
+        self._own, self._site, self._gone = own, site, gone
         self._others = {name: NatsExchange(wire, site) for name, wire in others.items()}
 
     def publish(self, batch: Batch) -> bool:
@@ -34,7 +36,7 @@ class Gateway:
             self._others[site_of(sender)].acknowledge(stream, number)
 
     def confirmed(self, stream: str) -> int:
-        return self._own.confirmed(stream)
+        return sys.maxsize if stream.partition(">")[2] in self._gone else self._own.confirmed(stream)
 
     def lost(self) -> bool:
         return self._own.lost()

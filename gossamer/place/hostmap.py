@@ -42,9 +42,13 @@ class HostMap:
         return decided
 
     def is_settled(self, host_keys: HostKeys) -> Mask:
-        site = self._site[host_keys]
-        settled: Mask = (site != _UNDECIDED) & ~self._is_gone[site]
+        settled: Mask = (self._site[host_keys] != _UNDECIDED) & ~self.is_orphaned(host_keys)
         return settled
+
+    def is_orphaned(self, host_keys: HostKeys) -> Mask:
+        """Whether a site that is gone had it."""
+        orphaned: Mask = self._is_gone[self._site[host_keys]]
+        return orphaned
 
     def homes(self, host_keys: HostKeys) -> I8:
         """Their sites on the ring."""

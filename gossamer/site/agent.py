@@ -133,7 +133,7 @@ def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> No
         exchange = Joined(exchange, Inbox(store))
         if job["federation"]:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
-            exchange = Gateway(exchange, job["federation"]["site"], others)
+            exchange = Gateway(exchange, job["federation"]["site"], others, job["federation"]["gone"])
     there = (
         place(job["federation"], name, Locator(config.resolve, clock, config.carbon.places))
         if job["federation"]

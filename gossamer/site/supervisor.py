@@ -52,7 +52,8 @@ class Supervisor:
         """`store`: where the archive is, if it is not in the directory alone."""
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
         self._store, self._neighbours = store or Directory(directory), neighbours
-        self._abroad = set(neighbours.names) if neighbours else set()
+        self._abroad = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
+        self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
         self._home = config.crawl.agent
         before = snapshots(self._store)
@@ -172,7 +173,7 @@ class Supervisor:
         """Agents for whom there is a letter."""
         members = self._members.values()
         marks = {m.name: m.marks for m in (*self._left.values(), *members)}
-        return undelivered({m.name: m.sent for m in members}, marks) - self._abroad
+        return undelivered({m.name: m.sent for m in members}, marks) - self._ever
 
     # Who runs
 
@@ -365,7 +366,7 @@ class Supervisor:
         if not all(member.is_idle for member in self._members.values()):
             return False
         at = snapshots(self._store)
-        if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._abroad:
+        if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._ever:
             return False
         if any(m.is_running and m.report["number"] != at[m.name].number for m in self._members.values()):
             return False

@@ -24,6 +24,7 @@ from gossamer.lab.proxy import Proxy
 from gossamer.site.rebalance import give_away
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.web.url import host_of
 
 NAMES = ["north", "east", "south"]
 SPEC = WebSpec(
@@ -174,3 +175,28 @@ def test_a_site_is_lost_for_good(web: RunningWeb, alone: Crawl, tmp_path: Path, 
         check(sites, alone, web, lines, repeats=lost + 2 * (25 + 8) * agents, hosts_moved=True)
         assert sites.pages("south") == 0
         assert sites.visits("south") > 0
+
+
+@pytest.mark.parametrize(("partitioner", "agents"), [("ring", 1), pytest.param("fennel", 2, marks=pytest.mark.slow)])
+def test_a_site_is_lost_without_a_replica(
+    web: RunningWeb, alone: Crawl, tmp_path: Path, partitioner: str, agents: int
+) -> None:
+    """The others share its hosts, and find all of their pages again: links to them are in their archives."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web), agents=agents, partitioner=partitioner) as sites:
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(250)
+        sites.kill("south")
+        theirs = set(sites.hosts("south"))
+        assert sites.visits("south") > 0
+        shutil.rmtree(sites.federation.directory("south"))
+        time.sleep(1.0)
+        sites.change("south", "gone = true\n")
+        sites.wait()
+        assert sites.statuses() == statuses(alone)
+        assert not [name for site in ("north", "east") for name in sites.at(site) if "south" in name]
+        for site in ("north", "east"):
+            assert not [letter for at in sites.at(site).values() for letter in at.outbox if letter.batch.to == "south"]
+        urls = Counter(url for url in web.log().urls[lines:] if not url.endswith("/robots.txt"))
+        again = {url for url, times in urls.items() if times > 1}
+        assert {host_of(url) for url in again} <= theirs, "what was not lost is not visited again"

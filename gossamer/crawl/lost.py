@@ -1,0 +1,65 @@
+"""A site is gone, and its disk with it: what its hosts' pages were is in the links that lead to them.
+
+They were told to that site, once, and nobody else heard of them. Whoever speaks for another site says them again, from
+all that its site has archived, and they go to the hosts' new owners like links that were just found. They bring no
+cash: what they brought is lost.
+"""
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from gossamer.archive.chain import snapshots
+from gossamer.archive.store import Store
+from gossamer.columns import Contributions
+from gossamer.crawl.owners import Place
+from gossamer.index.pages import HOST_SHIFT
+
+_TRIES = 5  # other agents merge files while we read them
+_HOSTS = (
+    f"SELECT DISTINCT (target >> {HOST_SHIFT})::UINTEGER AS host FROM read_parquet($links) WHERE verdict = 'followed'"
+)
+_LINKS = f"""
+    SELECT l.target AS key, min(l.target_url) AS url, count(DISTINCT l.source)::INTEGER AS hits,
+           least(min(v.depth) + 1, 255)::UTINYINT AS depth, min(l.source) AS referrer
+    FROM read_parquet($links) l JOIN read_parquet($visits) v ON v.key = l.source AND v.round = l.round
+    WHERE l.verdict = 'followed' AND (l.target >> {HOST_SHIFT})::UINTEGER IN (SELECT host FROM lost)
+    GROUP BY l.target ORDER BY l.target"""
+
+
+def links_to_lost(store: Store, place: Place) -> Contributions:
+    """What our site has told sites that are gone."""
+    for last in (*[False] * (_TRIES - 1), True):
+        try:
+            return _read(store, place)
+        except (OSError, duckdb.IOException):
+            if last:
+                raise
+    raise AssertionError
+
+
+def _read(store: Store, place: Place) -> Contributions:
+    everyone = snapshots(store).values()
+    files = {
+        kind: [str(store.local(name)) for at in everyone for name in at.files.get(kind, [])]
+        for kind in ("links", "visits")
+    }
+    if not files["links"]:
+        return Contributions.none()
+    with duckdb.connect() as database:
+        hosts = database.execute(_HOSTS, {"links": files["links"]}).fetchnumpy()["host"]
+        lost = np.asarray(hosts, np.uint32)
+        database.register("lost", pa.table({"host": lost[place.was_lost(lost)]}))
+        rows: dict[str, Any] = database.execute(_LINKS, files).fetchnumpy()
+    zero = np.zeros(len(rows["key"]))
+    return Contributions(
+        rows["key"].astype(np.uint64),
+        zero.astype(np.int64),
+        rows["hits"].astype(np.int32),
+        rows["depth"].astype(np.uint8),
+        zero.astype(np.uint8),
+        rows["referrer"].astype(np.uint64),
+        [str(url) for url in rows["url"]],
+    )
