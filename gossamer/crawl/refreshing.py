@@ -89,7 +89,7 @@ class Refresher:
         self._next_s = inf  # when something becomes due that is not listed
         self._last_s: float | None = None  # when all has become due that does so within our patience
         self._rested_s = -inf  # by the monotonic clock: when the next look may be
-        self._is_old = True  # something has been visited since the last look
+        self._is_old = True  # since the last look something was visited, or not taken after all
         self._spare = 0.0  # visits that the budget still allows
         self._counted_s: float | None = None
 
@@ -115,6 +115,7 @@ class Refresher:
         chosen = chosen.where(waits)
         if self._policy.is_green and self._carbon is not None:
             chosen = chosen.where(self._carbon.choose(chosen.key, chosen.worth, chosen.carbon_g, now_s))
+        self._is_old |= len(chosen.key) < len(listed)  # the others are no longer listed, and will be due again
         self._spare -= len(chosen.key)
         return self._rows(chosen.key)
 
@@ -123,6 +124,8 @@ class Refresher:
         self._save(now_s)
         self._look_if_due(now_s, taken)
         due_s = now_s if len(self._list.key) else self._next_s
+        if self._is_old:  # nobody knows before the next look
+            due_s = min(due_s, now_s + max(0.0, self._rested_s - self._clock.monotonic()))
         if due_s < inf and self._spare < 1:
             due_s = max(due_s, now_s + (1 - self._spare) / self._budget_per_s)
         return due_s if due_s < inf else None

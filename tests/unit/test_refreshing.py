@@ -57,6 +57,34 @@ def test_fixed_takes_what_is_due_the_most_overdue_first():
     assert taken(it, now_s=NOW_S + 1, busy=np.array([1, 3, 4], np.uint64)) == [2]
 
 
+class SlowClock(VirtualClock):
+    """Every look at it takes a second."""
+
+    def monotonic(self):
+        self.advance(1.0)
+        return super().monotonic()
+
+
+def test_between_two_looks_nobody_says_never():
+    """A look may not follow the last one at once. Until it does, pages that were visited meanwhile are not forgotten:
+    a crawl with nothing ahead of it would end."""
+    index, values = index_of([150]), {"refresh.policy": "fixed", "refresh.interval_s": 100.0}
+    it = Refresher(index, Config().replace(values), SlowClock(NOW_S))
+    assert taken(it) == [0]
+    it.committed()
+    soon_s = it.next_due_s(NOW_S, NONE)
+    assert soon_s is not None
+    assert NOW_S < soon_s < NOW_S + 60
+
+
+def test_what_is_listed_but_not_taken_is_not_forgotten():
+    index, values = index_of([150, 150]), {"refresh.policy": "fixed", "refresh.interval_s": 100.0}
+    it = Refresher(index, Config().replace(values), SlowClock(NOW_S))
+    assert taken(it, 1) == [0]
+    assert taken(it, 1, busy=np.array([1], np.uint64)) == [], "somebody has it already"
+    assert it.next_due_s(NOW_S, NONE) is not None
+
+
 def test_adaptive_goes_by_its_pages_own_intervals():
     it = refresher(index_of([50, 50, 150], interval_s=[40, 60, 0]), "adaptive")
     assert taken(it) == [2, 0]
