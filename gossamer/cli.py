@@ -1,6 +1,7 @@
 """The command line: parses arguments, calls the package, turns errors into messages and exit codes."""
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = parser.parse_known_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     if rest and command not in (commands.testweb, commands.lab):  # which have parsers of their own
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        _complain(arguments.parser, rest)
     arguments.rest = rest
     try:
         return command(arguments)
@@ -41,6 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _complain(parser: argparse.ArgumentParser, rest: list[str]) -> None:
+    """About what the command does not know, with its own usage, and what may have been meant."""
+    known = [option for action in parser._actions for option in action.option_strings]
+    meant = difflib.get_close_matches(rest[0].partition("=")[0], known, 1)
+    parser.error(f"unrecognized arguments: {' '.join(rest)}" + (f"; did you mean {meant[0]}?" if meant else ""))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gossamer", description="A fast, polite, crash-proof web crawler.")
     parser.add_argument("--version", action="version", version=f"gossamer {__version__}")
@@ -48,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any) -> argparse.ArgumentParser:
         sub = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
-        sub.set_defaults(command=command)
+        sub.set_defaults(command=command, parser=sub)
         return sub
 
     sub = add("crawl", commands.crawl, "crawl from seeds into a directory; the same command again goes on where it was")
@@ -94,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true")
 
     sub = add("query", commands.query, "ask a crawl's archive in SQL")
-    sub.add_argument("dir", metavar="DIR", help="or the file of a federation: all its sites at once")
+    sub.add_argument("dir", metavar="DIR", help="or the file of a federation: all its sites at once; or a directory of scans")
     sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
     sub.add_argument("--format", choices=commands.FORMATS, help="default: by the ending of --out, else a table")
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")

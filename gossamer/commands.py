@@ -205,13 +205,17 @@ def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace,
 
 def query(arguments: argparse.Namespace) -> int:
     from gossamer.archive import query
+    from gossamer.archive.mark import holds_scans
+    from gossamer.scan import asking
 
+    directory = Path(arguments.dir)
+    asked = asking if holds_scans(directory) else query
     if arguments.sql.strip().lower() == "tables":
-        print(query.describe())
+        print(asked.describe())
         return 0
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     ending = arguments.out.suffix[1:] if arguments.out else ""
-    query.run(Path(arguments.dir), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
+    asked.run(directory, sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
     return 0
 
 

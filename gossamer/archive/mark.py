@@ -30,12 +30,22 @@ def is_trusted(path: Path) -> bool:
         return False
 
 
+def holds_scans(path: Path) -> bool:
+    """Whether it is a directory of scans (`gossamer scan`), and not of a crawl."""
+    return (path / "scans").is_dir() and not (path / MARK).exists()
+
+
 def check_mark(path: Path) -> dict[str, Any]:
     """The mark of an archive that can be used; otherwise an error that says why not."""
     try:
         mark = read_mark(path)
         layout = mark["layout"]
     except (FileNotFoundError, NotADirectoryError):
+        if holds_scans(path):
+            raise ArchiveError(
+                f"{path} holds scans, not a crawl: `gossamer query {path} tables` says what can be asked, "
+                "`gossamer plan` what the next one will take"
+            ) from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
     except (ValueError, KeyError, TypeError):
         raise ArchiveError(f"{path / MARK} is damaged; restore it or choose another --dir") from None

@@ -6,10 +6,10 @@ import re
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,9 +24,21 @@ from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write
 from gossamer.archive.views import KINDS, TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
-__all__ = ["ask", "describe", "open_database", "open_reading", "run", "streamed"]
+__all__ = ["answer", "ask", "confined", "describe", "open_database", "open_reading", "run", "streamed"]
 
 T = TypeVar("T")
+Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
+
+
+class Named(Protocol):
+    """A table that can be asked."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # `text` is a function of ours, not a reason to download an extension.
@@ -52,14 +64,23 @@ def open_database(directory: Path) -> duckdb.DuckDBPyConnection:
 
 
 def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
+    files = {kind: at.paths(kind) for kind in KINDS}
+    paths = [str(path) for each in files.values() for path in each]
+    return confined(statements(files, at.overlap), paths, lambda database: _add_functions(database, Contents(at)))
+
+
+def confined(
+    statements: Iterable[str],
+    paths: Sequence[str],
+    more: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
+) -> duckdb.DuckDBPyConnection:
+    """A database of what these statements make. It can read these files and write nowhere."""
     database = duckdb.connect(config=_SETTINGS)
-    contents = Contents(at)
     try:
-        files = {kind: at.paths(kind) for kind in KINDS}
-        for statement in statements(files, at.overlap):
+        for statement in statements:
             database.execute(statement)
-        _add_functions(database, contents)
-        _confine(database, [str(path) for paths in files.values() for path in paths])
+        more(database)
+        _confine(database, paths)
     except BaseException:
         database.close()
         raise
@@ -77,7 +98,7 @@ def _close_all() -> None:
         database.close()
 
 
-def _confine(database: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
+def _confine(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
     """From here on it may read these files and spill to its own temporary directory; nothing else."""
     spill = Path(tempfile.gettempdir()) / f"gossamer-query-{os.getpid()}-{id(database):x}"
     database.execute(f"SET temp_directory = {quoted(str(spill))}")  # made when needed, removed by DuckDB
@@ -123,30 +144,44 @@ def _places(warcs: Any, offsets: Any) -> list[Place | None]:
 
 def run(directory: Path, sql: str, out: str = "table", file: Path | None = None) -> int:
     """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
+    return answer(_of_crawl(directory), TABLES, sql, out, file)
+
+
+def answer(opened: Opened[int], tables: Sequence[Named], sql: str, out: str, file: Path | None) -> int:
+    """The same with any database: `opened` gives it to whoever works with it, and closes it."""
     if out not in FORMATS:
         raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
     if out == "parquet" and file is None:
         raise QueryError("Parquet is not for a terminal: name a file to write to")
 
-    return _answered(directory, sql, lambda rows, total: _write(started(rows), total, out, file))
+    return _answered(opened, tables, sql, lambda rows, total: _write(started(rows), total, out, file))
 
 
 def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
     """The last statement's result, for programs; all of it in memory."""
-    return _answered(directory, sql, lambda rows, _: rows.read_all().to_pylist())
+    return _answered(_of_crawl(directory), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
 
 
-def _answered(directory: Path, sql: str, take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T]) -> T:
-    def work(at: Reading) -> T:
-        with closing(open_reading(at)) as database:
+def _of_crawl(directory: Path) -> Opened[Any]:
+    return lambda work: reading(Path(directory), lambda at: work(open_reading(at)))
+
+
+def _answered(
+    opened: Opened[T],
+    tables: Sequence[Named],
+    sql: str,
+    take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T],
+) -> T:
+    def work(connection: duckdb.DuckDBPyConnection) -> T:
+        with closing(connection) as database:
             last = _prepared(database, sql)
             with streamed(database, last) as rows:
                 return take(rows, lambda: _counted(database, last))
 
     try:
-        return reading(Path(directory), work)
+        return opened(work)
     except (duckdb.Error, pa.ArrowException) as error:
-        raise QueryError(_explained(error, sql)) from None
+        raise QueryError(_explained(error, sql, tables)) from None
 
 
 @contextmanager
@@ -212,13 +247,13 @@ def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
     return writer(rows, stream)
 
 
-def _explained(error: Exception, sql: str) -> str:
+def _explained(error: Exception, sql: str, tables: Sequence[Named]) -> str:
     """DuckDB's own words, and what there is where it misses something."""
     message = str(error).strip().removeprefix(_OURS)
     if _MISSING_TABLE in message:
-        return f"{message}\n\nThe tables are {', '.join(table.name for table in TABLES)}."
+        return f"{message}\n\nThe tables are {', '.join(table.name for table in tables)}."
     if _MISSING_COLUMN in message:
-        named = [table for table in TABLES if re.search(rf"\b{table.name}\b", sql, re.IGNORECASE)]
-        lines = [f"{table.name}: {', '.join(table.names)}" for table in named or TABLES]
+        named = [table for table in tables if re.search(rf"\b{table.name}\b", sql, re.IGNORECASE)]
+        lines = [f"{table.name}: {', '.join(table.names)}" for table in named or tables]
         return "\n\n".join([message, *lines])
     return message

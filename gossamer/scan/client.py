@@ -14,6 +14,7 @@ from gossamer.crawl.runtime import tune
 from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
 from gossamer.scan.facts import Places
+from gossamer.scan.waiting import in_words
 from gossamer.scan.website import WebsiteScan
 from gossamer.scan.websites import Website
 
@@ -66,8 +67,7 @@ class Client:
 
     def _scan(self, website: Website, scan: WebsiteScan) -> None:
         def look(stats: Stats) -> None:
-            trouble = ", ".join(word.replace("_", " ") for word in stats.errors)
-            self._at[website.name] = (stats.visits, stats.wire_bytes, trouble)
+            self._at[website.name] = (stats.visits, stats.wire_bytes, in_words(stats))
 
         try:
             facts = scan.run(self._name, look)
@@ -96,8 +96,8 @@ class Client:
 
 
 def main() -> int:
-    # Ctrl-C is for the coordinator, which then stops its clients.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # they are for the coordinator, which then stops its clients
+        signal.signal(number, signal.SIG_IGN)
     tune()
     gc.freeze()  # what is there now stays: each website looks only through what it made itself
     line = sys.stdin.readline()

@@ -36,6 +36,10 @@ class View:
     waits: list[str]  # websites of which nothing has come for a while, and why
 
 
+def _said_of(status: str) -> str:
+    return status if status in ("failed", "moved") else f"is {status}"
+
+
 class Coordinator:
     """One scan. `run` returns when every website is done, or after `stop`; then what is left is for the next run."""
 
@@ -153,7 +157,7 @@ class Coordinator:
         member.pages += facts.requests
         member.at.pop(facts.site, None)
         if facts.status != "ok":
-            self.events.append(f"{facts.site} is {facts.status}: {facts.reason}")
+            self.events.append(f"{facts.site} {_said_of(facts.status)}: {facts.reason}")
         dispatch.end(i)
 
     def _give_up(self, dispatch: Dispatch, member: Member, i: int, why: str) -> None:

@@ -43,11 +43,11 @@ def plan(arguments: argparse.Namespace) -> int:
     if arguments.planner not in PLANNERS:
         raise ConfigError(f"no planner is called {arguments.planner}; there are {', '.join(PLANNERS)}")
     scans = Scans(Path(arguments.dir))
+    config = remembered.recall(scans.directory) or defaults()
+    listed = read_list(arguments.websites, config.crawl.scope)
     records = scans.ended()
     if not records:
         raise ArchiveError(f"{arguments.dir} holds no finished scan to learn from; `gossamer scan` makes one")
-    config = remembered.recall(scans.directory) or defaults()
-    listed = read_list(arguments.websites, config.crawl.scope)
     workers, times = _clients(arguments, records)
     names = [website.name for website in listed.websites]
     ahead = outlook(scans, names, {worker.name: worker.delay_s(config) for worker in workers}, times)
@@ -65,7 +65,9 @@ def plan(arguments: argparse.Namespace) -> int:
         unknown = len(names) - len(ahead.known)
         if unknown:
             console.print(f"{unknown:,} websites were never scanned: they are taken for typical ones", highlight=False)
-        for line in [f"{line} is listed again" for line in listed.duplicates] + warnings:
+        wrong = [f"{line} is listed again" for line in listed.duplicates]
+        wrong += [f"{line} is no web address" for line in listed.invalid]
+        for line in wrong + warnings:
             console.print(f"gossamer: {line}", highlight=False, markup=False, soft_wrap=True)
     if arguments.figure is not None:
         draw(arguments.figure, found, task, column, ahead)

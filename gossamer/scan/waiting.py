@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
+from gossamer.crawl.stats import Stats
+from gossamer.watch.figures import moment
+
+_LASTING = ("gone", "rejected", "no_name", "refused_address", "bad_redirect", "refused_type")  # not tried again soon
 _QUIET_S = 10.0  # a website of which nothing comes for so long is worth a word
+
+
+def in_words(stats: Stats) -> str:
+    """What keeps a website, as far as it is known: what went wrong that may pass, and until when it waits."""
+    kinds = [word.replace("_", " ") for word in stats.errors if word not in _LASTING]
+    until = [f"tried again at {moment(stats.waits_until_s)[11:]}"] if stats.waits_until_s else []
+    return ", ".join(kinds + until)
 
 
 class Waiting:

@@ -44,9 +44,10 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
     """One website per line: a host name, or the URL to begin with. Blank lines and # lines do not count."""
     found: dict[str, Website] = {}
     duplicates, invalid = [], []
-    for path in map(Path, paths):
+    for name in paths:
+        path = Path(name)
         if not path.is_file():
-            raise SeedError(f"{path} is no file; write the websites to scan into one, one host name or URL per line")
+            raise SeedError(f"{name} is no file; write the websites to scan into one, one host name or URL per line")
         for line in path.read_text("utf-8", "replace").splitlines():
             line = line.strip()
             if not line or line.startswith("#"):
@@ -61,7 +62,8 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
             else:
                 found[website.name] = website
     if not found:
-        wrong = f": {', '.join(repr(line) for line in invalid[:_SHOWN])} is no web address" if invalid else ""
+        shown, is_one = ", ".join(repr(line) for line in invalid[:_SHOWN]), len(invalid) == 1
+        wrong = f": {shown} {'is no web address' if is_one else 'are no web addresses'}" if invalid else ""
         raise SeedError(f"nothing to scan{wrong}; write one host name or URL per line, such as example.org")
     return Listed(list(found.values()), duplicates, invalid)
 

@@ -19,6 +19,7 @@ _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S
 _TREND_S = 5.0
 _PLAIN_S = 10.0  # a plain line so often
+_KINDS = 3  # of trouble that a line names
 _LOOK_S = 0.1  # looks that follow each other faster are passed over
 
 
@@ -119,7 +120,8 @@ class Progress(Panel):
                 parts.append(f"{name} {count(value)}")
         if stats.backed_off_hosts:
             parts.append(f"backed off {count(stats.backed_off_hosts)}")
-        parts.append(f"errors {count(sum(stats.errors.values()))}")
+        kinds = ", ".join(word.replace("_", " ") for word in [*stats.errors][:_KINDS])
+        parts.append(f"errors {count(sum(stats.errors.values()))}{f' ({kinds})' if kinds else ''}")
         left_s = time_left_s(stats, self._config, self._pace.pages())
         if left_s is not None:
             parts.append(f"{span(left_s)} left")

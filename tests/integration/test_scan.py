@@ -10,6 +10,7 @@ import pytest
 from commands import answer, complaint, run, running, succeed
 from scans import QUICK, SPEC, changes, folder, links, names, sites, texts, true_links, write_list
 
+from gossamer.cli import main
 from gossamer.testweb.running import RunningWeb
 
 DAY_S = 86_400.0
@@ -66,6 +67,20 @@ def test_files_for_people_and_programs_say_the_same(twice: Path) -> None:
     assert len(lines) - 1 == len(links(twice / "scan"))
     assert not (folder(twice / "scan") / "crawls").exists()
     assert not (folder(twice / "scan") / "done").exists()
+
+
+def test_scans_can_be_asked(twice: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = "SELECT (SELECT count(*) FROM links) AS links, list(DISTINCT scan ORDER BY scan) AS scans FROM sites"
+    assert main(["query", str(twice / "scan"), asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"links": len(links(twice / "scan", 2)), "scans": [1, 2]}]
+    assert main(["query", str(twice / "scan"), "SELECT count(*) AS n FROM changes WHERE scan = 2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"n": sum(map(len, changes(twice / "scan", 2).values()))}]
+    assert main(["query", str(twice / "scan"), "tables"]) == 0
+    assert "changes: links that appeared or are gone" in capsys.readouterr().out
+    assert main(["query", str(twice / "scan"), "SELECT * FROM pages"]) == 1
+    assert "The tables are links, changes, sites." in capsys.readouterr().err
+    assert main(["status", str(twice / "scan")]) == 1
+    assert "holds scans, not a crawl" in capsys.readouterr().err
 
 
 def test_the_second_scan_says_what_changed(web: RunningWeb, twice: Path) -> None:

@@ -6,9 +6,10 @@ import pytest
 from rich.console import Console
 
 from gossamer.cli import main
+from gossamer.crawl.stats import Stats
 from gossamer.scan.coordinator import View
 from gossamer.scan.show import Display
-from gossamer.scan.waiting import Waiting
+from gossamer.scan.waiting import Waiting, in_words
 
 
 def test_a_website_that_stands_still_is_named_with_its_trouble() -> None:
@@ -21,6 +22,12 @@ def test_a_website_that_stands_still_is_named_with_its_trouble() -> None:
         "b.test (no page for 19 s)",
     ]
     assert Waiting(delay_s=30.0).look({"a.test": (1, "")}, 0.0) == []
+
+
+def test_what_will_not_pass_is_not_waited_for() -> None:
+    outcomes = {"ok": 5, "gone": 3, "throttled": 1}
+    stats = Stats(0.0, 1.0, visits=9, run_visits=9, wire_bytes=1, outcomes=outcomes, waits_until_s=1_700_000_000.0)
+    assert in_words(stats) == "throttled, tried again at 22:13:20 UTC"
 
 
 def test_what_is_waited_for_is_shown() -> None:

@@ -41,8 +41,10 @@ def test_a_line_is_a_name_or_a_url(tmp_path: Path) -> None:
 def test_a_list_without_websites_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SeedError, match="nothing to scan: 'http://' is no web address"):
         listed(tmp_path / "list", "http://\n")
-    with pytest.raises(SeedError, match="is no file"):
-        read_list([tmp_path / "absent"], "host")
+    with pytest.raises(SeedError, match="'http://', 'a b' are no web addresses"):
+        listed(tmp_path / "list", "http://\na b\n")
+    with pytest.raises(SeedError, match=r"http://a\.test/ is no file"):  # as it was written
+        read_list(["http://a.test/"], "host")
 
 
 def test_names_by_host_and_by_domain() -> None:

@@ -1,0 +1,63 @@
+"""Scans as readers see them: the tables of all scans of a directory, for SQL."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gossamer.archive import query
+from gossamer.archive.views import quoted
+from gossamer.errors import ArchiveError
+from gossamer.scan.records import Scans
+from gossamer.scan.results import KEPT, SITES
+
+Files = Mapping[str, list[Path]]
+
+_NUMBER = "regexp_extract(filename, '([0-9]+)/[a-z]+[.]parquet$', 1)::INTEGER AS scan"
+
+
+class Asked(NamedTuple):
+    """A table that can be asked."""
+
+    name: str
+    meaning: str
+    names: list[str]  # of its columns
+
+
+TABLES = (
+    Asked("links", "links to other websites, as of the last scan", KEPT.names),
+    Asked("changes", "links that appeared or are gone, scan by scan", ["scan", "change", *KEPT.names]),
+    Asked("sites", "websites, scan by scan", ["scan", *SITES.names]),
+)
+
+
+def run(directory: Path, sql: str, out: str, file: Path | None) -> None:
+    """As `archive.query.run` does with crawls."""
+    files = _files(directory)
+    paths = [str(path) for each in files.values() for path in each]
+    query.answer(lambda work: work(query.confined(_statements(files), paths)), TABLES, sql, out, file)
+
+
+def describe() -> str:
+    return "\n".join(f"{table.name}: {table.meaning}\n  {', '.join(table.names)}" for table in TABLES)
+
+
+def _files(directory: Path) -> Files:
+    """The files of each table, of the scans that are finished."""
+    scans = Scans(directory)
+    numbers = [record.number for record in scans.ended()]
+    if not numbers:
+        raise ArchiveError(f"{directory} holds no finished scan yet; `gossamer scan` goes on with the one under way")
+    return {
+        table.name: [
+            scans.folder(number) / f"{table.name}.parquet"
+            for number in (numbers[-1:] if table.name == "links" else numbers)
+        ]
+        for table in TABLES
+    }
+
+
+def _statements(files: Files) -> Iterator[str]:
+    for table in TABLES:
+        listed = ", ".join(quoted(str(path)) for path in files[table.name])
+        rows = f"(SELECT *, {_NUMBER} FROM read_parquet([{listed}], filename = true))"
+        yield f"CREATE VIEW {table.name} AS SELECT {', '.join(table.names)} FROM {rows}"
