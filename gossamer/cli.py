@@ -102,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true")
 
     sub = add("query", commands.query, "ask a crawl's archive in SQL")
-    sub.add_argument("dir", metavar="DIR", help="or the file of a federation: all its sites at once; or a directory of scans")
+    sub.add_argument(
+        "dir", metavar="DIR", help="or the file of a federation: all its sites at once; or a directory of scans"
+    )
     sub.add_argument("sql", metavar="SQL", help="a query, - for standard input, or `tables` for what there is")
     sub.add_argument("--format", choices=commands.FORMATS, help="default: by the ending of --out, else a table")
     sub.add_argument("--json", action="store_const", const="json", dest="format", help="as --format json")

@@ -154,7 +154,7 @@ class Coordinator:
         if (per_s := self._per_page_s(dispatch, member, i)) is not None and i in dispatch.running:
             member.took_s += now_s - dispatch.running[i][1]
             member.forecast_s += per_s * facts.requests
-        member.pages += facts.requests
+        member.pages += facts.pages
         member.at.pop(facts.site, None)
         if facts.status != "ok":
             self.events.append(f"{facts.site} {_said_of(facts.status)}: {facts.reason}")

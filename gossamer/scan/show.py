@@ -70,7 +70,7 @@ def _few(waits: list[str]) -> str:
 
 def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path) -> RenderableType:
     rows = sites.to_pylist()
-    table = columns("client", "websites", "pages", "sent", "links away", "busy s", left=("client",))
+    table = columns("client", "websites", "pages", "sent", "links away", "s in all", left=("client",))
     for client in sorted({row["client"] for row in rows}):
         own = [row for row in rows if row["client"] == client]
         total = {name: sum(row[name] for row in own) for name in ("pages", "wire_bytes", "links", "scan_s")}
