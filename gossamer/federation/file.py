@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.config import Config, checked
+from gossamer.contact import WHO, check_contact
 from gossamer.errors import ConfigError
 from gossamer.place.hosts import NAMES, check_places
 from gossamer.settings import key, section
@@ -68,6 +69,9 @@ class Federation:
             # Who takes no hosts visits nothing; a limit would end it before it has given away those it has.
             values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
         return self.config.replace(values)
+
+    def check_contact(self) -> None:
+        check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
 
     def _beside(self, name: str) -> Path:
         return self.path.parent / name

@@ -47,6 +47,7 @@ def prepare(federation: Federation) -> list[str]:
 @contextlib.contextmanager
 def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
     """The supervisor of one site, ready to run."""
+    federation.check_contact()
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
@@ -100,6 +101,7 @@ class FederationRun:
                 process.send_signal(signal.SIGINT)
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
+        self._federation.check_contact()
         clock = RealClock()
         start_s = clock.monotonic()
         self._start_all()
@@ -203,6 +205,7 @@ def adopt(federation: Federation, site: str) -> Path:
             f"no site on this machine has a replica of {site}: run this where there is one (replicas/{site} of a "
             "directory); without any, write `gone = true`, and what only it had is lost"
         )
+    federation.check_contact()
     newest = max(found, key=lambda replica: sum(at.number for at in snapshots(Directory(replica)).values()))
     restore(directory, [newest])
     return newest

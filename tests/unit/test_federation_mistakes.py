@@ -1,0 +1,45 @@
+"""The mistakes that users of federations make: each is refused with a way out, before anything is begun."""
+
+from pathlib import Path
+
+import pytest
+
+from gossamer.archive.store import Directory
+from gossamer.cli import main
+from gossamer.errors import ConfigError
+from gossamer.federation.file import load
+from gossamer.site.federated import SiteRun, adopt
+from gossamer.site.replicas import replica_of
+
+CONTACT = '[fetch]\ncontact = "me@example.org"\n'
+
+
+def written(folder: Path, *sites: str, more: str = CONTACT) -> Path:
+    """The file of a federation; `sites` may have further lines after their names."""
+    tables = [site.partition("\n") for site in sites]
+    text = [f'[sites.{name}]\naddress = "127.0.0.1:{n}"\n{lines}\n' for n, (name, _, lines) in enumerate(tables, 4000)]
+    path = folder / "f.toml"
+    path.write_text("".join(text) + more)
+    return path
+
+
+def refused(path: Path, site: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        SiteRun(path, site, ["https://example.org/"]).run(lambda _: None)
+    return str(caught.value)
+
+
+def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "paris", "tokyo", more="[federation]\nreplicas = 2\n")
+    words = 'say who is crawling, so that the people whose servers you visit can reach you: contact = "https://'
+    assert words in refused(path, "tokyo")
+    assert main(["federation", "run", str(path), "https://example.org/"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "under [fetch] of f.toml" in said
+    Directory.prepare(replica_of(tmp_path / "paris", "tokyo"), 0.0)
+    lost = load(written(tmp_path, "paris", "tokyo\nweight = 0", more="[federation]\nreplicas = 2\n"))
+    with pytest.raises(ConfigError, match="say who is crawling"):
+        adopt(lost, "tokyo")
+    assert not (tmp_path / "tokyo").exists()
+    assert not list(tmp_path.glob("*.err"))
