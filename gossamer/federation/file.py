@@ -70,6 +70,10 @@ class Federation:
             values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
         return self.config.replace(values)
 
+    def check_site(self, site: str) -> None:
+        if site not in self.sites:
+            raise ConfigError(f"{self.path.name} has no site {site}; it has {', '.join(self.sites)}")
+
     def check_contact(self) -> None:
         check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
 

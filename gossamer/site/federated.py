@@ -47,6 +47,7 @@ def prepare(federation: Federation) -> list[str]:
 @contextlib.contextmanager
 def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
     """The supervisor of one site, ready to run."""
+    federation.check_site(site)
     federation.check_contact()
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
@@ -186,8 +187,7 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 def adopt(federation: Federation, site: str) -> Path:
     """Make the directory of a site that is lost, from the replica that another one on this machine has of it. Run then,
     it gives its hosts away, as it would if it left by itself. Returns where the replica was."""
-    if site not in federation.sites:
-        raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
+    federation.check_site(site)
     if federation.sites[site].weight or federation.sites[site].gone:
         raise ConfigError(
             f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "

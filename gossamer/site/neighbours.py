@@ -45,8 +45,6 @@ class Neighbours:
     """The other sites, seen from one. `wires` must be closed by `close`."""
 
     def __init__(self, federation: Federation, site: str, clock: Clock) -> None:
-        if site not in federation.sites:
-            raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
         here = federation.sites[site]
         if here.gone:
             raise ConfigError(

@@ -43,3 +43,7 @@ def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureF
         adopt(lost, "tokyo")
     assert not (tmp_path / "tokyo").exists()
     assert not list(tmp_path.glob("*.err"))
+
+
+def test_a_site_that_is_not_in_the_file(tmp_path: Path) -> None:
+    assert refused(written(tmp_path, "paris", "tokyo"), "pariss") == "f.toml has no site pariss; it has paris, tokyo"
