@@ -203,6 +203,16 @@ def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace,
     return stats
 
 
+def _archive(arguments: argparse.Namespace) -> Path:
+    """What is to be read. Whoever reads a federation is told which of its sites are not on this machine."""
+    from gossamer.archive.reading import left_out
+
+    directory = Path(arguments.dir)
+    if words := left_out(directory):
+        print(f"gossamer: {words}", file=sys.stderr)
+    return directory
+
+
 def query(arguments: argparse.Namespace) -> int:
     from gossamer.archive import query
 
@@ -211,7 +221,7 @@ def query(arguments: argparse.Namespace) -> int:
         return 0
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     ending = arguments.out.suffix[1:] if arguments.out else ""
-    query.run(Path(arguments.dir), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
+    query.run(_archive(arguments), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
     return 0
 
 
@@ -219,7 +229,7 @@ def versions(arguments: argparse.Namespace) -> int:
     from gossamer.archive.versions import versions
     from gossamer.watch.show import versions_report
 
-    found = versions(Path(arguments.dir), arguments.url)
+    found = versions(_archive(arguments), arguments.url)
     if arguments.json:
         for row in found:
             print(json.dumps(row, default=lambda time: f"{time.isoformat(timespec='milliseconds')}Z"))
@@ -231,7 +241,7 @@ def versions(arguments: argparse.Namespace) -> int:
 def show(arguments: argparse.Namespace) -> int:
     from gossamer.archive.versions import content, moment, version
 
-    directory = Path(arguments.dir)
+    directory = _archive(arguments)
     row = version(directory, arguments.url, moment(arguments.at) if arguments.at else None)
     body = content(directory, row, arguments.text)
     if arguments.json:
@@ -252,7 +262,7 @@ def export(arguments: argparse.Namespace) -> int:
         "urls": export.export_urls,
         "text": export.export_text,
     }
-    written = writers[arguments.kind](Path(arguments.dir), arguments.out, force=arguments.force)
+    written = writers[arguments.kind](_archive(arguments), arguments.out, force=arguments.force)
     if arguments.json:
         found = {"kind": arguments.kind, "out": arguments.out}
         found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}

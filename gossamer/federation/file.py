@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gossamer.archive.mark import MARK
 from gossamer.config import Config, checked
 from gossamer.contact import WHO, check_contact
 from gossamer.errors import ConfigError
@@ -59,6 +60,17 @@ class Federation:
 
     def directory(self, site: str) -> Path:
         return self._beside(self.sites[site].directory or site)
+
+    @property
+    def here(self) -> list[str]:
+        """The sites whose directories are on this machine."""
+        return [site for site in self.sites if (self.directory(site) / MARK).exists()]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The others, unless they are gone."""
+        here = self.here
+        return [name for name, site in self.sites.items() if name not in here and not site.gone]
 
     def config_of(self, site: str) -> Config:
         """What the agents of a site are told."""

@@ -249,15 +249,14 @@ def final(federation: Federation, before: Counter[str], refused: int, elapsed_s:
 
 
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
-    if not seeds and not (federation.directory(federation.first) / "gossamer.json").exists():
+    if not seeds and federation.first not in federation.here:
         raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
 
 
 def _all_counters(federation: Federation) -> Counter[str]:
     total: Counter[str] = Counter()
-    for site in federation.sites:
-        if (federation.directory(site) / "gossamer.json").exists():
-            total.update(counters(federation, site))
+    for site in federation.here:
+        total.update(counters(federation, site))
     return total
 
 
@@ -286,7 +285,7 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
         row |= {"state": "idle" if summary["finished"] else "crawling"}
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
-    if (federation.directory(site) / "gossamer.json").exists():
+    if site in federation.here:
         total = counters(federation, site)
         home = snapshots(Directory(federation.directory(site))).get(home_of(site))
         state = "ended" if home and home.state.get("clean") else "not reached"

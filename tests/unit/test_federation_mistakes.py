@@ -1,14 +1,17 @@
 """The mistakes that users of federations make: each is refused with a way out, before anything is begun."""
 
+import json
 from pathlib import Path
 
 import pytest
+from sample_archive import sample
 
 from gossamer.archive.store import Directory
 from gossamer.cli import main
 from gossamer.errors import ConfigError
 from gossamer.federation.file import load
 from gossamer.site.federated import SiteRun, adopt
+from gossamer.site.rebalance import propose
 from gossamer.site.replicas import replica_of
 
 CONTACT = '[fetch]\ncontact = "me@example.org"\n'
@@ -47,3 +50,25 @@ def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_site_that_is_not_in_the_file(tmp_path: Path) -> None:
     assert refused(written(tmp_path, "paris", "tokyo"), "pariss") == "f.toml has no site pariss; it has paris, tokyo"
+
+
+def test_sites_that_are_elsewhere_are_named_and_the_others_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "paris", "tokyo", "lima\ngone = true")
+    question = ["query", str(path), "SELECT count(*) AS pages FROM pages", "--json"]
+    assert main(question) == 1
+    said = capsys.readouterr().err
+    assert "no site of" in said
+    assert "federation run" not in said
+    sample(tmp_path / "tokyo")
+    assert main(question) == 0
+    answer, note = capsys.readouterr()
+    assert json.loads(answer) == [{"pages": 4}]
+    assert note == f"gossamer: without paris: nothing of it is in {tmp_path / 'paris'}\n"
+    placed = written(tmp_path, "paris", "tokyo", more='[federation]\npartitioner = "fennel"\n')
+    with pytest.raises(ConfigError, match="is none of paris"):
+        propose(load(placed))
+    sample(tmp_path / "paris")
+    assert main(question) == 0
+    assert not capsys.readouterr().err
