@@ -114,7 +114,7 @@ def add(arguments: argparse.Namespace) -> int:
 def status(arguments: argparse.Namespace) -> int:
     from gossamer.watch import status
 
-    if arguments.dir.endswith(".toml"):
+    if arguments.dir.endswith(".toml") and Path(arguments.dir).is_file():
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     found = status.status(Path(arguments.dir))
     _show(found, arguments.json, status.render)

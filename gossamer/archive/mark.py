@@ -36,6 +36,8 @@ def check_mark(path: Path) -> dict[str, Any]:
         mark = read_mark(path)
         layout = mark["layout"]
     except (FileNotFoundError, NotADirectoryError):
+        if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
+            raise ArchiveError(f"there is no file {path}") from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
     except (ValueError, KeyError, TypeError):
         raise ArchiveError(f"{path / MARK} is damaged; restore it or choose another --dir") from None

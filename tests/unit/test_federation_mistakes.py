@@ -72,3 +72,13 @@ def test_sites_that_are_elsewhere_are_named_and_the_others_read(
     sample(tmp_path / "paris")
     assert main(question) == 0
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("query", "{}", "SELECT 1"), ("status", "{}"), ("add", "{}", "http://a.test/"), ("export", "{}", "--urls", "-")],
+)
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    path = tmp_path / "nosuch.toml"
+    assert main([word.format(path) for word in command]) == 1
+    assert capsys.readouterr().err == f"gossamer: there is no file {path}\n"
