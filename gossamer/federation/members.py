@@ -33,6 +33,14 @@ def of_file(federation: Federation) -> Members:
     return Members(federation.shared.version, weights, federation.shared.partitioner)
 
 
+def in_words(federation: Federation) -> str:
+    """The list of sites, for whoever looks on when it changes."""
+    names = [name for name, site in federation.sites.items() if not site.gone]
+    gone = [name for name, site in federation.sites.items() if site.gone]
+    without = f" ({', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
+    return f"version {federation.shared.version} of the list of sites: {', '.join(names)}{without}"
+
+
 def to_carry_out(
     federation: Federation, site: str, kept: Mapping[str, Any] | None, clean: Mapping[str, int]
 ) -> Members:

@@ -25,12 +25,14 @@ from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.errors import ConfigError, SeedError, SiteError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
+from gossamer.federation.members import in_words
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
 from gossamer.site.neighbours import Neighbours, Summary, read_summary
 from gossamer.site.replicas import holders, replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
+from gossamer.site.totals import Totals
 from gossamer.watch.log import EventLog
 
 _STEP_S = 0.2
@@ -45,7 +47,9 @@ def prepare(federation: Federation) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
+def opened(
+    federation: Federation, site: str, seeds: Sequence[str], totals: Totals | None = None
+) -> Iterator[Supervisor]:
     """The supervisor of one site, ready to run."""
     federation.check_site(site)
     federation.check_contact()
@@ -55,7 +59,7 @@ def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[
     store = Directory.prepare(directory, clock.now())
     with store.lock(config.crawl.agent), EventLog(directory / "log" / "crawl.jsonl") as log:
         remember(directory, config)
-        yield Supervisor(directory, config, clock, log, urls, files, neighbours)
+        yield Supervisor(directory, config, clock, log, urls, files, neighbours, totals=totals)
 
 
 class SiteRun:
@@ -72,11 +76,15 @@ class SiteRun:
             self._supervisor.stop()
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        seeds = self._seeds
+        seeds, totals = self._seeds, None
         while True:
-            with opened(load(self._path), self._site, seeds) as self._supervisor:
+            federation = load(self._path)
+            with opened(federation, self._site, seeds, totals) as self._supervisor:
                 if self._stopping:
                     self._supervisor.stop()
+                elif totals:
+                    print(f"gossamer: {in_words(federation)}", file=sys.stderr)
+                totals = self._supervisor.totals
                 stats = self._supervisor.run(show)
             if stats.ended != SITES_CHANGE:
                 return stats
