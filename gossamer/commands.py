@@ -102,8 +102,9 @@ def crawl(arguments: argparse.Namespace) -> int:
 
 def add(arguments: argparse.Namespace) -> int:
     from gossamer.api import Crawl
+    from gossamer.federation.file import check_directory
 
-    added = Crawl(arguments.dir).add(arguments.seeds)
+    added = Crawl(check_directory(Path(arguments.dir))).add(arguments.seeds)
     if arguments.json:
         print(json.dumps({"added": added}))
     else:
@@ -122,9 +123,10 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.federation.file import check_directory
     from gossamer.watch import agents
 
-    directory = Path(arguments.dir)
+    directory = check_directory(Path(arguments.dir))
     if arguments.change is None:
         found = agents.agents(directory)
         _show(found, arguments.json, agents.render)

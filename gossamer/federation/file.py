@@ -138,6 +138,17 @@ def load(path: Path) -> Federation:
     return Federation(path.resolve(), shared, sites, checked(Config(), values))
 
 
+def check_directory(path: Path) -> Path:
+    """The directory of a crawl: not the file of a federation, which stands for several."""
+    if path.suffix == ".toml" and path.is_file():
+        found = load(path)
+        names = ", ".join(
+            str(path.parent / (found.sites[site].directory or site)) for site in found.here or found.sites
+        )
+        raise ConfigError(f"{path} is the file of a federation: write the directory of one of its sites ({names})")
+    return path
+
+
 def _table(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} is a section: write its keys under [{name}]")

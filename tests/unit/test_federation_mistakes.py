@@ -82,3 +82,15 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "nosuch.toml"
     assert main([word.format(path) for word in command]) == 1
     assert capsys.readouterr().err == f"gossamer: there is no file {path}\n"
+
+
+@pytest.mark.parametrize("command", [("add", "http://a.test/"), ("agents",)])
+def test_where_one_site_is_wanted_the_file_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    path = written(tmp_path, "paris\ndirectory = 'here/p'", "tokyo")
+    name, *more = command
+    assert main([name, str(path), *more]) == 2
+    said = capsys.readouterr().err
+    assert "is the file of a federation: write the directory of one of its sites" in said
+    assert f"({tmp_path / 'here/p'}, {tmp_path / 'tokyo'})" in said
