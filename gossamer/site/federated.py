@@ -22,7 +22,7 @@ from gossamer.clocks import RealClock
 from gossamer.columns import Outcome
 from gossamer.crawl.seeds import parse_seeds
 from gossamer.crawl.stats import Stats, waited_for_s
-from gossamer.errors import ConfigError, SeedError, SiteError
+from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.members import in_words
@@ -57,9 +57,22 @@ def opened(
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
-    with store.lock(config.crawl.agent), EventLog(directory / "log" / "crawl.jsonl") as log:
+    with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
         remember(directory, config)
         yield Supervisor(directory, config, clock, log, urls, files, neighbours, totals=totals)
+
+
+@contextlib.contextmanager
+def _locked(store: Directory, site: str) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(store.lock(home_of(site)))
+        except ArchiveBusy:
+            raise ArchiveBusy(
+                f"site {site} runs already: process {store.holder(home_of(site))} crawls in {store.path}; "
+                "stop that one to start it anew"
+            ) from None
+        yield
 
 
 class SiteRun:

@@ -1,6 +1,7 @@
 """The mistakes that users of federations make: each is refused with a way out, before anything is begun."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,9 @@ from sample_archive import sample
 
 from gossamer.archive.store import Directory
 from gossamer.cli import main
-from gossamer.errors import ConfigError
+from gossamer.errors import ConfigError, GossamerError
 from gossamer.federation.file import load
-from gossamer.site.federated import SiteRun, adopt
+from gossamer.site.federated import SiteRun, adopt, prepare
 from gossamer.site.rebalance import propose
 from gossamer.site.replicas import replica_of
 
@@ -27,7 +28,7 @@ def written(folder: Path, *sites: str, more: str = CONTACT) -> Path:
 
 
 def refused(path: Path, site: str) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(GossamerError) as caught:
         SiteRun(path, site, ["https://example.org/"]).run(lambda _: None)
     return str(caught.value)
 
@@ -94,3 +95,12 @@ def test_where_one_site_is_wanted_the_file_names_them(
     said = capsys.readouterr().err
     assert "is the file of a federation: write the directory of one of its sites" in said
     assert f"({tmp_path / 'here/p'}, {tmp_path / 'tokyo'})" in said
+
+
+def test_a_site_that_runs_already(tmp_path: Path) -> None:
+    path = written(tmp_path, "paris", "tokyo")
+    prepare(load(path))
+    with Directory.prepare(tmp_path / "tokyo", 0.0).lock("tokyo_a0"):
+        said = refused(path, "tokyo")
+    assert said.startswith(f"site tokyo runs already: process {os.getpid()} crawls in {tmp_path / 'tokyo'}; stop that")
+    assert "--dir" not in said
