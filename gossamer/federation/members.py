@@ -74,6 +74,17 @@ def to_carry_out(
     return Members(new.version, new.weights, new.partitioner, before)
 
 
+def why_behind(federation: Federation, site: str, kept: Mapping[str, Any] | None, is_running: bool) -> str:
+    """Why a site that kept this list does not go by the file, in words; nothing if it does, or will when started."""
+    try:
+        new = to_carry_out(federation, site, kept, {})
+    except ConfigError as error:
+        return str(error)
+    if kept is None or not is_running or new.version == kept["version"]:
+        return ""
+    return f"{federation.path.name} is version {new.version} here; bring it to its machine"
+
+
 def others(federation: Federation, site: str) -> list[str]:
     """The sites that can be spoken with."""
     return [name for name, one in federation.sites.items() if name != site and not one.gone]

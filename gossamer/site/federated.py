@@ -25,10 +25,10 @@ from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
-from gossamer.federation.members import in_words
+from gossamer.federation.members import in_words, why_behind
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
-from gossamer.site.neighbours import Neighbours, Summary, read_summary
+from gossamer.site.neighbours import Neighbours, Summary, kept_by, read_summary
 from gossamer.site.replicas import holders, replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
@@ -286,7 +286,7 @@ def status(federation: Federation) -> list[dict[str, Any]]:
     rows = []
     for name, site in federation.sites.items():
         summary = None if site.gone else _summary(federation, name)
-        rows.append(_row(name, federation, summary) | ({"state": "gone"} if site.gone else {}))
+        rows.append(_row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {}))
     return rows
 
 
@@ -301,6 +301,7 @@ def _summary(federation: Federation, site: str) -> Summary | None:
 def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:
     row: dict[str, Any] = {"site": site, "state": "not reached", "agents": 0, "visits": None, "known": None}
     row |= {"frontier": None, "pages_per_s": None, "waits_until_s": None, "crossed": {}}
+    row |= _followed(federation, site, summary)
     if summary is not None:
         stats: Mapping[str, Any] = summary["stats"]
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
@@ -313,6 +314,14 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
+
+
+def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
+    """Which version of the list of sites it goes by, and why not by the file's, if so."""
+    kept = kept_by(federation, site) if summary is None else summary
+    members, refused = kept.get("members"), str(kept.get("refused", ""))
+    behind = refused or why_behind(federation, site, members, is_running=summary is not None)
+    return {"version": members["version"] if members else None, "behind": behind}
 
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
