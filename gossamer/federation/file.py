@@ -141,10 +141,9 @@ def load(path: Path) -> Federation:
 def check_directory(path: Path) -> Path:
     """The directory of a crawl: not the file of a federation, which stands for several."""
     if path.suffix == ".toml" and path.is_file():
-        found = load(path)
-        names = ", ".join(
-            str(path.parent / (found.sites[site].directory or site)) for site in found.here or found.sites
-        )
+        sites = load(path).sites
+        folders = [site.directory or name for name, site in sites.items() if not site.gone]
+        names = ", ".join(str(path.parent / folder) for folder in folders)
         raise ConfigError(f"{path} is the file of a federation: write the directory of one of its sites ({names})")
     return path
 

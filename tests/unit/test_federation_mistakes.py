@@ -89,7 +89,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_where_one_site_is_wanted_the_file_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
-    path = written(tmp_path, "paris\ndirectory = 'here/p'", "tokyo")
+    path = written(tmp_path, "paris\ndirectory = 'here/p'", "tokyo", "lima\ngone = true")
     name, *more = command
     assert main([name, str(path), *more]) == 2
     said = capsys.readouterr().err
