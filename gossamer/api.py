@@ -13,13 +13,14 @@ from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
+from gossamer.contact import check_contact
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.refreshing import check_refresh
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import SeedFiles, parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import ArchiveError, ConfigError, SeedError
+from gossamer.errors import ArchiveError, SeedError
 from gossamer.federation.exchange import Inbox, encode
 from gossamer.federation.file import site_of
 from gossamer.fetch.resolver import checked_map
@@ -72,11 +73,7 @@ class Crawl:
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
         """Crawl until a limit is reached or nothing is left. With `signals`, Ctrl-C and SIGTERM end it cleanly."""
         config = self.config
-        if not (config.fetch.contact or config.resolve.map):
-            raise ConfigError(
-                "say who is crawling, so that the people whose servers you visit can reach you: "
-                "--contact https://example.org/about-my-crawl (or an e-mail address), or fetch.contact in the file"
-            )
+        check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         check_scores(strategy(config.crawl.order), config)
         check_refresh(config)

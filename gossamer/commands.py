@@ -102,8 +102,9 @@ def crawl(arguments: argparse.Namespace) -> int:
 
 def add(arguments: argparse.Namespace) -> int:
     from gossamer.api import Crawl
+    from gossamer.federation.file import check_directory
 
-    added = Crawl(arguments.dir).add(arguments.seeds)
+    added = Crawl(check_directory(Path(arguments.dir))).add(arguments.seeds)
     if arguments.json:
         print(json.dumps({"added": added}))
     else:
@@ -114,7 +115,7 @@ def add(arguments: argparse.Namespace) -> int:
 def status(arguments: argparse.Namespace) -> int:
     from gossamer.watch import status
 
-    if arguments.dir.endswith(".toml"):
+    if arguments.dir.endswith(".toml") and Path(arguments.dir).is_file():
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     found = status.status(Path(arguments.dir))
     _show(found, arguments.json, status.render)
@@ -122,9 +123,10 @@ def status(arguments: argparse.Namespace) -> int:
 
 
 def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.federation.file import check_directory
     from gossamer.watch import agents
 
-    directory = Path(arguments.dir)
+    directory = check_directory(Path(arguments.dir))
     if arguments.change is None:
         found = agents.agents(directory)
         _show(found, arguments.json, agents.render)
@@ -203,19 +205,28 @@ def _watched(crawler: Any, loaded: config.Config, arguments: argparse.Namespace,
     return stats
 
 
+def _archive(arguments: argparse.Namespace) -> Path:
+    """What is to be read. Whoever reads a federation is told which of its sites are not on this machine."""
+    from gossamer.archive.reading import left_out
+
+    directory = Path(arguments.dir)
+    if words := left_out(directory):
+        print(f"gossamer: {words}", file=sys.stderr)
+    return directory
+
+
 def query(arguments: argparse.Namespace) -> int:
     from gossamer.archive import query
     from gossamer.archive.mark import holds_scans
     from gossamer.scan import asking
 
-    directory = Path(arguments.dir)
-    asked = asking if holds_scans(directory) else query
+    asked = asking if holds_scans(Path(arguments.dir)) else query
     if arguments.sql.strip().lower() == "tables":
         print(asked.describe())
         return 0
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     ending = arguments.out.suffix[1:] if arguments.out else ""
-    asked.run(directory, sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
+    asked.run(_archive(arguments), sql, arguments.format or (ending if ending in FORMATS else "table"), arguments.out)
     return 0
 
 
@@ -223,7 +234,7 @@ def versions(arguments: argparse.Namespace) -> int:
     from gossamer.archive.versions import versions
     from gossamer.watch.show import versions_report
 
-    found = versions(Path(arguments.dir), arguments.url)
+    found = versions(_archive(arguments), arguments.url)
     if arguments.json:
         for row in found:
             print(json.dumps(row, default=lambda time: f"{time.isoformat(timespec='milliseconds')}Z"))
@@ -235,7 +246,7 @@ def versions(arguments: argparse.Namespace) -> int:
 def show(arguments: argparse.Namespace) -> int:
     from gossamer.archive.versions import content, moment, version
 
-    directory = Path(arguments.dir)
+    directory = _archive(arguments)
     row = version(directory, arguments.url, moment(arguments.at) if arguments.at else None)
     body = content(directory, row, arguments.text)
     if arguments.json:
@@ -256,7 +267,7 @@ def export(arguments: argparse.Namespace) -> int:
         "urls": export.export_urls,
         "text": export.export_text,
     }
-    written = writers[arguments.kind](Path(arguments.dir), arguments.out, force=arguments.force)
+    written = writers[arguments.kind](_archive(arguments), arguments.out, force=arguments.force)
     if arguments.json:
         found = {"kind": arguments.kind, "out": arguments.out}
         found |= {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}

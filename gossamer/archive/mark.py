@@ -46,6 +46,8 @@ def check_mark(path: Path) -> dict[str, Any]:
                 f"{path} holds scans, not a crawl: `gossamer query {path} tables` says what can be asked, "
                 "`gossamer plan` what the next one will take"
             ) from None
+        if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
+            raise ArchiveError(f"there is no file {path}") from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
     except (ValueError, KeyError, TypeError):
         raise ArchiveError(f"{path / MARK} is damaged; restore it or choose another --dir") from None

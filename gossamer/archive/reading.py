@@ -58,7 +58,7 @@ class Reading:
 def read(directory: Path) -> Reading:
     """Look at a crawl, running or not. Before its first commit it is empty. The file of a federation stands for the
     directories of all its sites."""
-    if directory.suffix == ".toml" and directory.is_file():
+    if _is_federation(directory):
         return _read_sites(directory)
     return Reading(Path(directory).resolve(), snapshots(Directory(directory)))
 
@@ -67,18 +67,33 @@ def _read_sites(path: Path) -> Reading:
     from gossamer.federation.file import load  # knows crawls, as we do not know federations
 
     federation = load(path)
+    if not federation.here:
+        places = ", ".join(str(federation.directory(site)) for site in federation.sites)
+        raise ArchiveError(f"no site of {path} is on this machine: there is no crawl in {places}; ask where one runs")
     found: dict[str, Snapshot] = {}
     roots: dict[str, Path] = {}
-    for site in federation.sites:
+    for site in federation.here:
         root = federation.directory(site).resolve()
-        if not (root / "gossamer.json").exists():
-            if federation.sites[site].gone:
-                continue
-            raise ArchiveError(f"site {site} has nothing in {root}: `gossamer federation run {path}` starts it")
         ours = snapshots(Directory(root))
         found |= ours
         roots |= dict.fromkeys(ours, root)
     return Reading(path.resolve(), found, roots)
+
+
+def left_out(directory: Path) -> str:
+    """Which sites of a federation are not read, as they are not on this machine, in words; nothing if all are."""
+    from gossamer.federation.file import load
+
+    if not _is_federation(directory):
+        return ""
+    federation = load(directory)
+    names = federation.elsewhere if federation.here else []
+    places = ", ".join(str(federation.directory(site)) for site in names)
+    return f"without {', '.join(names)}: nothing of {'it' if len(names) == 1 else 'them'} is in {places}" * bool(names)
+
+
+def _is_federation(path: Path) -> bool:
+    return path.suffix == ".toml" and path.is_file()
 
 
 def reading(directory: Path, work: Callable[[Reading], T]) -> T:

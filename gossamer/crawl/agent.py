@@ -1,6 +1,7 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
 from collections.abc import Callable, Iterable
+from math import ceil
 from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
@@ -198,8 +199,11 @@ class Agent:
         if due_s is None:
             return "nothing left to visit"
         if due_s > now_s + self._config.crawl.patience_s:
-            minutes = (due_s - now_s) / 60
-            return f"nothing due for {minutes:.0f} minutes: hosts rest, or have no robots.txt for us; try again later"
+            minutes = ceil((due_s - now_s) / 60)
+            return (
+                f"nothing is due for another {minutes:,} minute{'s' * (minutes > 1)}: what failed is tried again then, "
+                "hosts rest, or pages are fresh; the same command goes on"
+            )
         return ""
 
     def _has_nothing_left(self) -> bool:

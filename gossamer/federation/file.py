@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gossamer.archive.mark import MARK
 from gossamer.config import Config, checked
+from gossamer.contact import WHO, check_contact
 from gossamer.errors import ConfigError
 from gossamer.place.hosts import NAMES, check_places
 from gossamer.settings import key, section
@@ -59,6 +61,17 @@ class Federation:
     def directory(self, site: str) -> Path:
         return self._beside(self.sites[site].directory or site)
 
+    @property
+    def here(self) -> list[str]:
+        """The sites whose directories are on this machine."""
+        return [site for site in self.sites if (self.directory(site) / MARK).exists()]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The others, unless they are gone."""
+        here = self.here
+        return [name for name, site in self.sites.items() if name not in here and not site.gone]
+
     def config_of(self, site: str) -> Config:
         """What the agents of a site are told."""
         values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
@@ -68,6 +81,13 @@ class Federation:
             # Who takes no hosts visits nothing; a limit would end it before it has given away those it has.
             values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
         return self.config.replace(values)
+
+    def check_site(self, site: str) -> None:
+        if site not in self.sites:
+            raise ConfigError(f"{self.path.name} has no site {site}; it has {', '.join(self.sites)}")
+
+    def check_contact(self) -> None:
+        check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
 
     def _beside(self, name: str) -> Path:
         return self.path.parent / name
@@ -116,6 +136,16 @@ def load(path: Path) -> Federation:
         at[site.address] = name
     check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
     return Federation(path.resolve(), shared, sites, checked(Config(), values))
+
+
+def check_directory(path: Path) -> Path:
+    """The directory of a crawl: not the file of a federation, which stands for several."""
+    if path.suffix == ".toml" and path.is_file():
+        sites = load(path).sites
+        folders = [site.directory or name for name, site in sites.items() if not site.gone]
+        names = ", ".join(str(path.parent / folder) for folder in folders)
+        raise ConfigError(f"{path} is the file of a federation: write the directory of one of its sites ({names})")
+    return path
 
 
 def _table(value: Any, name: str) -> Mapping[str, Any]:

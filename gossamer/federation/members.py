@@ -33,6 +33,14 @@ def of_file(federation: Federation) -> Members:
     return Members(federation.shared.version, weights, federation.shared.partitioner)
 
 
+def in_words(federation: Federation) -> str:
+    """The list of sites, for whoever looks on when it changes."""
+    names = [name for name, site in federation.sites.items() if not site.gone]
+    gone = [name for name, site in federation.sites.items() if site.gone]
+    without = f" ({', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
+    return f"version {federation.shared.version} of the list of sites: {', '.join(names)}{without}"
+
+
 def to_carry_out(
     federation: Federation, site: str, kept: Mapping[str, Any] | None, clean: Mapping[str, int]
 ) -> Members:
@@ -64,6 +72,17 @@ def to_carry_out(
     if is_holding(old.version, others(federation, site), clean):
         before = None if old.before is None else [*old.before, old.weights]
     return Members(new.version, new.weights, new.partitioner, before)
+
+
+def why_behind(federation: Federation, site: str, kept: Mapping[str, Any] | None, is_running: bool) -> str:
+    """Why a site that kept this list does not go by the file, in words; nothing if it does, or will when started."""
+    try:
+        new = to_carry_out(federation, site, kept, {})
+    except ConfigError as error:
+        return str(error)
+    if kept is None or not is_running or new.version == kept["version"]:
+        return ""
+    return f"{federation.path.name} is version {new.version} here; bring it to its machine"
 
 
 def others(federation: Federation, site: str) -> list[str]:

@@ -22,15 +22,17 @@ from gossamer.clocks import RealClock
 from gossamer.columns import Outcome
 from gossamer.crawl.seeds import parse_seeds
 from gossamer.crawl.stats import Stats, waited_for_s
-from gossamer.errors import ConfigError, SeedError, SiteError
+from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
+from gossamer.federation.members import in_words, why_behind
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
-from gossamer.site.neighbours import Neighbours, Summary, read_summary
+from gossamer.site.neighbours import Neighbours, Summary, kept_by, read_summary
 from gossamer.site.replicas import holders, replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
+from gossamer.site.totals import Totals
 from gossamer.watch.log import EventLog
 
 _STEP_S = 0.2
@@ -45,15 +47,32 @@ def prepare(federation: Federation) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(federation: Federation, site: str, seeds: Sequence[str]) -> Iterator[Supervisor]:
+def opened(
+    federation: Federation, site: str, seeds: Sequence[str], totals: Totals | None = None
+) -> Iterator[Supervisor]:
     """The supervisor of one site, ready to run."""
+    federation.check_site(site)
+    federation.check_contact()
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
-    with store.lock(config.crawl.agent), EventLog(directory / "log" / "crawl.jsonl") as log:
+    with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
         remember(directory, config)
-        yield Supervisor(directory, config, clock, log, urls, files, neighbours)
+        yield Supervisor(directory, config, clock, log, urls, files, neighbours, totals=totals)
+
+
+@contextlib.contextmanager
+def _locked(store: Directory, site: str) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(store.lock(home_of(site)))
+        except ArchiveBusy:
+            raise ArchiveBusy(
+                f"site {site} runs already: process {store.holder(home_of(site))} crawls in {store.path}; "
+                "stop that one to start it anew"
+            ) from None
+        yield
 
 
 class SiteRun:
@@ -70,11 +89,15 @@ class SiteRun:
             self._supervisor.stop()
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        seeds = self._seeds
+        seeds, totals = self._seeds, None
         while True:
-            with opened(load(self._path), self._site, seeds) as self._supervisor:
+            federation = load(self._path)
+            with opened(federation, self._site, seeds, totals) as self._supervisor:
                 if self._stopping:
                     self._supervisor.stop()
+                elif totals:
+                    print(f"gossamer: {in_words(federation)}", file=sys.stderr)
+                totals = self._supervisor.totals
                 stats = self._supervisor.run(show)
             if stats.ended != SITES_CHANGE:
                 return stats
@@ -100,6 +123,7 @@ class FederationRun:
                 process.send_signal(signal.SIGINT)
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
+        self._federation.check_contact()
         clock = RealClock()
         start_s = clock.monotonic()
         self._start_all()
@@ -184,8 +208,7 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 def adopt(federation: Federation, site: str) -> Path:
     """Make the directory of a site that is lost, from the replica that another one on this machine has of it. Run then,
     it gives its hosts away, as it would if it left by itself. Returns where the replica was."""
-    if site not in federation.sites:
-        raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
+    federation.check_site(site)
     if federation.sites[site].weight or federation.sites[site].gone:
         raise ConfigError(
             f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "
@@ -203,6 +226,7 @@ def adopt(federation: Federation, site: str) -> Path:
             f"no site on this machine has a replica of {site}: run this where there is one (replicas/{site} of a "
             "directory); without any, write `gone = true`, and what only it had is lost"
         )
+    federation.check_contact()
     newest = max(found, key=lambda replica: sum(at.number for at in snapshots(Directory(replica)).values()))
     restore(directory, [newest])
     return newest
@@ -246,15 +270,14 @@ def final(federation: Federation, before: Counter[str], refused: int, elapsed_s:
 
 
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
-    if not seeds and not (federation.directory(federation.first) / "gossamer.json").exists():
+    if not seeds and federation.first not in federation.here:
         raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
 
 
 def _all_counters(federation: Federation) -> Counter[str]:
     total: Counter[str] = Counter()
-    for site in federation.sites:
-        if (federation.directory(site) / "gossamer.json").exists():
-            total.update(counters(federation, site))
+    for site in federation.here:
+        total.update(counters(federation, site))
     return total
 
 
@@ -263,7 +286,7 @@ def status(federation: Federation) -> list[dict[str, Any]]:
     rows = []
     for name, site in federation.sites.items():
         summary = None if site.gone else _summary(federation, name)
-        rows.append(_row(name, federation, summary) | ({"state": "gone"} if site.gone else {}))
+        rows.append(_row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {}))
     return rows
 
 
@@ -278,18 +301,27 @@ def _summary(federation: Federation, site: str) -> Summary | None:
 def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:
     row: dict[str, Any] = {"site": site, "state": "not reached", "agents": 0, "visits": None, "known": None}
     row |= {"frontier": None, "pages_per_s": None, "waits_until_s": None, "crossed": {}}
+    row |= _followed(federation, site, summary)
     if summary is not None:
         stats: Mapping[str, Any] = summary["stats"]
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
         row |= {"state": "idle" if summary["finished"] else "crawling"}
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
-    if (federation.directory(site) / "gossamer.json").exists():
+    if site in federation.here:
         total = counters(federation, site)
         home = snapshots(Directory(federation.directory(site))).get(home_of(site))
         state = "ended" if home and home.state.get("clean") else "not reached"
         row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
+
+
+def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
+    """Which version of the list of sites it goes by, and why not by the file's, if so."""
+    kept = kept_by(federation, site) if summary is None else summary
+    members, refused = kept.get("members"), str(kept.get("refused", ""))
+    behind = refused or why_behind(federation, site, members, is_running=summary is not None)
+    return {"version": members["version"] if members else None, "behind": behind}
 
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,13 @@ class Neighbours:
     """The other sites, seen from one. `wires` must be closed by `close`."""
 
     def __init__(self, federation: Federation, site: str, clock: Clock) -> None:
-        if site not in federation.sites:
-            raise ConfigError(f"{federation.path.name} has no site {site}; it has {', '.join(federation.sites)}")
         here = federation.sites[site]
         if here.gone:
             raise ConfigError(
                 f"{federation.path.name} says that site {site} is gone; take `gone = true` away to run it"
             )
         self._federation, self.site, self._clock = federation, site, clock
-        kept = _kept(federation, site)
+        kept = kept_by(federation, site)
         self.members = to_carry_out(federation, site, kept.get("members"), _clean(kept))
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
@@ -104,6 +102,7 @@ class Neighbours:
             try:
                 new = load(self._federation.path)
                 to_carry_out(new, self.site, self.members.as_dict(), {})
+                new.check_contact()
                 self._latest = new.shared.version
             except ConfigError as error:
                 self.refused = str(error)
@@ -139,7 +138,7 @@ class Neighbours:
             self._replication.finish(_REPLICATE_S)
         others = self.hear()
         self._serial += 1
-        self._tell({**mine, "serial": self._serial, "done": self._done_s is not None, "left": True})
+        self._tell({**mine, "left": True, **self._standing()})
         if self._done_s is None and any(other is not None for other in others.values()):
             time.sleep(_GOODBYE_S)
 
@@ -147,7 +146,7 @@ class Neighbours:
         """Say how we stand, and look at the others: over is when all are finished, nothing is on its way between them,
         and the same was so when they last spoke. (Two looks, because the sites are not looked at in one instant.)"""
         self._serial += 1
-        mine = {**mine, "serial": self._serial, "done": self._done_s is not None}
+        mine = {**mine, **self._standing()}
         self._tell(mine)
         others = self.hear()
         self.waiting_for = []
@@ -178,6 +177,15 @@ class Neighbours:
             self._wave = (state, serials)
             return False
         return all(serials[name] > before for name, before in self._wave[1].items())
+
+    def _standing(self) -> dict[str, Any]:
+        members = asdict(replace(self.members, before=None))
+        return {
+            "serial": self._serial,
+            "done": self._done_s is not None,
+            "members": members,
+            "refused": self.refused,
+        }
 
     def _tell(self, mine: Summary) -> None:
         async def put(link: Link) -> int:
@@ -222,7 +230,7 @@ def place(job: Mapping[str, Any], agent: str, locate: Locate) -> Place:
     return Place(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 
 
-def _kept(federation: Federation, site: str) -> dict[str, Any]:
+def kept_by(federation: Federation, site: str) -> dict[str, Any]:
     """What a site has committed of the sites that there are."""
     directory = federation.directory(site)
     if not (directory / "gossamer.json").exists():

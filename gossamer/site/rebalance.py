@@ -76,6 +76,8 @@ def propose(federation: Federation) -> Proposal:
             "with the partitioner ring a host's name alone says which site has it, and nothing can be moved; "
             'a crawl that begins with partitioner = "fennel" (or ldg, region) can be rebalanced'
         )
+    if absent := [f"{site} ({federation.directory(site)})" for site in federation.elsewhere]:
+        raise ConfigError(f"a rebalance reads all sites' archives; on this machine is none of {', '.join(absent)}")
     with closing(query.open_database(federation.path)) as database:
         pages = database.execute(_PAGES).fetchnumpy()
         links = database.execute(_LINKS).fetchnumpy()
@@ -138,9 +140,8 @@ def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> No
 def _host_map(federation: Federation) -> HostMap:
     """As all sites together know it."""
     found = HostMap(Ring(of_file(federation).weights))
-    for site in federation.sites:
-        if (federation.directory(site) / "gossamer.json").exists():
-            store = Directory(federation.directory(site))
-            for name in hostmap_files(store):
-                found.record(np.frombuffer(store.get(name), ENTRY))
+    for site in federation.here:
+        store = Directory(federation.directory(site))
+        for name in hostmap_files(store):
+            found.record(np.frombuffer(store.get(name), ENTRY))
     return found

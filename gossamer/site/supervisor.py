@@ -48,8 +48,10 @@ class Supervisor:
         files: Sequence[Path],
         neighbours: "Neighbours | None" = None,
         store: Store | None = None,
+        totals: Totals | None = None,
     ) -> None:
-        """`store`: where the archive is, if it is not in the directory alone."""
+        """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
+        so that both are one for whoever looks on."""
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
         self._store, self._neighbours = store or Directory(directory), neighbours
         self._abroad = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
@@ -66,12 +68,11 @@ class Supervisor:
         self._left = {name: Member(name, at) for name, at in before.items() if name not in self._members}
         self._owners = self._planned()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
-        self._totals = Totals(before.values(), clock)
+        self.totals = totals or Totals(before.values(), clock)
         self._told: dict[str, dict[str, Any]] = {}
         self._processes = Processes(directory, config, clock, log, self._store)
         self._stopping = False
         self._ended = ""
-        self._start_s = clock.monotonic()
         self._asked_s = self._stop_s = self._said_s = 0.0
 
     def stop(self) -> None:
@@ -103,7 +104,7 @@ class Supervisor:
                 neighbours.close()
             wire.close()
             server.stop()
-        stats = self._totals.final(snapshots(self._store).values(), self._ended)
+        stats = self.totals.final(snapshots(self._store).values(), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
 
@@ -133,7 +134,7 @@ class Supervisor:
         self._grant_wishes()
         self._start_needed()
         self._order()
-        show(self._totals.now([*self._left.values(), *self._members.values()], self._phase()))
+        show(self.totals.now([*self._left.values(), *self._members.values()], self._phase()))
 
     def _phase(self) -> str:
         if self._stopping:
@@ -309,7 +310,7 @@ class Supervisor:
             self._stop_s = self._stop_s or self._clock.monotonic()
             late = self._clock.monotonic() - self._stop_s > _END_S
             return late or not any(member.is_running for member in members)
-        if crawl.minutes and self._clock.monotonic() - self._start_s >= crawl.minutes * 60:
+        if crawl.minutes and self.totals.elapsed_s >= crawl.minutes * 60:
             self._ended = f"limit of {crawl.minutes:g} minutes"
         elif crawl.pages and self._visits() >= crawl.pages and not self._is_moving():
             self._ended = f"limit of {crawl.pages:,} pages"
@@ -350,7 +351,7 @@ class Supervisor:
         """How we stand, for the other sites."""
         at = snapshots(self._store)
         home = at.get(self._home, Snapshot(self._home))
-        stats = self._totals.now([*self._left.values(), *self._members.values()], "").as_dict()
+        stats = self.totals.now([*self._left.values(), *self._members.values()], "").as_dict()
         return {
             "finished": self._is_finished(),
             "sent": {stream: number for stream, number in home.sent.items() if _receiver(stream) in self._abroad},

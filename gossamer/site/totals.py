@@ -24,6 +24,10 @@ class Totals:
         self._before = _counters(before)
         self._seen: dict[tuple[str, int], Mapping[str, Any]] = {}  # by incarnation and life: the last figures
 
+    @property
+    def elapsed_s(self) -> float:
+        return self._clock.monotonic() - self._start_s
+
     def now(self, members: Iterable[Member], phase: str) -> Stats:
         members = list(members)
         for member in members:
@@ -41,7 +45,7 @@ class Totals:
         figures: dict[str, Any] = {name: known[name] for name in ("hosts", "known", "frontier", *_NOW)}
         added = Stats(
             now_s=self._clock.now(),
-            elapsed_s=self._clock.monotonic() - self._start_s,
+            elapsed_s=self.elapsed_s,
             visits=sum(member.visits for member in members),
             run_visits=sum(member.visits for member in members) - int(self._before["visits"]),
             wire_bytes=run["wire_bytes"],
@@ -59,7 +63,7 @@ class Totals:
         run.subtract(self._before)
         return Stats(
             now_s=self._clock.now(),
-            elapsed_s=self._clock.monotonic() - self._start_s,
+            elapsed_s=self.elapsed_s,
             visits=total["visits"],
             run_visits=run["visits"],
             wire_bytes=run["wire_bytes"],

@@ -23,7 +23,20 @@ def render(rows: Sequence[Row]) -> RenderableType:
         )
     visits = sum(row["visits"] or 0 for row in rows)
     waits = [Text(f"{row['site']}: {waiting(row['waits_until_s'])}") for row in rows if row["waits_until_s"]]
-    return Group(table, *waits, Text(), crossings({row["site"]: row["crossed"] for row in rows}, visits))
+    crossed = crossings({row["site"]: row["crossed"] for row in rows}, visits)
+    return Group(table, *waits, *_behind(rows), Text(), crossed)
+
+
+def _behind(rows: Sequence[Row]) -> list[Text]:
+    """Who does not go by the file, and why."""
+    reasons: dict[tuple[int, str], list[str]] = {}
+    for row in rows:
+        if row["behind"]:
+            reasons.setdefault((row["version"], row["behind"]), []).append(row["site"])
+    return [
+        Text(f"{', '.join(sites)}: still version {version} of the list of sites: {why}", "yellow")
+        for (version, why), sites in reasons.items()
+    ]
 
 
 def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: int) -> RenderableType:

@@ -244,3 +244,10 @@ def test_a_crawl_that_waits_for_what_failed_says_so(tmp_path: Path, pages: int) 
 
         crawl.run(look)
     assert 0 < seen[0] - Chain.read(Directory(tmp_path / "crawl"), "a0").time_s <= 60.0
+
+
+def test_what_is_due_only_later_ends_a_crawl_with_words_about_then(tmp_path: Path) -> None:
+    values = {"crawl.patience_s": 0.0, "polite.backoff_s": 400.0, "resolve.map": {"*": "127.0.0.1:1"}}
+    ended = Crawl(tmp_path, ["http://a.test/"], Config().replace({**QUICK, **values})).run().ended
+    assert ended.startswith("nothing is due for another 7 minutes: what failed is tried again then")
+    assert ended.endswith("the same command goes on")

@@ -118,7 +118,7 @@ def test_hosts_are_placed_as_they_are_discovered(
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
-    with federation(tmp_path, ["north", "east"], {"crawl.scope": "any"}) as sites:
+    with federation(tmp_path, ["north", "east"], {"resolve.map": {"*": "127.0.0.1:1"}}) as sites:
         sites.start("north", "http://h0.test/")
         address = f"tls://{sites.federation.sites['north'].address}"
         own = {"url": address, "name": tls_name("north")}
@@ -171,7 +171,7 @@ def server_url(made: Federation, site: str) -> str:
 
 
 def test_a_list_of_sites_that_cannot_be_carried_out_is_refused_while_the_crawl_goes_on(tmp_path: Path) -> None:
-    path = write(tmp_path, {"north": 1, "east": 2}, {}, 1)
+    path = write(tmp_path, {"north": 1, "east": 2}, {"fetch.contact": "me@example.org"}, 1)
     prepare(load(path))
     neighbours = Neighbours(load(path), "north", RealClock())
     assert not neighbours.has_changed()
@@ -188,6 +188,8 @@ def test_a_list_of_sites_that_cannot_be_carried_out_is_refused_while_the_crawl_g
     assert "must begin with" in neighbours.refused
     assert not edit("[federation")
     assert "TOML" in neighbours.refused
+    assert not edit(good.replace("[federation]", "[federation]\nversion = 2").replace("contact", "# contact"))
+    assert "say who is crawling" in neighbours.refused
     assert edit(
         good.replace("[federation]", "[federation]\nversion = 2").replace("[sites.east]", "[sites.east]\nweight = 2.0")
     )

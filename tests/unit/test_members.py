@@ -1,20 +1,25 @@
 """What follows when the list of sites changes; and hosts that change sites in the map."""
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
+from sample_archive import Sample
 
 from gossamer.crawl.owners import Owners, Place
 from gossamer.errors import ConfigError
 from gossamer.federation.exchange import messages
 from gossamer.federation.file import Federation, load
-from gossamer.federation.members import Members, is_holding, of_file, to_carry_out
+from gossamer.federation.members import Members, is_holding, of_file, to_carry_out, why_behind
 from gossamer.index.pages import host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
+from gossamer.site import federated
 from gossamer.site.federated import address_here, why_ended
+from gossamer.watch import sites as shown
 from gossamer.watch.log import EventLog
 from gossamer.web.url import page_keys
 
@@ -153,3 +158,26 @@ def test_a_site_on_this_machine_is_asked_where_it_listens(tmp_path: Path) -> Non
     federation = written(tmp_path, {"paris": "", "lima": 'listen = "0.0.0.0:4222"', "oslo": 'listen = "10.0.0.1:4222"'})
     found = [address_here(federation, site) for site in federation.sites]
     assert found == ["127.0.0.1:4000", "127.0.0.1:4222", "10.0.0.1:4222"]
+
+
+def test_a_site_that_does_not_go_by_the_file_is_behind(tmp_path: Path) -> None:
+    kept = of_file(written(tmp_path, TWO)).as_dict()
+    assert not why_behind(written(tmp_path, TWO), "paris", None, is_running=True)
+    assert not why_behind(written(tmp_path, TWO), "paris", kept, is_running=True)
+    gone = {**TWO, "lima": "gone = true"}
+    assert "write federation.version = 2" in why_behind(written(tmp_path, gone), "paris", kept, is_running=False)
+    later = written(tmp_path, gone, version=2)
+    assert not why_behind(later, "paris", kept, is_running=False), "it will take it when it is started"
+    assert "sites.toml is version 2 here" in why_behind(later, "paris", kept, is_running=True)
+
+
+def test_status_says_who_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federated, "_CONNECT_S", 0.1)  # nobody is there
+    kept = of_file(written(tmp_path, TWO)).as_dict()
+    Sample(tmp_path / "paris", "paris_a0").commit(state={"members": kept})
+    changed = written(tmp_path, {**TWO, "lima": "gone = true"})
+    federated.prepare(changed)
+    to = Console(file=io.StringIO(), width=300)
+    to.print(shown.render(federated.status(changed)))
+    words = "paris: still version 1 of the list of sites: the sites of sites.toml are not what they were"
+    assert words in to.file.getvalue()  # type: ignore[attr-defined]

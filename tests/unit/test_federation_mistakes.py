@@ -1,0 +1,106 @@
+"""The mistakes that users of federations make: each is refused with a way out, before anything is begun."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from sample_archive import sample
+
+from gossamer.archive.store import Directory
+from gossamer.cli import main
+from gossamer.errors import ConfigError, GossamerError
+from gossamer.federation.file import load
+from gossamer.site.federated import SiteRun, adopt, prepare
+from gossamer.site.rebalance import propose
+from gossamer.site.replicas import replica_of
+
+CONTACT = '[fetch]\ncontact = "me@example.org"\n'
+
+
+def written(folder: Path, *sites: str, more: str = CONTACT) -> Path:
+    """The file of a federation; `sites` may have further lines after their names."""
+    tables = [site.partition("\n") for site in sites]
+    text = [f'[sites.{name}]\naddress = "127.0.0.1:{n}"\n{lines}\n' for n, (name, _, lines) in enumerate(tables, 4000)]
+    path = folder / "f.toml"
+    path.write_text("".join(text) + more)
+    return path
+
+
+def refused(path: Path, site: str) -> str:
+    with pytest.raises(GossamerError) as caught:
+        SiteRun(path, site, ["https://example.org/"]).run(lambda _: None)
+    return str(caught.value)
+
+
+def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "paris", "tokyo", more="[federation]\nreplicas = 2\n")
+    words = 'say who is crawling, so that the people whose servers you visit can reach you: contact = "https://'
+    assert words in refused(path, "tokyo")
+    assert main(["federation", "run", str(path), "https://example.org/"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "under [fetch] of f.toml" in said
+    Directory.prepare(replica_of(tmp_path / "paris", "tokyo"), 0.0)
+    lost = load(written(tmp_path, "paris", "tokyo\nweight = 0", more="[federation]\nreplicas = 2\n"))
+    with pytest.raises(ConfigError, match="say who is crawling"):
+        adopt(lost, "tokyo")
+    assert not (tmp_path / "tokyo").exists()
+    assert not list(tmp_path.glob("*.err"))
+
+
+def test_a_site_that_is_not_in_the_file(tmp_path: Path) -> None:
+    assert refused(written(tmp_path, "paris", "tokyo"), "pariss") == "f.toml has no site pariss; it has paris, tokyo"
+
+
+def test_sites_that_are_elsewhere_are_named_and_the_others_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "paris", "tokyo", "lima\ngone = true")
+    question = ["query", str(path), "SELECT count(*) AS pages FROM pages", "--json"]
+    assert main(question) == 1
+    said = capsys.readouterr().err
+    assert "no site of" in said
+    assert "federation run" not in said
+    sample(tmp_path / "tokyo")
+    assert main(question) == 0
+    answer, note = capsys.readouterr()
+    assert json.loads(answer) == [{"pages": 4}]
+    assert note == f"gossamer: without paris: nothing of it is in {tmp_path / 'paris'}\n"
+    placed = written(tmp_path, "paris", "tokyo", more='[federation]\npartitioner = "fennel"\n')
+    with pytest.raises(ConfigError, match="is none of paris"):
+        propose(load(placed))
+    sample(tmp_path / "paris")
+    assert main(question) == 0
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("query", "{}", "SELECT 1"), ("status", "{}"), ("add", "{}", "http://a.test/"), ("export", "{}", "--urls", "-")],
+)
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    path = tmp_path / "nosuch.toml"
+    assert main([word.format(path) for word in command]) == 1
+    assert capsys.readouterr().err == f"gossamer: there is no file {path}\n"
+
+
+@pytest.mark.parametrize("command", [("add", "http://a.test/"), ("agents",)])
+def test_where_one_site_is_wanted_the_file_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    path = written(tmp_path, "paris\ndirectory = 'here/p'", "tokyo", "lima\ngone = true")
+    name, *more = command
+    assert main([name, str(path), *more]) == 2
+    said = capsys.readouterr().err
+    assert "is the file of a federation: write the directory of one of its sites" in said
+    assert f"({tmp_path / 'here/p'}, {tmp_path / 'tokyo'})" in said
+
+
+def test_a_site_that_runs_already(tmp_path: Path) -> None:
+    path = written(tmp_path, "paris", "tokyo")
+    prepare(load(path))
+    with Directory.prepare(tmp_path / "tokyo", 0.0).lock("tokyo_a0"):
+        said = refused(path, "tokyo")
+    assert said.startswith(f"site tokyo runs already: process {os.getpid()} crawls in {tmp_path / 'tokyo'}; stop that")
+    assert "--dir" not in said
