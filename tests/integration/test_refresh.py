@@ -26,6 +26,7 @@ SPEED = 1000.0
 AGAIN = {
     "refresh.policy": "fixed", "refresh.interval_s": 200.0, "refresh.least_s": 10.0, "polite.robots": False,
     "fetch.timeout_s": 60.0 * SPEED, "fetch.connect_timeout_s": 10.0 * SPEED,  # a busy machine's real seconds
+    "crawl.patience_s": 1e7,  # until the last page that is asked for
 }  # fmt: skip
 
 
@@ -82,8 +83,10 @@ def test_links_of_an_outdated_version_no_longer_count(loopback: Loopback, tmp_pa
     assert missing(found.directory) == 0
     outcomes = found.query("SELECT outcome, count(*) AS n FROM visits GROUP BY outcome ORDER BY outcome")
     assert outcomes == [{"outcome": "ok", "n": 5}, {"outcome": "unchanged", "n": 19}]
-    passed = found.query("SELECT count(*) AS n FROM visits WHERE outcome = 'unchanged' AND cash > 0")
-    assert passed[0]["n"] > 5, "pages that did not change pass their cash on all the same"
+    passed = found.query("SELECT DISTINCT url FROM visits WHERE outcome = 'unchanged' AND cash > 0")
+    # How often depends on who was visited together; if it stayed where it is, /c would have none at its second visit.
+    urls = {f"http://a.test/{name}" for name in ("", "b", "c")}
+    assert {row["url"] for row in passed} >= urls, "pages that did not change pass their cash on all the same"
 
 
 def test_a_page_that_is_gone_takes_its_links_with_it(loopback: Loopback, tmp_path: Path) -> None:
