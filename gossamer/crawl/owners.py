@@ -74,7 +74,8 @@ class Place:
         """Which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
         lost: Mask = np.full(len(host_keys), self.before is None)
         for earlier in self.before or ():
-            lost |= np.isin(earlier.of_keys(host_keys), [list(earlier.sites).index(name) for name in self.gone])
+            gone = [number for number, name in enumerate(earlier.sites) if name in self.gone]
+            lost |= np.isin(earlier.of_keys(host_keys), gone)
         if self.placing is None:
             return lost
         return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)

@@ -128,6 +128,17 @@ def test_hosts_of_a_site_that_is_gone_are_decided_again() -> None:
     assert hosts.is_settled(np.array([5])).all()
 
 
+def test_which_hosts_were_lost_with_a_site_that_is_gone() -> None:
+    """Also if it came later than others: the list before it does not know it."""
+    hosts = np.arange(0, 1 << 24, 50_000, dtype=np.uint32)
+    first, second = Ring({"a": 1.0, "b": 1.0}), Ring({"a": 1.0, "b": 1.0, "c": 1.0})
+    now = Ring({"a": 1.0, "b": 1.0, "c": 0.0})
+    lost = Place("a", "a_a0", now, gone=["c"], before=[first, second]).was_lost(hosts)
+    assert 0 < lost.sum() < len(hosts)
+    assert lost.tolist() == (second.of_keys(hosts) == 2).tolist()
+    assert not Place("a", "a_a0", now, gone=["c"], before=[now]).was_lost(hosts).any(), "it had given them away"
+
+
 def test_news_that_are_too_long_are_said_in_pieces() -> None:
     said = {"scope": [f"host-{number}.example" for number in range(500)], "pool": 7}
     made = [json.loads(data) for data in messages(said, 2_000)]
@@ -177,7 +188,7 @@ def test_status_says_who_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Sample(tmp_path / "paris", "paris_a0").commit(state={"members": kept})
     changed = written(tmp_path, {**TWO, "lima": "gone = true"})
     federated.prepare(changed)
-    to = Console(file=io.StringIO(), width=300)
-    to.print(shown.render(federated.status(changed)))
+    said = io.StringIO()
+    Console(file=said, width=300).print(shown.render(federated.status(changed)))
     words = "paris: still version 1 of the list of sites: the sites of sites.toml are not what they were"
-    assert words in to.file.getvalue()  # type: ignore[attr-defined]
+    assert words in said.getvalue()
