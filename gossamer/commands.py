@@ -113,9 +113,10 @@ def add(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.mark import is_federation
     from gossamer.watch import status
 
-    if arguments.dir.endswith(".toml") and Path(arguments.dir).is_file():
+    if is_federation(Path(arguments.dir)):
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     found = status.status(Path(arguments.dir))
     _show(found, arguments.json, status.render)

@@ -35,6 +35,11 @@ def holds_scans(path: Path) -> bool:
     return (path / "scans").is_dir() and not (path / MARK).exists()
 
 
+def is_federation(path: Path) -> bool:
+    """Whether it is the file of a federation, which stands for the directories of its sites."""
+    return path.suffix == ".toml" and path.is_file()
+
+
 def check_mark(path: Path) -> dict[str, Any]:
     """The mark of an archive that can be used; otherwise an error that says why not."""
     try:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.mark import is_federation
 from gossamer.archive.store import Directory
 from gossamer.errors import ArchiveError
 
@@ -58,7 +59,7 @@ class Reading:
 def read(directory: Path) -> Reading:
     """Look at a crawl, running or not. Before its first commit it is empty. The file of a federation stands for the
     directories of all its sites."""
-    if _is_federation(directory):
+    if is_federation(directory):
         return _read_sites(directory)
     return Reading(Path(directory).resolve(), snapshots(Directory(directory)))
 
@@ -84,16 +85,12 @@ def left_out(directory: Path) -> str:
     """Which sites of a federation are not read, as they are not on this machine, in words; nothing if all are."""
     from gossamer.federation.file import load
 
-    if not _is_federation(directory):
+    if not is_federation(directory):
         return ""
     federation = load(directory)
     names = federation.elsewhere if federation.here else []
     places = ", ".join(str(federation.directory(site)) for site in names)
     return f"without {', '.join(names)}: nothing of {'it' if len(names) == 1 else 'them'} is in {places}" * bool(names)
-
-
-def _is_federation(path: Path) -> bool:
-    return path.suffix == ".toml" and path.is_file()
 
 
 def reading(directory: Path, work: Callable[[Reading], T]) -> T:

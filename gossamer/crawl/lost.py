@@ -5,6 +5,7 @@ all that its site has archived, and they go to the hosts' new owners like links 
 cash: what they brought is lost.
 """
 
+import contextlib
 from typing import Any
 
 import duckdb
@@ -17,7 +18,7 @@ from gossamer.columns import Contributions
 from gossamer.crawl.owners import Place
 from gossamer.index.pages import HOST_SHIFT
 
-_TRIES = 5  # other agents merge files while we read them
+_TRIES = 4  # other agents merge files while we read them
 _HOSTS = (
     f"SELECT DISTINCT (target >> {HOST_SHIFT})::UINTEGER AS host FROM read_parquet($links) WHERE verdict = 'followed'"
 )
@@ -31,13 +32,10 @@ _LINKS = f"""
 
 def links_to_lost(store: Store, place: Place) -> Contributions:
     """What our site has told sites that are gone."""
-    for last in (*[False] * (_TRIES - 1), True):
-        try:
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError, duckdb.IOException):
             return _read(store, place)
-        except (OSError, duckdb.IOException):
-            if last:
-                raise
-    raise AssertionError
+    return _read(store, place)
 
 
 def _read(store: Store, place: Place) -> Contributions:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gossamer.archive.mark import MARK
+from gossamer.archive.mark import MARK, is_federation
 from gossamer.config import Config, checked
 from gossamer.contact import WHO, check_contact
 from gossamer.errors import ConfigError
@@ -140,7 +140,7 @@ def load(path: Path) -> Federation:
 
 def check_directory(path: Path) -> Path:
     """The directory of a crawl: not the file of a federation, which stands for several."""
-    if path.suffix == ".toml" and path.is_file():
+    if is_federation(path):
         sites = load(path).sites
         folders = [site.directory or name for name, site in sites.items() if not site.gone]
         names = ", ".join(str(path.parent / folder) for folder in folders)

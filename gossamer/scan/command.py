@@ -18,6 +18,7 @@ from gossamer import remembered
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config, checked, load
+from gossamer.contact import check_contact
 from gossamer.errors import ConfigError
 from gossamer.federation.file import load as load_federation
 from gossamer.fetch.resolver import checked_map
@@ -45,11 +46,7 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     file = arguments.config or arguments.federation
     config = configuration(directory, file, given)
     listed = read_list(arguments.websites, config.crawl.scope)
-    if not (config.fetch.contact or config.resolve.map):
-        raise ConfigError(
-            "say who is scanning, so that the people whose servers you visit can reach you: "
-            "--contact https://example.org/about-my-scan (or an e-mail address), or fetch.contact in the file"
-        )
+    check_contact(config, doing="scanning")
     checked_map(config.resolve)
     every_s = span_s(arguments.repeat) if arguments.repeat else 0.0
     federation = load_federation(arguments.federation) if arguments.federation else None
