@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all lint bench bench-index bench-agents bench-lab bench-place lab clean
+MINUTES ?= 20
+
+.PHONY: help setup demo test test-all soak lint bench bench-index bench-agents bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,6 +29,9 @@ test: setup  ## the tests
 
 test-all: setup  ## the tests, slow ones included
 	$(PYTEST)
+
+soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
+	$(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
 
 lint: setup  ## format, lint and type checks
 	$(BIN)/ruff format --check .

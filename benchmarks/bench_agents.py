@@ -180,8 +180,8 @@ def report(runs: dict[int, list[Run]], load: float) -> str:
 
 {table([HEADER, one.row(), two.row()])}
 
-- Two agents on two cores are {statistics.median(ratios):.2f} times as fast as one on one, by the clock (median of
-  {len(ratios)} pairs: {spread}; at least {GOAL} is wanted). The web's server, the supervisor and nats-server
+- Bound by CPU: two agents on two cores are {statistics.median(ratios):.2f} times as fast as one on one, by the clock
+  (median of {len(ratios)} pairs: {spread}; at least {GOAL} is wanted). The web's server, the supervisor and nats-server
   take their CPU from the same two cores: with one agent they have a core of their own, with two they have none.
 - A page costs the agents {one.ms_per_page:.3f} ms of CPU with one, {two.ms_per_page:.3f} ms with two: if
   CPU is all that limits them, and everything else has cores of its own, two are {by_cpu:.2f} times as fast.

@@ -15,19 +15,20 @@ from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
 from gossamer.contact import check_contact
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.opening import mentioned
 from gossamer.crawl.refreshing import check_refresh
 from gossamer.crawl.scoring import check_scores
-from gossamer.crawl.seeds import SeedFiles, parse_seeds
+from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
-from gossamer.federation.exchange import Inbox, encode
+from gossamer.federation.exchange import Inbox
 from gossamer.federation.file import site_of
 from gossamer.fetch.resolver import checked_map
+from gossamer.folders import check_folder
 from gossamer.order.strategies import strategy
 from gossamer.remembered import remember
 from gossamer.site.plan import is_shared
 from gossamer.watch.log import EventLog
+from gossamer.watch.terminal import let_go
 
 
 @dataclass(frozen=True)
@@ -64,21 +65,21 @@ class Crawl:
         clock: Clock | None = None,
     ) -> None:
         """`clock`: another time than the real one, as for an experiment."""
-        self.directory = Path(directory)
+        self.directory = Path(check_folder(directory))
         self._clock = clock or RealClock()
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
         self._crawler: _Crawler | None = None
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
-        """Crawl until a limit is reached or nothing is left. With `signals`, Ctrl-C and SIGTERM end it cleanly."""
+        """Crawl until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         check_scores(strategy(config.crawl.order), config)
         check_refresh(config)
         if not (self.urls or self.files or self._exists()):
-            raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
+            raise SeedError(NO_SEEDS)
         clock = self._clock
         store = Directory.prepare(self.directory, clock.now(), config.archive.unsynced)
         if (site := foreign_site(store, config.crawl.agent)) is not None:
@@ -88,13 +89,17 @@ class Crawl:
             )
         copied = open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
+            inbox = Inbox(store)
+            hand_in(inbox, self.urls, self.files)  # before anything else: from here on they cannot be lost
+            if not (chains(store) or inbox.pending(config.crawl.agent, {})):
+                raise SeedError(NO_SEEDS)
             crawler: _Crawler
             if is_shared(snapshots(store), config.crawl.agent, config.site.agents):
                 from gossamer.site.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
 
-                crawler = Supervisor(self.directory, config, clock, log, self.urls, self.files)
+                crawler = Supervisor(self.directory, config, clock, log)
             else:
-                crawler = Agent(copied, config, clock, Inbox(store), log, self.urls, self.files)
+                crawler = Agent(copied, config, clock, inbox, log)
             for place in (self.directory, *(Path(disk) for disk in config.site.disks)):
                 if (place / "gossamer.json").exists():
                     remember(place, config)
@@ -114,8 +119,7 @@ class Crawl:
         reader = SeedFiles(files, {})
         while more := reader.read(float("inf")):
             urls += more
-        for data in encode(mentioned(urls)):
-            inbox.add(data)
+        hand_in(inbox, urls, [])
         return len(urls)
 
     def _exists(self) -> bool:
@@ -164,18 +168,26 @@ def foreign_site(store: Directory, agent: str) -> str | None:
 
 @contextmanager
 def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once."""
+    """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once. A terminal that is closed (SIGHUP) ends
+    it cleanly, however often that is said: the kernel, the shell and systemd all say it, and SIGTERM besides."""
 
     def stop(_number: int, _frame: object) -> None:
         crawler.stop()
-        for each in before:
+        for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, abort)
+
+    def hang_up(_number: int, _frame: object) -> None:
+        let_go()
+        crawler.stop()
 
     def abort(_number: int, _frame: object) -> None:
         # Not the handler from before: a process begun in the background of a shell was told to ignore SIGINT.
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: hang_up}
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as nohup wants it
+        del handlers[signal.SIGHUP]
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

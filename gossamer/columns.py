@@ -70,6 +70,7 @@ class Status(IntEnum):
     GONE = 4  # does not exist, or failed too often
     DENIED = 5  # robots.txt forbids it
     REFUSED = 6  # we will not go there: address, port, content type
+    FORBIDDEN = 7  # the server does not let us have it; due again much later
 
 
 class Outcome(IntEnum):
@@ -79,7 +80,7 @@ class Outcome(IntEnum):
     UNCHANGED = 1  # the same content as at the last visit (304, or the same digest)
     MOVED = 2  # 3xx with a usable Location
     GONE = 3  # 404, 410
-    REJECTED = 4  # any other 4xx
+    REJECTED = 4  # any 4xx that has no outcome of its own
     SERVER_ERROR = 5  # 5xx except 503
     THROTTLED = 6  # 429, 503: the host asks us to slow down
     DENIED = 7  # robots.txt forbids it
@@ -94,6 +95,7 @@ class Outcome(IntEnum):
     BAD_REDIRECT = 16  # 3xx without a usable Location, or too many hops
     OTHER = 17  # a status that fits nowhere (1xx, unasked 304, 600 ...)
     REFUSED_TYPE = 18  # a content type that nobody asked for: only the headers were read
+    FORBIDDEN = 19  # 401, 402, 403, 407, 451: there may be a page, but not for us
 
 
 PAGE = Table(
@@ -135,6 +137,15 @@ VISITED = Table(
 )
 NO_TEXT = 0xFFFFFFFFFFFFFFFF
 
+ONWARD = Table(
+    "onward",
+    "a visited page's links that matter when it turns out to be less deep than it seemed (crawl/onward.py)",
+    (
+        Column("key", "u8", "the page"),
+        Column("text", "u8", "offset of those links in the text heap, NO_TEXT if there are none any more"),
+    ),
+)
+
 HOST = Table(
     "host",
     "a host's row in the index; all of them stay in memory",
@@ -142,8 +153,21 @@ HOST = Table(
         Column("host", "u4", "24 bits of xxh3(name): the top bits of its pages' keys"),
         Column("domain", "u4", "32 bits of xxh3(registrable domain)"),
         Column("known", "u4", "pages known"),
-        Column("visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused)"),
+        Column(
+            "visited", "u4", "pages with at least one final visit (fetched, moved, gone, denied, refused, forbidden)"
+        ),
         Column("country", "u2", "where it answered from: two letters of ISO 3166, one byte each; 0 if unknown"),
+    ),
+)
+
+KIN = Table(
+    "kin",
+    "hosts of domains that have several (index/kin.py)",
+    (
+        Column("key", "u8", "the host's 24 bits, then zeros"),
+        Column("generation", "u1", "how many hosts of its domain led to it, one from the other"),
+        Column("fresh", "u2", "visits that brought content of its own"),
+        Column("stale", "u2", "visits that brought content known from elsewhere"),
     ),
 )
 
@@ -166,7 +190,11 @@ VISITS = Table(
         Column("round", "u4", "the round that committed it"),
         Column("time", "time", "when the request began"),
         Column("outcome", "dict", "what became of it: ok, unchanged, moved, gone, ..."),
-        Column("status", "dict", "what its page is now: fetched, moved, failed (due again), gone, denied, refused"),
+        Column(
+            "status",
+            "dict",
+            "what its page is now: fetched, moved, failed or forbidden (due again), gone, denied, refused",
+        ),
         Column("http_status", "u2", "status code, 0 if there was no answer"),
         Column("reason", "string", "what went wrong, in words; empty if nothing did"),
         Column("content_type", "dict", "as declared, without parameters"),
@@ -216,7 +244,17 @@ PAGES = Table(
         Column("domain", "dict", "its registrable domain"),
         Column("referrer", "u8", "the page whose link was seen first; 0 for seeds"),
         Column("round", "u4", "the round that discovered it"),
-        Column("depth", "u1", "links from a seed, as known then"),
+        Column("depth", "u1", "links from a seed: in the file as known then, in SQL the least that is known"),
+    ),
+)
+
+DEPTHS = Table(
+    "depths",
+    "one row for each time that a shorter way to a known page was found",
+    (
+        Column("key", "u8", "the page"),
+        Column("depth", "u1", "links from a seed, from then on"),
+        Column("round", "u4", "the round that found it"),
     ),
 )
 
@@ -230,7 +268,8 @@ LINKS = Table(
         Column(
             "verdict",
             "dict",
-            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign",
+            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign; later:"
+            " followed since a shorter way was found",
         ),
         Column("round", "u4", "the round that committed it"),
     ),
@@ -246,6 +285,16 @@ ROBOTS = Table(
         Column("http_status", "u2", "status code, 0 if there was no answer"),
         Column("verdict", "dict", "rules, allow_all, deny_all"),
         Column("body", "binary", "the first 500 KiB"),
+    ),
+)
+
+RESTING = Table(
+    "resting",
+    "a host that rests longer than the usual delay; read at restart, the newest row of a host is true",
+    (
+        Column("host", "string", "its name"),
+        Column("until_s", "f8", "seconds since 1970 before which it is not contacted; 0: it rests no more"),
+        Column("failures", "u4", "failures in a row"),
     ),
 )
 

@@ -1,78 +1,18 @@
 """What each command does with its arguments. Modules are imported where they are needed, so that it starts quickly."""
 
 import argparse
+import difflib
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gossamer import config
+from gossamer import config, options
 from gossamer.errors import ConfigError, SeedError
 
 DEMO_DIR = "demo-crawl"
 FORMATS = ("table", "csv", "json", "parquet")
-
-# flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
-FLAGS = (
-    ("--pages", "crawl.pages", "N"),
-    ("--rounds", "crawl.rounds", "N"),
-    ("--minutes", "crawl.minutes", "M"),
-    ("--agents", "site.agents", "N"),
-    ("--width", "crawl.width", "N"),
-    ("--scope", "crawl.scope", "host|domain|any"),
-    ("--order", "crawl.order", "NAME"),
-    ("--topic", "crawl.topic", "WORDS"),
-    ("--delay", "polite.delay_s", "S"),
-    ("--burst", "polite.burst", "C"),
-    ("--connections", "polite.connections", "R"),
-    ("--depth", "limits.depth", "N"),
-    ("--contact", "fetch.contact", "WHO"),
-)
-# The same for lists: each time the flag is given adds an item.
-LISTS = (
-    ("--include", "crawl.include", "PATTERN"),
-    ("--exclude", "crawl.exclude", "PATTERN"),
-)
-
-
-def _configuration(arguments: argparse.Namespace) -> config.Config:
-    loaded = config.load(arguments.config) if arguments.config else config.Config()
-    return loaded.replace(_given(arguments))
-
-
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says, by `section.key`."""
-    values: dict[str, Any] = {}
-    for flag, name, _ in FLAGS:
-        text = getattr(arguments, name)
-        if text is not None:
-            try:
-                values[name] = config.parse_value(name, text)
-            except ConfigError as error:
-                raise ConfigError(f"{flag}: {error}") from None
-    values |= {name: items for _, name, _ in LISTS if (items := getattr(arguments, name))}
-    if arguments.testweb:
-        values["resolve.map"] = {"*": arguments.testweb}
-    for item in arguments.set:
-        name, equals, text = item.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {item}: write --set section.key=value")
-        values[name.strip()] = config.parse_value(name.strip(), text.strip())
-    return values
-
-
-def _going_on(arguments: argparse.Namespace) -> tuple[config.Config, str]:
-    """The configuration of a crawl that may have run before, and a word about what it was told then."""
-    from gossamer import remembered
-
-    before = None if arguments.config else remembered.recall(Path(arguments.dir))
-    if before is None:
-        return _configuration(arguments), ""
-    given = _given(arguments)
-    kept = [f"{name} = {config.toml(value)}" for name, value in remembered.options(before).items() if name not in given]
-    said = f"as in the last run ({Path(arguments.dir) / remembered.FILE}): {', '.join(kept)}" if kept else ""
-    return before.replace(given), said
 
 
 def crawl(arguments: argparse.Namespace) -> int:
@@ -82,11 +22,11 @@ def crawl(arguments: argparse.Namespace) -> int:
     from gossamer.crawl.runtime import tune
     from gossamer.watch.progress import Progress
 
-    loaded, kept = _going_on(arguments)
+    loaded, kept = options.going_on(arguments)
     tune()
     crawl = Crawl(arguments.dir, arguments.seeds, loaded)
     progress = Progress(Console(stderr=arguments.json), loaded, quiet=arguments.quiet or arguments.json)
-    for warning in [kept] * bool(kept) + loaded.warnings():
+    for warning in [kept] * bool(kept) + loaded.warnings() + _slower():
         progress.note(f"gossamer: {warning}")
     with progress:
         stats = crawl.run(progress.update, signals=True)
@@ -98,6 +38,19 @@ def crawl(arguments: argparse.Namespace) -> int:
         hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"
         raise SeedError(f"no server answered: {why}; {hint}")
     return 0
+
+
+def _slower() -> list[str]:
+    """A word to those whose machine had no compiler when Gossamer was installed."""
+    from gossamer.web import tree
+    from gossamer.web.html import tokenise
+
+    if tokenise is not tree.tokenise:
+        return []
+    return [
+        "links are found by the slower parser, as no compiled one was built here: install a C compiler and Python's "
+        "headers (gcc, python3-dev), then Gossamer again with `pip install --force-reinstall --no-deps`"
+    ]
 
 
 def add(arguments: argparse.Namespace) -> int:
@@ -163,9 +116,10 @@ def federation(arguments: argparse.Namespace) -> int:
     if arguments.action == "adopt":
         if len(arguments.seeds) != 1:
             raise ConfigError(f"write `gossamer federation adopt {arguments.file} SITE`")
+        from gossamer.site.adoption import adopt
+
         (lost,) = arguments.seeds
-        replica = federated.adopt(federation, lost)
-        print(f"gossamer: {lost} is here again, as of {replica}; it gives its hosts away", file=sys.stderr)
+        print(adopt(federation, lost).in_words(arguments.file.parent), file=sys.stderr)
         _watched(federated.SiteRun(arguments.file, lost, []), federation.config, arguments, {})
         return 0
     if arguments.action == "run":
@@ -297,11 +251,42 @@ def restore(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def verify(arguments: argparse.Namespace) -> int:
+    from gossamer.archive.verify import verify
+    from gossamer.watch.show import counting, verify_report
+
+    with counting("verifying") as progress:
+        found = verify(Path(arguments.dir), progress)
+    _show(found.as_dict(), arguments.json, lambda _: verify_report(found, arguments.dir))
+    return 1 if found.faults else 0
+
+
+def repair(arguments: argparse.Namespace) -> int:
+    from gossamer.clocks import RealClock
+    from gossamer.crawl.repair import Repair, check_idle
+    from gossamer.watch.show import counting
+
+    directory = Path(arguments.dir)
+    check_idle(directory)
+    with counting("verifying") as progress:
+        work = Repair(directory, RealClock().now(), progress)
+        if arguments.apply:
+            plan = work.apply(print)
+        else:
+            plan = work.plan()
+            print("".join(f"{line}\n" for line in plan.words()), end="")
+    if not plan:
+        print("nothing is damaged")
+    elif arguments.dry_run:
+        print(f"`gossamer repair {directory} --apply` does that; nothing is deleted")
+    return 0
+
+
 def inspect(arguments: argparse.Namespace) -> int:
     from gossamer.crawl.inspect import inspect
     from gossamer.watch.show import inspect_report
 
-    found = inspect(arguments.url, _configuration(arguments))
+    found = inspect(arguments.url, options.configuration(arguments))
     _show(found, arguments.json, inspect_report)
     return 0
 
@@ -338,13 +323,16 @@ def orders(arguments: argparse.Namespace) -> int:
 
 
 def scan(arguments: argparse.Namespace) -> int:
-    if arguments.websites[0] == "join":
+    first = arguments.websites[0]
+    if not Path(first).exists() and first != "join" and difflib.get_close_matches(first, ["join"]):
+        raise ConfigError(f"there is no file {first}; did you mean `gossamer scan join FILE`?")
+    if first == "join":
         from gossamer.scan.joining import join
 
         return join(arguments)
     from gossamer.scan.command import scan
 
-    return scan(arguments, _given(arguments))
+    return scan(arguments, options.given(arguments))
 
 
 def plan(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, get_origin, get_type_hints
 
 from gossamer.errors import ConfigError
-from gossamer.settings import KINDS, allowed, key, section, unknown
+from gossamer.settings import CONTACT, KINDS, allowed, key, section, unknown
 from gossamer.settings import toml as toml
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
@@ -28,8 +28,10 @@ class Crawl:
     """What to crawl, and when to stop."""
 
     seeds: list[str] = key([], "URLs, or files with one URL per line")
-    order: str = key("opic", "strategy: what to crawl next (gossamer orders lists them)")
-    scope: str = key("domain", "which links to follow, seen from the seeds", choices=("host", "domain", "any"))
+    order: str = key("opic", "the strategy that says what to crawl next; `gossamer orders` lists them")
+    scope: str = key(
+        "domain", "follow links to a seed's host, to its domain, or any", choices=("host", "domain", "any")
+    )
     include: list[str] = key(
         [],
         "follow only links whose whole URL matches one of these, * is any text: '*/blog/*'; empty: all; seeds,"
@@ -41,15 +43,15 @@ class Crawl:
         "never follow links whose whole URL matches one of these: '*.pdf', '*?sort=*', 'https://example.org/old/*'",
         like="*/blog/*",
     )
-    pages: int = key(0, "stop after so many visits, those of earlier runs included; 0: no limit", least=0)
-    rounds: int = key(0, "stop after so many rounds of this run; 0: no limit", least=0)
-    minutes: float = key(0.0, "stop after so many minutes of this run; 0: no limit", least=0)
-    width: int = key(10_000, "how many pages a round fetches at most", least=1, most=10_000_000)
+    pages: int = key(0, "stop after this many visits, counting those of earlier runs; 0: no limit", least=0)
+    rounds: int = key(0, "stop this run after this many rounds; 0: no limit", least=0)
+    minutes: float = key(0.0, "stop this run after this many minutes; 0: no limit", least=0)
+    width: int = key(10_000, "the most pages that one round fetches", least=1, most=10_000_000)
     round_s: float = key(30.0, "commit at least so often, in seconds; 0: only when the width is reached", least=0)
     patience_s: float = key(300.0, "end when the next page is due later than that", least=0)
     seed: int = key(0, "seed of everything random", least=0, most=2**63 - 1)
-    history: str = key("", "directory of an earlier crawl, for the historical orders")
-    topic: str = key("", "what to look for, in words, for the order relevance")
+    history: str = key("", "directory of an earlier crawl, for the historical orders", folder=True)
+    topic: str = key("", "the words to look for, with --order relevance")
     rescore: int = key(
         10_000, "pages between two computations of PageRank or authority, for orders that need it", least=1
     )
@@ -66,7 +68,7 @@ class Crawl:
 class Site:
     """How the agents of one site share a crawl."""
 
-    agents: int = key(1, "processes that share the crawl", least=1, most=200)
+    agents: int = key(1, "how many processes share the crawl", least=1, most=200)
     max_agents: int = key(
         0,
         'of them, so many run at a time, the others wait for their turn; 0 or "unlimited": all',
@@ -87,7 +89,7 @@ class Site:
     lease_s: float = key(10.0, "an agent that is not heard of for so long is replaced", least=1, most=3600)
     idle_s: float = key(60.0, "an agent with nothing to do ends after so long, and begins again with work", least=1)
     copies: int = key(1, "on so many disks the archive is kept; more than 1 need site.disks", least=1, most=16)
-    disks: list[str] = key([], "directories on other disks, for the copies; `gossamer restore` makes a crawl of them")
+    disks: list[str] = key([], "directories on other disks, for the copies (see `gossamer restore`)", folder=True)
     backlog_mb: int = key(256, "links that others have not taken yet, before an agent finds no more", least=1)
 
 
@@ -95,12 +97,12 @@ class Site:
 class Polite:
     """How gently hosts are treated."""
 
-    delay_s: float = key(5.0, "seconds between two connections to a host (w)", least=0)
+    delay_s: float = key(5.0, "seconds to wait between two connections to a host (w)", least=0)
     small_delay_s: float = key(0.0, "the same for hosts with few known pages; 0: as delay_s", least=0)
     small_pages: int = key(100, "below so many known pages a host is small", least=0)
-    burst: int = key(1, "pages per kept-alive connection (c)", least=1)
+    burst: int = key(1, "how many pages to fetch over one connection to a host (c)", least=1)
     burst_delay_s: float = key(0.0, "seconds between the pages of one connection", least=0)
-    connections: int = key(256, "connections at a time over all hosts (r); 1: strictly in order of rank", least=1)
+    connections: int = key(256, "connections at a time, to all hosts together (r); 1: in strict order of rank", least=1)
     per_address: bool = key(False, "hosts on one IP address share one queue's turn")
     robots: bool = key(True, "obey robots.txt; false only for servers that are yours")
     robots_ttl_s: float = key(86_400.0, "how long a robots.txt is good for", least=1)
@@ -115,14 +117,21 @@ class Fetch:
     """One request: who asks, how long, how much."""
 
     agent_name: str = key("Gossamer", "product token: what robots.txt rules are matched against", like="Gossamer")
-    contact: str = key("", "URL or e-mail address in the user-agent, for the people whose servers we visit")
+    contact: str = key("", "URL or e-mail address in the user-agent, for those whose servers we visit", like=CONTACT)
     timeout_s: float = key(60.0, "whole exchange, connecting included", least=0.01)
     connect_timeout_s: float = key(10.0, "name look-up, TCP and TLS", least=0.01)
     body_bytes: int = key(16 << 20, "cut bodies there (as sent)", least=1024)
     decoded_bytes: int = key(64 << 20, "cut bodies there (after decoding)", least=1024)
     header_bytes: int = key(128 << 10, "refuse answers with longer headers", least=1024)
-    retries: int = key(3, "visits after a passing failure before a page counts as gone", least=0)
+    retries: int = key(
+        3,
+        "visits after a passing failure before a page counts as gone; after a refusal before it is left alone",
+        least=0,
+    )
     retry_s: float = key(60.0, "first wait before such a visit; doubles each time", least=0)
+    forbidden_s: float = key(
+        86_400.0, "first wait before a page is asked for again that its server forbids (401, 403); doubles", least=0
+    )
     hops: int = key(10, "redirects in a row", least=0)
     accept_types: list[str] = key(
         [],
@@ -146,7 +155,9 @@ class Resolve:
     private: bool = key(False, "allow loopback, private and link-local addresses (an intranet crawl)")
     cache: int = key(100_000, "names remembered", least=1)
     ttl_s: float = key(3600.0, "how long an answer is good for", least=1)
-    failed_ttl_s: float = key(300.0, "how long a failed look-up is remembered", least=1)
+    failed_ttl_s: float = key(
+        300.0, "how long we remember that a name does not exist; that a name server failed, for 5 s at most", least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +166,7 @@ class Limits:
 
     depth: int = key(15, "links from a seed, for static pages", least=0)
     depth_dynamic: int = key(5, "links from a seed, for pages with a query (never more than depth)", least=0)
+    list_pages: int = key(1_000, "?page=N or /page/N up to so many is no deeper than the list is", least=0)
     url_bytes: int = key(2000, "longest URL", least=20)
     path_segments: int = key(20, "longest path", least=1)
     path_repeats: int = key(2, "how often a path segment may come again", least=1)
@@ -359,7 +371,7 @@ def meaning(name: str, base: Config | None = None) -> str:
     section, _, leaf = name.partition(".")
     (found,) = [f for f in dataclasses.fields(_CLASSES[section]) if f.name == leaf]
     default = getattr(getattr(base, section) if base else _CLASSES[section](), leaf)
-    return f"{found.metadata['meaning']}{'' if isinstance(default, list) else f' (default: {default})'}"
+    return f"{found.metadata['meaning']}{f' (default: {default})' if default not in ([], '') else ''}"
 
 
 def document() -> str:

@@ -8,6 +8,8 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 │   ├── ArchiveVersion        written by another version of the layout
 │   └── Deposed               the next number of our manifest chain is taken: we no longer own it
 ├── SiteError                 nats-server, which carries what agents say to each other, is missing or does not start
+├── Unreadable                a message that came is not what a message should be
+│   └── TooNew                it was written by a later version of the protocol
 ├── OutOfSpace                the disk is full; what was committed is safe
 └── QueryError                the SQL is wrong
 """
@@ -42,6 +44,14 @@ class Deposed(ArchiveError):
 
 
 class SiteError(GossamerError):
+    pass
+
+
+class Unreadable(GossamerError):
+    pass
+
+
+class TooNew(Unreadable):
     pass
 
 

@@ -10,10 +10,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar, get_origin, get_type_hints
 
 from gossamer.errors import ConfigError
+from gossamer.folders import check_folder
 
 T = TypeVar("T")
 
 NOWHERE: Mapping[str, list[str]] = MappingProxyType({})
+
+CONTACT = "you@example.org or https://example.org/about-my-crawl"
 
 # What the items of a list must look like, by an example.
 _FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r"[^\s/;]+/[^\s/;]+")}
@@ -21,6 +24,7 @@ _FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r
 _WORDS = {
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
+    CONTACT: re.compile(r"|(mailto:)?[^\s@]+@[^\s@.]+(\.[^\s@.]+)*|https?://[^\s/?#]+\S*", re.IGNORECASE),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
@@ -35,9 +39,12 @@ def key(
     choices: tuple[str, ...] = (),
     like: str = "",
     words: Mapping[str, Any] = MappingProxyType({}),
+    folder: bool = False,
 ) -> Any:
-    """A configuration key: its default, what it means, and what is allowed. `words` stand for values."""
+    """A configuration key: its default, what it means, and what is allowed. `words` stand for values; a `folder` is a
+    directory of this machine, or a list of them."""
     metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like, "words": words}
+    metadata["folder"] = folder
     if isinstance(default, list | dict):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -84,6 +91,8 @@ def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
     for item in value if kind is list and rule["like"] else ():
         if not _FORMS[rule["like"]].fullmatch(item):
             raise ConfigError(f"{name}: {item!r} can match nothing; write it like {rule['like']!r}")
+    for item in ([value] if kind is str else value) if rule["folder"] else ():
+        check_folder(item)
     if kind is dict and not all(isinstance(item, str) for item in value.values()):
         raise ConfigError(f"{name} must map strings to strings")
     return value

@@ -1,7 +1,8 @@
 """Runs the lab's experiments for docs/lab.md, agents.md, refresh.md and green.md: figures and JSON into docs/lab/,
 docs/agents/, docs/refresh/ and docs/green/, tables into the pages' marked places.
 
-python scripts/lab_page.py [GRAPHS]     (default: ../shared/data/graphs; --tables: only what docs/lab/ has already)
+python scripts/lab_page.py [GRAPHS]     (default: ../shared/data/graphs)
+python scripts/lab_page.py --tables     (runs nothing: tables, and figures that show what tables say, from the JSON)
 """
 
 import json
@@ -10,7 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gossamer.lab.output import Block, markdown
+from gossamer.lab.experiments import agents, parity, refresh, refresh_estimates
+from gossamer.lab.figures import Figure, draw
+from gossamer.lab.output import Block, Row, markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
 OUT = DOCS / "lab"
@@ -30,7 +33,7 @@ def experiments(graphs: Path) -> list[list[str]]:
         ["realcrawl"],
         *(["parity", *graph(name)] for name in ("cs-stanford", "debian-docs")),
         ["agents"],
-        ["refresh", "--pages", "1000"],
+        ["refresh"],
         ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
         ["green"],
     ]
@@ -50,6 +53,22 @@ def tables() -> None:
         fill_in(folder.with_suffix(".md"), folder)
 
 
+def figures() -> list[tuple[Path, Figure]]:
+    """Those that can be drawn from the rows on record, and the folder of each: they are never older than the table."""
+    found = [(OUT, parity.figure(name, rows(OUT, f"parity-{name}"))) for name in ("cs-stanford", "debian-docs")]
+    here = ELSEWHERE["refresh"]
+    found.append((here, refresh.figure(rows(here, "refresh-policies"))))
+    found.append((here, refresh_estimates.figure(rows(here, "refresh-estimates"))))
+    here = ELSEWHERE["agents"]
+    return found + [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
+
+
+def rows(folder: Path, name: str) -> list[Row]:
+    facts = json.loads((folder / f"{name}.json").read_text())
+    found: list[Row] = facts["tables"][facts["title"]]["rows"]
+    return found
+
+
 def fill_in(page: Path, folder: Path) -> None:
     def fill(found: re.Match[str]) -> str:
         name, title = found[1], found[2].strip()
@@ -66,6 +85,8 @@ def main() -> None:
     if "--tables" not in sys.argv:
         run(Path(given[0]) if given else Path("../shared/data/graphs"))
     tables()
+    for folder, figure in figures():
+        draw(figure, folder)
 
 
 if __name__ == "__main__":

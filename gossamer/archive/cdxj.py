@@ -1,9 +1,11 @@
 """The only module that knows CDXJ lines, the index by which pywb and others find records in WARC files."""
 
+import contextlib
 import json
 import re
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -61,6 +63,18 @@ def moved(lines: Iterable[str], places: dict[str, tuple[str, int]]) -> Iterator[
             yield head + _tail(int(offset) + shift, new)
         else:
             yield text
+
+
+def offsets(paths: Iterable[Path], warc: str) -> list[int]:
+    """Where records of a WARC file begin, as far as these indices can be read."""
+    found = []
+    ending = f'", "filename": "{_file(warc)}"}}'
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), path.open(encoding="ascii", errors="replace") as file:
+            tails = (text.rstrip("\n").rpartition(_PLACE)[2] for text in file)
+            numbers = (tail.removesuffix(ending) for tail in tails if tail.endswith(ending))
+            found += [int(number) for number in numbers if number.isdecimal()]
+    return found
 
 
 def surt(url: str) -> str:

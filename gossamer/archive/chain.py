@@ -12,7 +12,10 @@ written, or rubbish.
 |   | its receiver has committed it | the receiver's high-water mark ignores what it has |
 | 4 | acknowledge the inbox batches that the round applied | acknowledged again by `open`; |
 |   | | if delivered meanwhile, our own mark ignores them |
-| 5 | delete what the manifest no longer names | swept by `open` |
+| 5 | delete what the manifest no longer names | swept by `open`: the manifest says what that was |
+
+Sweeping deletes nothing else. Any other file of the chain that no manifest names means that manifests were lost: then
+nothing is deleted, and nothing opened (`archive/damage.py`).
 
 Taking a chain over is creating its next number with a higher epoch. Of two who try one succeeds; the other
 is `Deposed`. Files are named by `Chain.label`: the agent, and the number that will commit them. The take-over
@@ -26,8 +29,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
 from gossamer.archive.manifest import (
-    MANIFEST,
     ZONES_IN_ALL,
     Batch,
     Changes,
@@ -40,14 +43,15 @@ from gossamer.archive.manifest import (
     flat,
     load,
     number_of,
+    sealed,
     whole,
 )
+from gossamer.archive.manifest import chains as chains
 from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError, Deposed
 
 FULL_EVERY = 32
 _EPOCHS = 100  # the last ones, of which the state says with which number they began
-_SWEPT = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/", "tmp/")
 
 
 class Publisher(Protocol):
@@ -199,7 +203,10 @@ class Chain:
         }
         if zones is not None:
             news["zones"] = tuple(sorted(zones))
-        self._create(old.after(changes, news), {"added": changes.added, "removed": changes.removed, **news})
+        new = old.after(changes, news)
+        sums = {name: self._store.checksum(name) for name in sorted(new.names() - old.names())}
+        new = dataclasses.replace(new, sums=new.sums | sums)
+        self._create(new, {"added": changes.added, "removed": changes.removed, **news, "sums": sums})
         self._finish(exchange)
         added = {name for names in changes.added.values() for name in names}
         self._delete((old.names() | added) - self._at.names())
@@ -208,7 +215,7 @@ class Chain:
         """Step 2: a full manifest when it is time or there is no delta."""
         full = not delta or not self._full or new.number - self._full >= FULL_EVERY
         body = whole(new) if full else {**delta, "outbox": flat(new.outbox)}
-        if not self._store.create(file_name(new.agent, new.number), dumps(body)):
+        if not self._store.create(file_name(new.agent, new.number), sealed(body)):
             raise Deposed(f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over")
         self._at = new
         if full:
@@ -243,18 +250,16 @@ class Chain:
                     self._store.delete(name)
 
     def _recover(self, exchange: Publisher) -> None:
-        named = self._at.names()
+        """First look at everything, then act."""
+        check_repaired(self._store)
+        rubbish, strays = unnamed(self._store, self._at)
+        check_strays(self._store, self._at, strays)
+        check_files(self._store, self._at)
         is_alone = chains(self._store) <= {self.agent} and len(self.zones) == ZONES_IN_ALL
-        for prefix in _SWEPT:
-            for name in self._store.list(prefix):
-                if name not in named and (is_alone or _carries(name, self.agent)):
-                    self._store.delete(name)
+        scratch = [name for name in self._store.list("tmp/") if is_alone or _carries(name, self.agent)]
+        for name in rubbish + scratch:
+            self._store.delete(name)
         self._finish(exchange)
-
-
-def chains(store: Store) -> set[str]:
-    """Agents that have ever committed here."""
-    return {name.split("/")[1] for name in store.list("manifest/") if MANIFEST.search(name)}
 
 
 def snapshots(store: Store) -> dict[str, Snapshot]:
@@ -289,5 +294,5 @@ def _outbox_name(batch: Batch) -> str:
 
 
 def _carries(name: str, agent: str) -> bool:
-    """Whether a file is the agent's by its name; where several share an archive, only those are swept."""
+    """Whether a scratch file is the agent's by its name; where several share an archive, only those are swept."""
     return re.search(rf"(?:^|[/+-]){re.escape(agent)}-\d{{8,}}", name) is not None

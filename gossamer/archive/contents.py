@@ -18,14 +18,14 @@ from gossamer.errors import ArchiveError
 from gossamer.web.charset import declared_charset, decode
 from gossamer.web.html import text_of
 from gossamer.web.http import Headers, content_type, decode_body
+from gossamer.web.sniff import HTML, UNKNOWN
 
 Place = tuple[str, int]  # WARC file, offset of the record
 Visited = tuple[str, int]  # URL, second since 1970: revisit records need not be more precise
 
 _DECODED_BYTES = Fetch().decoded_bytes
-_HTML = ("text/html", "application/xhtml+xml")
 _TEXTUAL = ("application/xml", "application/json", "application/javascript", "application/ecmascript")
-_UNTYPED = ("", "application/octet-stream", "application/x-unknown-content-type")
+_UNTYPED = UNKNOWN | {"application/octet-stream"}
 _HOPS = 5  # a revisit may refer to a visit that is itself a revisit, of the same content elsewhere
 _SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
 
@@ -55,7 +55,9 @@ class Answer:
         """What a person would read."""
         mime, declared = content_type(self.headers)
         looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
-        return text_of(self.body, declared) if mime in _HTML or looks_html else self.content()
+        if looks_html:
+            declared = "text/html" + declared[len(mime) :]
+        return text_of(self.body, declared) if mime in HTML or looks_html else self.content()
 
     def _is_text(self, mime: str) -> bool:
         if mime in _UNTYPED:
@@ -107,6 +109,8 @@ class Contents:
         if record.headers.get("WARC-Type") == "revisit":
             url = record.headers.get("WARC-Refers-To-Target-URI", "")
             return None, (url, _second(record.headers.get("WARC-Refers-To-Date", "")))
+        if record.headers.get("WARC-Type") != "response":  # a note in the place of a record that was damaged
+            return None, None
         return Answer(Headers(record.head), record.body), None
 
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:

@@ -6,6 +6,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.checksums import Checksum, of_file
+from gossamer.archive.labels import label_of
+from gossamer.archive.manifest import chains, load
 from gossamer.archive.store import Directory, Store, room
 from gossamer.config import Config
 from gossamer.errors import ArchiveError
@@ -46,6 +49,12 @@ class Copied:
                     self._first.put(name, _copied(copy.local(name), self._first.scratch(name)))
                     break
         return path
+
+    def checksum(self, name: str) -> Checksum:
+        return of_file(self.local(name))
+
+    def size(self, name: str) -> int:
+        return self.local(name).stat().st_size
 
     def list(self, prefix: str) -> list[str]:
         return self._first.list(prefix)
@@ -107,7 +116,13 @@ def restore(directory: Path, disks: Sequence[Path]) -> int:
     found = [Directory(disk) for disk in disks]
     restored = 0
     # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.
-    names = {name: copy for copy in found for name in copy.list("") if not name.startswith(("tmp/", "lock/"))}
+    named = _named(found)
+    names = {
+        name: copy
+        for copy in found
+        for name in copy.list("")
+        if not name.startswith(("tmp/", "lock/", "aside/")) and (label_of(name) is None or name in named)
+    }
     for name in sorted(names, key=lambda name: (name == "gossamer.json", name.startswith("manifest/"), name)):
         target = directory / name
         with room(target):
@@ -115,6 +130,18 @@ def restore(directory: Path, disks: Sequence[Path]) -> int:
             shutil.copyfile(names[name].local(name), target)
         restored += 1
     return restored
+
+
+def _named(copies: Sequence[Directory]) -> set[str]:
+    """What the newest manifests name. A crash leaves more on a copy, as that is written before the crawl's directory;
+    of an agent whose manifests cannot be read, all that is there counts: a repair decides about it."""
+    named: set[str] = set()
+    for agent in {agent for copy in copies for agent in chains(copy)}:
+        try:
+            named |= max((load(copy, agent)[0] for copy in copies), key=lambda at: at.number).names()
+        except ArchiveError:
+            named |= {name for copy in copies for name in copy.list("") if (of := label_of(name)) and of.agent == agent}
+    return named
 
 
 def _copied(source: Path, target: Path) -> Path:

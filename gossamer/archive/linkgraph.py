@@ -1,6 +1,5 @@
 """The link graph of a crawl, from its tables: pages that answered, and the links of their latest versions."""
 
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,13 +27,14 @@ class LinkGraph(NamedTuple):
 _PAGES = """SELECT p.key, p.url, p.referrer = 0 AS is_seed, p.wire_bytes, p.elapsed_s
     FROM pages p WHERE p.status IN ('fetched', 'moved') ORDER BY p.round, p.referrer <> 0, p.key"""
 # A plain scan keeps the order of rows, which a window would not.
-_LINKS = "SELECT source, target, round, verdict = 'followed' AS followed FROM links"
+_LINKS = """SELECT source, target, round, verdict = 'later' AS is_later, verdict IN ('followed', 'later') AS followed
+    FROM links"""
 
 
 def read_links(directory: Path) -> LinkGraph:
-    with closing(query.open_database(directory)) as database:
-        pages = database.execute(_PAGES).fetchnumpy()
-        links = database.execute(_LINKS).fetchnumpy()
+    pages, links = query.with_database(
+        directory, lambda database: [database.execute(sql).fetchnumpy() for sql in (_PAGES, _LINKS)]
+    )
     keys = np.asarray(pages["key"], np.uint64)
     if not len(keys):
         raise ArchiveError(f"{directory} has no pages yet")
@@ -43,7 +43,8 @@ def read_links(directory: Path) -> LinkGraph:
     places = [np.minimum(np.searchsorted(keys[order], end), len(keys) - 1) for end in ends]
     source, target = (order[place].astype(np.int64) for place in places)
     here = [keys[place] == end for place, end in zip((source, target), ends, strict=True)]
-    is_latest = _latest(np.where(here[0], source, len(keys)), np.asarray(links["round"], np.int64))
+    is_later = np.asarray(links["is_later"], np.bool_)
+    is_latest = _latest(np.where(here[0], source, len(keys)), np.asarray(links["round"], np.int64), is_later)
     kept = np.flatnonzero(here[0] & here[1] & is_latest & np.asarray(links["followed"], np.bool_))
     kept = kept[np.argsort(source[kept], kind="stable")]
     return LinkGraph(
@@ -57,9 +58,9 @@ def read_links(directory: Path) -> LinkGraph:
     )
 
 
-def _latest(source: I8, rounds: I8) -> npt.NDArray[np.bool_]:
-    """Which links are of their page's last version."""
+def _latest(source: I8, rounds: I8, is_later: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which links are of their page's last version. Those that were followed later have later rounds than it."""
     last = np.zeros(int(source.max(initial=0)) + 1, np.int64)
-    np.maximum.at(last, source, rounds)
-    latest: npt.NDArray[np.bool_] = rounds == last[source]
+    np.maximum.at(last, source[~is_later], rounds[~is_later])
+    latest: npt.NDArray[np.bool_] = (rounds == last[source]) | (is_later & (rounds > last[source]))
     return latest

@@ -1,5 +1,6 @@
 """What a manifest is: the files, letters, marks and state that one commit names, and how it is written and read."""
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -7,19 +8,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gossamer.archive.store import Store
+from xxhash import xxh3_64_hexdigest
+
+from gossamer.archive.checksums import Checksum
+from gossamer.archive.store import Store, where
 from gossamer.columns import ZONE_BITS
 from gossamer.errors import ArchiveError
 
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = ""  # the receiver of batches that are for whoever reads them: seeds
+SEED_FILES = "files"  # the sender of those that name files of seeds
 MOVES = "moves"  # the sender of those that say which hosts shall go to other sites
 # Kinds of batches.
 LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
+PROTOCOL = 2  # the version in which batches are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
+_FIRST = 1  # the protocol of batches that do not say theirs
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")
+_SEAL = re.compile(rb',"xxh3":"([0-9a-f]{16})"}')
+_GONE = 512  # names of files that were removed last and are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,7 @@ class Batch:
     kind: str = LINKS
     parts: int = 1
     previous: int = 0  # the number before this one in its stream: who has not applied that one must wait
+    protocol: int = PROTOCOL  # the version in which it was written
 
     @property
     def stream(self) -> str:
@@ -77,16 +87,30 @@ class Snapshot:
     state: dict[str, Any] = field(default_factory=dict)
     outbox: tuple[Letter, ...] = ()  # what receivers may not have committed yet
     applied: tuple[tuple[str, int], ...] = ()
+    sums: dict[str, Checksum] = field(default_factory=dict)  # of the files; of those written by earlier versions, none
+    # Files that were removed last. A crash, or a power failure that undoes deletions, may have left some of them.
+    gone: tuple[str, ...] = ()
 
     def after(self, changes: Changes, news: Mapping[str, Any]) -> "Snapshot":
-        """The next one. `news` has the fields that are new; marks, sent and state are updates."""
+        """The next one. `news` has the fields that are new; marks, sent, state and sums are updates."""
         fields = dict(news)
-        for name in ("marks", "sent", "state"):
+        for name in ("marks", "sent", "state", "sums"):
             fields[name] = {**getattr(self, name), **fields.get(name, {})}
-        return dataclasses.replace(self, files=_changed(self.files, changes), **fields)
+        new = dataclasses.replace(self, files=_changed(self.files, changes), **fields)
+        named = new.names()
+        gone = sorted({*self.names(), *(name for names in changes.added.values() for name in names)} - named)
+        return dataclasses.replace(
+            new,
+            sums={name: known for name, known in new.sums.items() if name in named},
+            # Those of the commit before stay until this one has removed files: they may not be deleted yet.
+            gone=(*self.gone, *gone)[-max(_GONE, len(gone)) :] if gone else self.gone,
+        )
 
     def names(self) -> set[str]:
         return {name for names in self.files.values() for name in names} | {letter.name for letter in self.outbox}
+
+
+_FIELDS = {f.name for f in dataclasses.fields(Snapshot)} | {"added", "removed"}
 
 
 def load(store: Store, agent: str) -> tuple[Snapshot, int]:
@@ -100,35 +124,67 @@ def load(store: Store, agent: str) -> tuple[Snapshot, int]:
     raise ArchiveError(f"the manifests of {agent} keep vanishing; is something else deleting files?")
 
 
+def load_best(store: Store, agent: str) -> Snapshot:
+    """The newest snapshot that can still be read; an empty one if there is none."""
+    names = file_names(store, agent)
+    for count in range(len(names), 0, -1):
+        with contextlib.suppress(ArchiveError, FileNotFoundError):
+            return _replay(store, agent, names[:count])[0]
+    return Snapshot(agent)
+
+
 def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
     deltas: list[dict[str, Any]] = []
     snapshot, full = Snapshot(agent), 0
     for name in reversed(names):
-        body = _body(store, name)
+        body = read_body(store, name)
         if deltas and deltas[-1]["number"] != body["number"] + 1:
-            raise ArchiveError(f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; restore it from a copy")
+            raise ArchiveError(f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; {remedy(store)}")
         if "files" in body:
-            snapshot, full = Snapshot(**_typed(body)), body["number"]
+            snapshot, full = Snapshot(**body), body["number"]
             break
         deltas.append(body)
     else:
         if names:
-            raise ArchiveError(f"{agent} has no full manifest; restore its manifests from a copy")
+            raise ArchiveError(f"{agent} has no full manifest; {remedy(store)}")
     for body in reversed(deltas):
         changes = Changes(body.pop("added"), body.pop("removed"))
-        snapshot = snapshot.after(changes, _typed(body))
+        snapshot = snapshot.after(changes, body)
     return snapshot, full
 
 
-def _body(store: Store, name: str) -> dict[str, Any]:
+def read_body(store: Store, name: str) -> dict[str, Any]:
     """Created whole or not at all: one that cannot be read was damaged later."""
     try:
-        body = json.loads(store.get(name))
+        body = _opened(store.get(name))
         if body["number"] == number_of(name) and ("files" in body or "added" in body):
-            return dict(body)
-    except (ValueError, TypeError, KeyError):
+            return _typed(body)
+    except (ValueError, TypeError, KeyError, AttributeError):
         pass
-    raise ArchiveError(f"{name} is damaged; restore it from a copy")
+    raise ArchiveError(f"{name} is damaged; {remedy(store)}")
+
+
+def remedy(store: Store) -> str:
+    return f"restore it from a copy, or see what `gossamer repair {where(store)} --dry-run` can do"
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """A manifest's text, with a checksum of itself at its end."""
+    data = dumps(body)
+    return b'%s,"xxh3":"%s"}' % (data[:-1], xxh3_64_hexdigest(data).encode())
+
+
+def _opened(data: bytes) -> dict[str, Any]:
+    """What was sealed. Manifests of earlier versions have no checksum, neither of themselves nor of files."""
+    body = json.loads(data)
+    if _SEAL.fullmatch(data, max(len(data) - len(',"xxh3":""}') - 16, 0)):
+        if body.pop("xxh3") != xxh3_64_hexdigest(data[: data.rindex(b',"xxh3":')] + b"}"):
+            raise ValueError("it is not what was written")
+    elif "sums" in body:
+        raise ValueError("its checksum is missing")
+    if not body.keys() <= _FIELDS:
+        raise ValueError("it has unknown fields")
+    return dict(body)
 
 
 def whole(snapshot: Snapshot) -> dict[str, Any]:
@@ -137,18 +193,25 @@ def whole(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def flat(outbox: Iterable[Letter]) -> list[list[Any]]:
-    return [[name, size, b.sender, b.number, b.part, b.to, b.kind, b.parts, b.previous] for name, size, b in outbox]
+    return [
+        [name, size, b.sender, b.number, b.part, b.to, b.kind, b.parts, b.previous, b.protocol]
+        for name, size, b in outbox
+    ]
 
 
 def _typed(body: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists as the tuples that a Snapshot has."""
     outbox = tuple(
-        Letter(name, size, Batch(sender, number, part, to, b"", *more))
+        Letter(name, size, Batch(sender, number, part, to, b"", *more, *([] if len(more) > 3 else [_FIRST])))
         for name, size, sender, number, part, to, *more in body["outbox"]
     )
     applied = tuple((stream, number) for stream, number in body["applied"])
-    zones = {"zones": tuple(body["zones"])} if "zones" in body else {}
-    return {**body, "outbox": outbox, "applied": applied, **zones}
+    typed = {**body, "outbox": outbox, "applied": applied}
+    for name in {"zones", "gone"} & body.keys():
+        typed[name] = tuple(body[name])
+    if "sums" in body:
+        typed["sums"] = {name: Checksum(*values) for name, values in body["sums"].items()}
+    return typed
 
 
 def _changed(files: Files, changes: Changes) -> Files:
@@ -173,6 +236,11 @@ def file_name(agent: str, number: int) -> str:
 def file_names(store: Store, agent: str) -> list[str]:
     """Names in order; whatever else somebody put beside them does not count."""
     return [name for name in store.list(f"manifest/{agent}/") if MANIFEST.search(name)]
+
+
+def chains(store: Store) -> set[str]:
+    """Agents that have ever committed here."""
+    return {name.split("/")[1] for name in store.list("manifest/") if MANIFEST.search(name)}
 
 
 def number_of(name: str) -> int:

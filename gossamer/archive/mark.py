@@ -40,8 +40,9 @@ def is_federation(path: Path) -> bool:
     return path.suffix == ".toml" and path.is_file()
 
 
-def check_mark(path: Path) -> dict[str, Any]:
-    """The mark of an archive that can be used; otherwise an error that says why not."""
+def check_mark(path: Path, read_only: bool = False) -> dict[str, Any]:
+    """The mark of an archive that can be used; otherwise an error that says why not. To be read only, it may have been
+    written by an earlier version."""
     try:
         mark = read_mark(path)
         layout = mark["layout"]
@@ -55,11 +56,21 @@ def check_mark(path: Path) -> dict[str, Any]:
             raise ArchiveError(f"there is no file {path}") from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
     except (ValueError, KeyError, TypeError):
-        raise ArchiveError(f"{path / MARK} is damaged; restore it or choose another --dir") from None
-    if layout != LAYOUT:
+        layout = None
+    if not isinstance(layout, int) or layout < 1:
+        raise ArchiveError(
+            f"{path / MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
+            "or choose another --dir"
+        ) from None
+    if layout > LAYOUT:
         raise ArchiveVersion(
-            f"{path} has layout {layout}, this Gossamer reads layout {LAYOUT}; "
+            f"{path} has layout {layout}, this Gossamer knows layouts up to {LAYOUT}; "
             "use the version that wrote it, or choose another --dir"
+        )
+    if layout < LAYOUT and not read_only:
+        raise ArchiveVersion(
+            f"{path} has layout {layout}, this Gossamer writes layout {LAYOUT}: it can be read (query, status, export, "
+            "versions, show), but not crawled on; use the version that wrote it, or choose another --dir"
         )
     if not is_trusted(path):
         raise ArchiveError(

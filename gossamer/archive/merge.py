@@ -30,7 +30,10 @@ Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it t
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
-_TABLES = {table.name: table for table in (columns.VISITS, columns.PAGES, columns.LINKS, columns.ROBOTS, SIGNALS)}
+_TABLES = {
+    table.name: table
+    for table in (columns.VISITS, columns.PAGES, columns.DEPTHS, columns.LINKS, columns.ROBOTS, SIGNALS)
+}
 _PLACED = ("visits", "cdxj")  # kinds that say where records are
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 

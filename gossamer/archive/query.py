@@ -17,6 +17,7 @@ from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 from rich.console import Console
 
+from gossamer.archive.as_text import as_text
 from gossamer.archive.contents import Answer, Contents, Place
 from gossamer.archive.outputs import replaced
 from gossamer.archive.reading import Reading, irrevocable, reading
@@ -24,10 +25,11 @@ from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write
 from gossamer.archive.views import KINDS, TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
-__all__ = ["answer", "ask", "confined", "describe", "open_database", "open_reading", "run", "streamed"]
+__all__ = ["answer", "ask", "confined", "describe", "open_database", "open_reading", "run", "streamed", "with_database"]
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
+Shown = Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
 
 
 class Named(Protocol):
@@ -61,6 +63,16 @@ def open_database(directory: Path) -> duckdb.DuckDBPyConnection:
     It shows what was committed when it was opened. Close it when done.
     """
     return reading(Path(directory), open_reading)
+
+
+def with_database(directory: Path, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    """What work on such a database finds. It is done again if a running crawl merges files meanwhile."""
+
+    def opened(at: Reading) -> T:
+        with closing(open_reading(at)) as database:
+            return work(database)
+
+    return reading(Path(directory), opened)
 
 
 def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
@@ -154,7 +166,10 @@ def answer(opened: Opened[int], tables: Sequence[Named], sql: str, out: str, fil
     if out == "parquet" and file is None:
         raise QueryError("Parquet is not for a terminal: name a file to write to")
 
-    return _answered(opened, tables, sql, lambda rows, total: _write(started(rows), total, out, file))
+    def shown(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+        return as_text(rows, to_file=out == "parquet")
+
+    return _answered(opened, tables, sql, lambda rows, total: _write(started(rows), total, out, file), shown)
 
 
 def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
@@ -171,11 +186,12 @@ def _answered(
     tables: Sequence[Named],
     sql: str,
     take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T],
+    shown: Shown = lambda rows: rows,
 ) -> T:
     def work(connection: duckdb.DuckDBPyConnection) -> T:
         with closing(connection) as database:
             last = _prepared(database, sql)
-            with streamed(database, last) as rows:
+            with streamed(database, last, shown) as rows:
                 return take(rows, lambda: _counted(database, last))
 
     try:
@@ -185,9 +201,11 @@ def _answered(
 
 
 @contextmanager
-def streamed(database: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBatchReader]:
-    """A query's rows as they come."""
-    rows: pa.RecordBatchReader = database.sql(sql).to_arrow_reader(_BATCH)
+def streamed(
+    database: duckdb.DuckDBPyConnection, sql: str, shown: Shown = lambda rows: rows
+) -> Iterator[pa.RecordBatchReader]:
+    """A query's rows as they come; `shown` may give them other types first."""
+    rows: pa.RecordBatchReader = shown(database.sql(sql)).to_arrow_reader(_BATCH)
     try:
         yield rows
     except OSError as error:

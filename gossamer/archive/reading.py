@@ -10,9 +10,10 @@ import duckdb
 import pyarrow as pa
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.damage import check_named
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.mark import is_federation
-from gossamer.archive.store import Directory
+from gossamer.archive.store import ReadOnly
 from gossamer.errors import ArchiveError
 
 T = TypeVar("T")
@@ -61,7 +62,11 @@ def read(directory: Path) -> Reading:
     directories of all its sites."""
     if is_federation(directory):
         return _read_sites(directory)
-    return Reading(Path(directory).resolve(), snapshots(Directory(directory)))
+    store = ReadOnly(directory)
+    found = snapshots(store)
+    if not found:
+        check_named(store)
+    return Reading(Path(directory).resolve(), found)
 
 
 def _read_sites(path: Path) -> Reading:
@@ -75,7 +80,7 @@ def _read_sites(path: Path) -> Reading:
     roots: dict[str, Path] = {}
     for site in federation.here:
         root = federation.directory(site).resolve()
-        ours = snapshots(Directory(root))
+        ours = snapshots(ReadOnly(root))
         found |= ours
         roots |= dict.fromkeys(ours, root)
     return Reading(path.resolve(), found, roots)
@@ -113,7 +118,10 @@ def reading(directory: Path, work: Callable[[Reading], T]) -> T:
             if cause is not error:
                 again = "the crawl merged its files meanwhile; run the same command again"
                 raise ArchiveError(again) from cause
-    raise ArchiveError(f"{missing} is missing: the archive is damaged; restore that file from a copy")
+    raise ArchiveError(
+        f"{missing} is missing: the archive is damaged; restore that file from a copy, or see what "
+        f"`gossamer repair {directory} --dry-run` can do"
+    )
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
@@ -18,6 +18,8 @@ from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
+
+from gossamer.errors import QueryError
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -171,8 +173,17 @@ def write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
 
 
 def _rows(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    names = batches.schema.names
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield from zip(*map(_values, batch.columns, names), strict=True)
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except OverflowError:  # Python's calendar ends there
+        raise QueryError(f"{name} is outside the years 1 to 9999: write {name}::VARCHAR to see it") from None
+    return values
 
 
 def _cell(value: Any, most: int = _CELL) -> str:
@@ -186,7 +197,15 @@ def _cell(value: Any, most: int = _CELL) -> str:
         return f"{value:.6g}"
     if isinstance(value, datetime):
         return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
-    text = value if isinstance(value, str) else json.dumps(_plain(value)) if _nested(value) else str(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(_plain(value), ensure_ascii=False)
+        if _nested(value)
+        else str(value)
+    )
     return printable(text if len(text) <= most else text[:most] + "…")
 
 
@@ -196,21 +215,26 @@ def _csv(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Decimal):  # all its digits
+        return f"{value:f}"
+    if isinstance(value, float):  # also nan and inf, which only JSON does not know
+        return str(value)
     plain = _plain(value)
-    text = json.dumps(plain, ensure_ascii=False) if _nested(plain) else "" if plain is None else str(plain)
+    text = json.dumps(plain, ensure_ascii=False) if _nested(plain) else str(plain)
     if text and _SPECIAL.search(text) is None:
         return text
     return '"' + text.replace('"', '""') + '"' if isinstance(plain, str) or text else ""
 
 
 def _nested(value: Any) -> bool:
-    return isinstance(value, list | dict | tuple)
+    return isinstance(value, list | dict)
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it: times in ISO 8601, bytes in base64, what is no number null."""
     if isinstance(value, datetime):  # the archive's times are UTC, and the session's zone is too
-        return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        digits = "microseconds" if value.microsecond % 1000 else "milliseconds"
+        return value.replace(tzinfo=None).isoformat(timespec=digits) + "Z"
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):  # what sum() makes of whole numbers
@@ -219,10 +243,8 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, timedelta):
-        return value.total_seconds()
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_plain(item) for item in value]
     return value if isinstance(value, str | int | None) else str(value)

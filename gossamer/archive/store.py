@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from gossamer.archive.checksums import Checksum, of_bytes, of_file
 from gossamer.archive.mark import LAYOUT, MARK, check_mark, read_mark, this_boot
 from gossamer.errors import ArchiveBusy, ArchiveError, OutOfSpace
 
@@ -40,6 +41,11 @@ class Store(Protocol):
     def local(self, name: str) -> Path:
         """A local file with the content, to be read or mapped."""
 
+    def checksum(self, name: str) -> Checksum:
+        """Of the content as it is now."""
+
+    def size(self, name: str) -> int: ...
+
     def list(self, prefix: str) -> list[str]:
         """All names that start with the text `prefix`, sorted."""
 
@@ -57,6 +63,11 @@ def checked(name: str) -> str:
     if not name or name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
         raise ArchiveError(f"{name!r} is not a name inside an archive")
     return name
+
+
+def where(store: Store) -> str:
+    """The directory of a store, for messages to people."""
+    return str(getattr(store, "path", "DIR"))
 
 
 @contextlib.contextmanager
@@ -84,7 +95,10 @@ class Directory:
         self.path = Path(path)
         self._serial = itertools.count()
         self._known: set[Path] = set()
-        self._unsynced = unsynced if "boot" in check_mark(self.path) else 0
+        self._unsynced = unsynced if "boot" in self._check() else 0
+
+    def _check(self) -> dict[str, Any]:
+        return check_mark(self.path)
 
     @classmethod
     def prepare(cls, path: Path | str, now_s: float, unsynced: int = 0) -> "Directory":
@@ -100,7 +114,7 @@ class Directory:
                 raise ArchiveError(
                     f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
                 )
-            _mark(path, {"layout": LAYOUT, "created": now_s, **({"boot": this_boot()} if unsynced else {})})
+            write_mark(path, now_s, **({"boot": this_boot()} if unsynced else {}))
         return cls(path, unsynced)
 
     def put(self, name: str, data: bytes | Path) -> None:
@@ -132,6 +146,12 @@ class Directory:
 
     def local(self, name: str) -> Path:
         return self.path / checked(name)
+
+    def checksum(self, name: str) -> Checksum:
+        return of_file(self.local(name))
+
+    def size(self, name: str) -> int:
+        return self.local(name).stat().st_size
 
     def list(self, prefix: str) -> list[str]:
         folder = prefix.rpartition("/")[0]
@@ -235,6 +255,20 @@ class Directory:
                 scratch.unlink(missing_ok=True)
 
 
+class ReadOnly(Directory):
+    """The same for those who only look: an archive of an earlier layout too."""
+
+    def _check(self) -> dict[str, Any]:
+        return check_mark(self.path, read_only=True)
+
+
+class Unchecked(Directory):
+    """The same for those who verify and repair: also if the mark is missing or damaged."""
+
+    def _check(self) -> dict[str, Any]:
+        return {}
+
+
 class Memory:
     """The same in memory, for tests and for crawls that leave nothing behind."""
 
@@ -272,6 +306,12 @@ class Memory:
             path.write_bytes(data)
         return path
 
+    def checksum(self, name: str) -> Checksum:
+        return of_bytes(self.get(name))
+
+    def size(self, name: str) -> int:
+        return len(self.get(name))
+
     def list(self, prefix: str) -> list[str]:
         return sorted(name for name in list(self._files) if name.startswith(prefix))
 
@@ -294,6 +334,10 @@ class Memory:
 
 class _Place(Protocol):
     def __call__(self, source: Path, target: Path, /) -> None: ...
+
+
+def write_mark(path: Path, now_s: float, **more: str) -> None:
+    _mark(path, {"layout": LAYOUT, "created": now_s, **more})
 
 
 def _mark(path: Path, content: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ PARQUET: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
     "dictionary_pagesize_limit": 64 << 20,
+    "write_page_checksum": True,  # so that of a damaged file what is intact can be told
 }
 
 

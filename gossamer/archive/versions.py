@@ -5,16 +5,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from gossamer.archive import query
 from gossamer.errors import QueryError
-from gossamer.web.url import normalise, page_key
+from gossamer.web.url import earlier_form, normalise, page_key
 
-# A version lasts until a visit finds something else. Passing failures say nothing about it. Nobody asks whether a
-# robots.txt has changed: it is the same if it has the same digest.
+# A version lasts until a visit finds something else. Passing failures and refusals say nothing about it. Nobody asks
+# whether a robots.txt has changed: it is the same if it has the same digest.
 _VERSIONS = """
     WITH told AS (
         SELECT *, outcome <> 'unchanged' AND NOT (is_robots AND coalesce(digest = lag(digest) OVER past, false)) AS news
-        FROM visits WHERE key = ?::UBIGINT AND status <> 'failed' WINDOW past AS (ORDER BY time, round, warc_offset)
+        FROM visits WHERE key = ?::UBIGINT AND status NOT IN ('failed', 'forbidden')
+        WINDOW past AS (ORDER BY time, round, warc_offset)
     ), said AS (
         SELECT *, sum(news::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM told
     )
@@ -29,10 +32,16 @@ def versions(directory: Path, url: str) -> list[dict[str, Any]]:
     normal = normalise(url)
     if normal is None:
         raise QueryError(f"{url!r} is not a web address; write it like https://example.org/")
-    with closing(query.open_database(directory)) as database:
-        cursor = database.execute(_VERSIONS, [page_key(normal)])
-        names = [column[0] for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def asked(database: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        for form in dict.fromkeys((normal, earlier_form(normal))):
+            cursor = database.execute(_VERSIONS, [page_key(form)])
+            names = [column[0] for column in cursor.description or ()]
+            rows = rows or [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return rows
+
+    rows = query.with_database(directory, asked)
     if not rows:
         raise QueryError(f'{normal} was never visited; gossamer query DIR "SELECT url FROM pages" lists what is known')
     return rows

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome, Status, Table
+import pyarrow.parquet as pq
+
+from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, VISITS, Column, Outcome, Status, Table
 from gossamer.signals.rows import SIGNALS
 
 SQL_TYPES = {
@@ -25,7 +27,7 @@ _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
 NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS, Outcome.REFUSED_TYPE)
 
-_STORED = {"visits": VISITS, "pages": PAGES, "links": LINKS, "robots": ROBOTS, "signals": SIGNALS}
+_STORED = {"visits": VISITS, "pages": PAGES, "depths": DEPTHS, "links": LINKS, "robots": ROBOTS, "signals": SIGNALS}
 KINDS = tuple(_STORED)
 
 
@@ -54,7 +56,11 @@ KNOWN_PAGES = Table(
     " they are NULL",
     (
         *_of(PAGES, "key url host domain referrer round depth"),
-        Column("status", "string", "new, fetched, moved, failed (in passing), gone, denied or refused"),
+        Column(
+            "status",
+            "string",
+            "new, fetched, moved, failed (in passing), forbidden (by its server), gone, denied or refused",
+        ),
         Column("visits", "i8", "how often it was visited"),
         Column("last_visit", "time", "when the latest visit began"),
         *_of(VISITS, _OF_VISIT),
@@ -100,7 +106,7 @@ TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, SIGNALS)
 
 FUNCTIONS = (
     ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
-    ("text(warc, warc_offset)", "VARCHAR", "the readable text of the page, without markup"),
+    ("text(warc, warc_offset)", "VARCHAR", "the readable text of the page, without markup; a `pre` keeps its lines"),
     ("body(warc, warc_offset)", "BLOB", "the body after transfer and content decoding"),
     ("header(warc, warc_offset, name)", "VARCHAR", "a header of the answer; several are joined by commas"),
 )
@@ -121,17 +127,32 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
-    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in KINDS if kind != "pages"]
+    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in KINDS if kind not in ("pages", "depths")]
     return [*made, _pages(), _HOSTS_SQL, _TARGETS_SQL]
 
 
 def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
     if paths:
-        columns = ", ".join(f"{c.name}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
+        present = set(pq.read_schema(paths[0]).names)
+        columns = ", ".join(f"{_value(c, present)}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
         source = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}])"
         return f"CREATE VIEW stored.{kind} AS SELECT {columns} FROM {source}"
     columns = ", ".join(f"NULL::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
     return f"CREATE VIEW stored.{kind} AS SELECT {columns} WHERE false"
+
+
+def _value(column: Column, present: set[str]) -> str:
+    """Archives of earlier layouts have fewer columns: what nobody wrote down is NULL, or follows from others."""
+    if column.name in present:
+        return column.name
+    return _STATUS_SQL if column.name == "status" else "NULL"
+
+
+# As crawl/states.py has it.
+_STATUS_SQL = """(CASE WHEN outcome IN ('ok', 'unchanged') THEN 'fetched'
+    WHEN outcome IN ('moved', 'denied') THEN outcome
+    WHEN outcome IN ('gone', 'rejected', 'bad_redirect', 'other') THEN 'gone'
+    WHEN outcome IN ('refused_address', 'refused_type') THEN 'refused' ELSE 'failed' END)"""
 
 
 def _pages() -> str:
@@ -141,10 +162,12 @@ def _pages() -> str:
     version = ", ".join(f"c.{name}" for name in _OF_VERSION.split())
     newest = "time DESC, round DESC, warc_offset DESC"
     return f"""CREATE VIEW pages AS
-        SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, p.depth,
+        SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, least(p.depth, d.depth) AS depth,
             coalesce(v.status, {quoted(word(Status.NEW))}) AS status,
             coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit}, c.time AS version_time, {version}
         FROM stored.pages p LEFT JOIN (
+            SELECT key, min(depth) AS depth FROM stored.depths GROUP BY key
+        ) d ON d.key = p.key LEFT JOIN (
             SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
             QUALIFY row_number() OVER (PARTITION BY key ORDER BY {newest}) = 1
         ) v ON v.key = p.key LEFT JOIN (
@@ -180,16 +203,18 @@ _HOSTS_SQL = f"""CREATE VIEW hosts AS
         FROM stored.visits GROUP BY host
     ) v ON v.host = p.host"""
 
-# Only the links of a page's current version count, and none of a page that is gone.
+# Only the links of a page's current version count, and none of a page that is gone. That a visit failed or was
+# forbidden says nothing about the version.
+_UNTOLD = ", ".join(quoted(word(status)) for status in (Status.FAILED, Status.FORBIDDEN))
 _TARGETS_SQL = f"""CREATE VIEW targets AS
     WITH current AS (
         SELECT key, arg_max(round, (time, round)) AS round FROM stored.visits
-        WHERE NOT is_robots AND outcome <> {quoted(word(Outcome.UNCHANGED))} AND status <> {quoted(word(Status.FAILED))}
+        WHERE NOT is_robots AND outcome <> {quoted(word(Outcome.UNCHANGED))} AND status NOT IN ({_UNTOLD})
         GROUP BY key
     )
     SELECT target AS key, any_value(target_url) AS url,
         count(DISTINCT source) FILTER (l.round = c.round) AS hits,
-        CASE WHEN bool_or(verdict = 'followed') THEN 'followed' ELSE min(verdict) END AS verdict
+        CASE WHEN bool_or(verdict IN ('followed', 'later')) THEN 'followed' ELSE min(verdict) END AS verdict
     FROM stored.links l LEFT JOIN current c ON c.key = l.source GROUP BY target"""
 
 

@@ -184,6 +184,11 @@ def read_record(path: Path, offset: int, length: int = 0) -> Record:
             data = isal_zlib.decompress(os.pread(file.fileno(), length, offset), wbits=_GZIP)
         else:
             data = _member(file.fileno(), offset)
+    return parsed(data)
+
+
+def parsed(data: bytes) -> Record:
+    """The text of a record."""
     lines, _, block = data.partition(b"\r\n\r\n")
     fields = (line.partition(": ") for line in lines.decode("utf-8", "replace").split("\r\n")[1:])
     headers = {name: value for name, _, value in fields}

@@ -6,13 +6,14 @@ from typing import Any
 
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, Config
-from gossamer.crawl.closing import Books
+from gossamer.crawl.closing import Books, depth_limits
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.incoming import Incoming
 from gossamer.crawl.membership import Membership
 from gossamer.crawl.opening import resident_bytes
 from gossamer.crawl.outgoing import Outgoing
 from gossamer.crawl.owners import Place
+from gossamer.crawl.resting import NONE_IN_STATE
 from gossamer.crawl.round import Round
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.supply import Supply
@@ -94,12 +95,13 @@ class Accounts:
             "counters": {**self.tally.counters, **self._known()},
             "costs": self.tally.costs,
             "seed_files": self.incoming.files.offsets,
-            "resting": self.fetching.resting(),
+            **NONE_IN_STATE,
             "started_s": before.get("started_s", now_s),
             "committed_s": now_s,
             "busy_s": self.busy_before_s + self.elapsed_s,
             "waits_until_s": self._waits_until_s(),
             "order": books.strategy.name,
+            "depth_limits": depth_limits(self.config),
             "carbon": books.carbon.prices.as_dict(),
             "crossed": self.outgoing.crossed,
             "overlap": before.get("overlap", False) or self.config.site.mode == CROSS_OVER,

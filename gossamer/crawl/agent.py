@@ -1,8 +1,7 @@
 """One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import ceil
-from pathlib import Path
 from queue import Empty
 from typing import Any, Protocol
 
@@ -17,8 +16,9 @@ from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
 from gossamer.crawl import closing, placing
 from gossamer.crawl.accounts import Accounts
+from gossamer.crawl.checking import Checked
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.habits import ends_early
+from gossamer.crawl.habits import STARVING_S, ends_early
 from gossamer.crawl.handover import leaving
 from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
@@ -31,11 +31,13 @@ from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.refreshing import Refresher
 from gossamer.crawl.round import Round
 from gossamer.crawl.scoring import open_scores
+from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.settling import arrivals, settle
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.supply import Supply
 from gossamer.crawl.tally import Tally
 from gossamer.errors import SeedError
+from gossamer.federation.aside import Aside
 from gossamer.federation.exchange import SEEDS, Exchange, high_water
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
@@ -44,6 +46,7 @@ from gossamer.order.scores import scored
 from gossamer.order.strategies import own_first, strategy
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
+_JUDGE_S = 0.1  # how often it is asked whether a round should end early: that takes a look at all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
 
@@ -64,12 +67,13 @@ class Agent:
         clock: Clock,
         exchange: Exchange,
         log: Events,
-        urls: Iterable[str] = (),
-        files: Iterable[Path] = (),
         post: Post | None = None,
         chain: Chain | None = None,
         place: Place | None = None,
+        aside: Aside | None = None,
     ) -> None:
+        aside = aside or Aside(config.crawl.agent, store, log)
+        exchange = Checked(exchange, aside, store, place.sites.sites if place else ())
         self._config, self._clock, self._exchange, self._log = config, clock, exchange, log
         self._post, self._place = post or Alone.of(config.crawl.agent), place
         self._orders = self._post.orders()
@@ -88,12 +92,12 @@ class Agent:
         if config.refresh.policy != NEVER:
             books.refresher = Refresher(index, config, clock, books.part, books.carbon)
         if place and place.placing:
-            place.placing.open(store, hostmap_files(store), chain.zones, index.hosts.rows["host"], chain.state)
+            place.placing.open(store, hostmap_files(store), chain.state)
         settle(self._books, exchange, self._orders, place, clock.now())
         self._membership = Membership(store, chain, place)
-        self._incoming = Incoming(store, chain, exchange, config.crawl.scope, urls, files)
+        self._incoming = Incoming(store, chain, exchange, config.crawl.scope)
         self._outgoing = Outgoing(config, chain, ledger)
-        self._reader = Reader(config, self._incoming.scope)
+        self._reader = Reader(config, self._incoming.scope, self._incoming.named)
         self._digests = DigestCache(config.archive.digests)
         book = RobotsBook(config.polite, config.fetch.agent_name)
         book.load(robots_rows(store, chain, clock.now()))
@@ -111,6 +115,7 @@ class Agent:
         )  # fmt: skip
         self._looked_s = self._committed_s = clock.monotonic()
         self._commit_cost_s = 0.0
+        self._judge_s = STARVING_S  # so long after the last commit it is asked whether the next one would help
         self._round = self._new_round()
 
     def stop(self) -> None:
@@ -150,7 +155,7 @@ class Agent:
             incoming.again = links_to_lost(self._books.store, self._place)
             self._log.event("said again", links=len(incoming.again.key), gone=list(self._place.gone))
         if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
-            raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
+            raise SeedError(NO_SEEDS)
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
         if incoming.seeds or incoming.batches() or chain.state.get("clean", True) or self._membership.has_lost:
             self._commit()
@@ -163,9 +168,9 @@ class Agent:
         if not state:
             return
         contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
-        contact_s = max(contact_s, state.get("quiet_until_s", 0.0))
-        hosts = {name: (float(until), int(failures)) for name, (until, failures) in state.get("resting", {}).items()}
-        self._fetching.workbench.restore(hosts, now_s, contact_s)
+        # A successor waits until the last requests of the one before it are over, but not longer: clocks may be wrong.
+        quiet_s = min(state.get("quiet_until_s", 0.0), now_s + self._config.fetch.timeout_s)
+        self._fetching.workbench.restore(self._books.resting.hosts, now_s, max(contact_s, quiet_s))
 
     # Deciding
 
@@ -199,6 +204,8 @@ class Agent:
         if due_s is None:
             return "nothing left to visit"
         if due_s > now_s + self._config.crawl.patience_s:
+            if self._supply.is_left_with_refusals:
+                return "nothing left to visit"
             minutes = ceil((due_s - now_s) / 60)
             return (
                 f"nothing is due for another {minutes:,} minute{'s' * (minutes > 1)}: what failed is tried again then, "
@@ -237,7 +244,11 @@ class Agent:
             return False
         if crawl.round_s and since_s >= crawl.round_s:
             return True
-        return ends_early(self._supply.is_starving, self._supply.has_idle_connections, since_s, self._commit_cost_s)
+        is_starving, is_idle = self._supply.is_starving, self._supply.has_idle_connections
+        if since_s < self._judge_s or not (is_starving or is_idle):
+            return False
+        self._judge_s = since_s + _JUDGE_S
+        return ends_early(is_starving, is_idle, self._supply.promises(self._round), since_s, self._commit_cost_s)
 
     def _is_held_back(self) -> bool:
         """Others are too far behind with what we found: find no more for now."""
@@ -287,8 +298,7 @@ class Agent:
         now_s = self._clock.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
             self._looked_s = now_s
-            self._incoming.read_seeds(self._clock.now())
-            self._arrived = self._incoming.batches()
+            self._arrived = self._incoming.read_seeds(self._clock.now())
             self._books.chain.publish(self._exchange)
             self._membership.look()
             stats = self.stats()
@@ -313,7 +323,7 @@ class Agent:
         orders = self._orders
         owners = self._owners()
         arrived = self._incoming.take(
-            batches, round_.sitemaps, books.index, books.ledger, orders, owners, round_.followed
+            batches, round_.sitemaps, round_.named, books.index, books.ledger, orders, owners, round_.followed
         )
         for site, said in arrived.heard:
             self._membership.hear(site, said)
@@ -332,6 +342,7 @@ class Agent:
             letters += self._outgoing.news(news, [*sorted(orders.others), *owners.abroad])
         letters += self._membership.letters(self._incoming.scope.hosts)
         letters += self._outgoing.questions([*arrived.unknown_here, *textless.tolist()], owners)
+        changes |= books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._tally.add(round_)
         books.chain.commit(
@@ -349,6 +360,7 @@ class Agent:
         self._phase = ""
         self._committed_s = self._clock.monotonic()
         self._commit_cost_s = self._committed_s - start_s
+        self._judge_s = STARVING_S
         self._log.event(
             "commit",
             round=round_.number,

@@ -43,7 +43,6 @@ class Fetching:
         self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
         self._clock = clock
         self._next_look_s = 0.0
-        self._book = book
         self._reader = reader
         self._orders: SimpleQueue[list[Request] | None] = SimpleQueue()
         self._answers: SimpleQueue[dict[str, tuple[float, int]]] = SimpleQueue()
@@ -134,8 +133,6 @@ class Fetching:
 
     def _finished(self, response: Response) -> None:
         visit = self._reader.read(response)
-        if response.request.is_robots:
-            visit.robots = self._book.drain()  # with the visit, so that one commit has both
         self._produced_bytes += _held_bytes(visit)
         self.results.put(visit)
 

@@ -4,6 +4,8 @@ TOP_UP_S = 0.5  # how often a workbench is topped up that is not nearly empty
 STARVING_S, STARVING_COSTS = 0.25, 4.0  # a round with too few pages to fetch ends soon, but commits take a fifth of all
 IDLE_S, IDLE_COSTS = 2.0, 10.0  # one that merely has idle connections is in less of a hurry
 
+BARREN_S, BARREN_COSTS = 10.0, 20.0  # and one without anything for them in none
+
 
 def is_top_up_due(outstanding: int, width: int, is_starving: bool, is_idle: bool, is_time: bool) -> bool:
     """The workbench is kept between half full and full, and full while connections are idle."""
@@ -13,9 +15,12 @@ def is_top_up_due(outstanding: int, width: int, is_starving: bool, is_idle: bool
     return is_urgent or (is_time and (is_low or is_starving or is_idle))
 
 
-def ends_early(is_starving: bool, is_idle: bool, since_s: float, cost_s: float) -> bool:
+def ends_early(is_starving: bool, is_idle: bool, promises: bool, since_s: float, cost_s: float) -> bool:
     """The links of a round may lead to hosts that would keep idle connections busy: so long after the last commit, or
-    so many times what that took."""
+    so many times what that took. A round that `promises` none of that is in no hurry at all: in a crawl's tail most
+    pages lead to what is known, or to hosts that are busy as it is."""
+    if not promises:
+        return (is_starving or is_idle) and since_s >= max(BARREN_S, BARREN_COSTS * cost_s)
     if is_starving:
         return since_s >= max(STARVING_S, STARVING_COSTS * cost_s)
     return is_idle and since_s >= max(IDLE_S, IDLE_COSTS * cost_s)

@@ -5,6 +5,7 @@ the letter to the new owner. From then on it fetches nothing of them. The new ow
 the letter in one commit. Between the two the zones belong to nobody, and links for them wait.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 
@@ -14,12 +15,10 @@ import pyarrow as pa
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store, room
-from gossamer.columns import HOST_BITS, ZONE_BITS
 from gossamer.crawl import estate
 from gossamer.crawl.closing import Books
 from gossamer.federation.exchange import ZONES, Exchange, high_water
 from gossamer.index.pages import ZONE_SHIFT, PageIndex, zone_of_host
-from gossamer.web.url import host_key
 
 KIND = "handover"
 PAGES_AT_ONCE = 1_000_000  # of zones that leave together; the new owner must hold their rows in memory
@@ -83,15 +82,12 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
     # What is neither ours nor theirs now we found when we crossed over, and keep.
     changes = Changes({KIND: names})
     changes |= estate.forget(books, len(pages), lambda hosts: ~np.isin(zone_of_host(hosts), zones))
-    resting = chain.state.get("resting", {})
-    gone = {host: rest for host, rest in resting.items() if zone_of_name(host) in zones}
     quiet_s = chain.state.get("quiet_until_s", 0.0)
-    letter = {"files": names, "zones": zones, "resting": gone, "quiet_until_s": quiet_s}
+    letter = {"files": names, "zones": zones, "quiet_until_s": quiet_s}
     letter |= {"pages": len(pages), "cash": int(pages["cash"].sum())}
-    stays = {host: rest for host, rest in resting.items() if host not in gone}
     chain.commit(
         changes,
-        state=estate.state_of(books, stays, quiet_s, now_s),
+        state=estate.state_of(books, quiet_s, now_s),
         marks={},
         outbox=[chain.letter(to, json.dumps(letter).encode(), ZONES)],
         exchange=exchange,
@@ -119,16 +115,16 @@ def forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
 
 def adopt_zones(books: Books, exchange: Exchange, letter: Batch, now_s: float) -> None:
     chain, said = books.chain, json.loads(letter.data)
-    parts = (
-        part for name, table in zip(said["files"], estate.DTYPES, strict=True) for part in _read(books, name, table)
-    )
-    changes = estate.take_in(books, parts)
+    # In version 1 of the protocol hosts that rest were in the letter itself.
+    tables = zip(said["files"], estate.DTYPES, strict=False)
+    rests = [estate.rests(said["resting"])] if said.get("resting") else []
+    parts = (part for name, table in tables for part in _read(books, name, table))
+    changes = estate.take_in(books, itertools.chain(parts, rests))
     marks = high_water([letter])
-    resting = {**chain.state.get("resting", {}), **said["resting"]}
     quiet_s = max(chain.state.get("quiet_until_s", 0.0), said["quiet_until_s"])
     chain.commit(
         changes,
-        state=estate.state_of(books, resting, quiet_s, now_s),
+        state=estate.state_of(books, quiet_s, now_s),
         marks=marks,
         outbox=[],
         exchange=exchange,
@@ -137,10 +133,6 @@ def adopt_zones(books: Books, exchange: Exchange, letter: Batch, now_s: float) -
         zones={*chain.zones, *said["zones"]},
     )
     books.index.release(changes)
-
-
-def zone_of_name(host: str) -> int:
-    return host_key(host) >> (HOST_BITS - ZONE_BITS)
 
 
 # Files: the rows' bytes and a text for each

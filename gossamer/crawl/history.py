@@ -22,6 +22,7 @@ F8 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 COUNTERS = [f"counters{n}" for n in range(4)]
+_NOT_MODIFIED = 304
 RATE = 1e-9  # changes per second: the unit of `change_rate`
 
 
@@ -96,6 +97,7 @@ class History:
             np.concatenate((links.followed, np.ones(int(stays.sum()), np.bool_), np.zeros(len(again), np.bool_))),
             None if links.relevance is None else np.concatenate((links.relevance, np.zeros(more))),
             new,
+            None if links.is_level is None else np.concatenate((links.is_level, np.zeros(more, np.bool_))),
         )
         return joined, versions.vanished(ended.target[is_gone])
 
@@ -123,6 +125,7 @@ class History:
         over = np.fromiter((visit.next.policy != Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
         rows["validators"][over & ~self.is_unchanged] = NO_TEXT
         self._note(index, rows, links)
+        self._renew(index, rows)
         rows = rows[answered | (self.found & over)]
         index.visited.write(rows[np.argsort(rows["key"])])
 
@@ -148,7 +151,7 @@ class History:
         """Validators and links of new versions go to the heap."""
         degree = np.bincount(links.source, minlength=len(self.visits))
         follows = links.followed & self.is_changed[links.source]
-        kept = np.bincount(links.source[follows], minlength=len(self.visits)) > 0
+        kept = degree > 0  # though none is followed: that may change (crawl/onward.py)
         kept |= np.fromiter((bool(v.etag or v.last_modified) for v in self.visits), np.bool_, len(self.visits))
         places = np.flatnonzero(kept & self.is_changed)
         if not len(places):
@@ -157,3 +160,20 @@ class History:
         source = np.searchsorted(places, links.source[follows])
         texts = versions.pack(rows["key"][places], validators, source, links.target[follows], degree[places])
         rows["validators"][places] = index.heap.append(texts)
+
+    def _renew(self, index: PageIndex, rows: Rows) -> None:
+        """Validators that come with a 304 take the place of those we sent (RFC 9111 section 4.3.4); what it does not
+        name stays."""
+        renewed: dict[int, tuple[str, str]] = {}
+        for place in np.flatnonzero(self.is_unchanged).tolist():
+            visit = self.visits[place]
+            request = visit.response.request
+            sent = (request.etag, request.last_modified)
+            now = (visit.etag or request.etag, visit.last_modified or request.last_modified)
+            if visit.response.http_status == _NOT_MODIFIED and now != sent:
+                renewed[place] = now
+        places = np.array([*renewed], np.intp)
+        known = rows["validators"][places] != np.uint64(NO_TEXT)
+        texts = dict(zip(places[known].tolist(), index.heap.read(rows["validators"][places[known]]), strict=True))
+        packed = [versions.renewed(texts.get(place, b""), *pair) for place, pair in renewed.items()]
+        rows["validators"][places] = index.heap.append(packed)

@@ -1,9 +1,8 @@
 """What reaches an agent besides the pages it fetches: seeds, links from other agents, news for all of them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,8 @@ from gossamer.crawl.owners import Owners
 from gossamer.crawl.placing import Links
 from gossamer.crawl.post import Orders
 from gossamer.crawl.scope import Scope
-from gossamer.crawl.seeds import SeedFiles
+from gossamer.crawl.seeds import SeedFiles, files_in
+from gossamer.crawl.sitemaps import NamedSitemaps, Naming, document
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.federation import compact
 from gossamer.federation.exchange import (
@@ -28,6 +28,7 @@ from gossamer.federation.exchange import (
     LINKS,
     MOVES,
     NEWS,
+    SEED_FILES,
     SEEDS,
     ZONES,
     Exchange,
@@ -65,18 +66,23 @@ class Incoming:
         chain: Chain,
         exchange: Exchange,
         scope_kind: str,
-        urls: Iterable[str],
-        files: Iterable[Path],
     ) -> None:
         self._store, self._chain, self._exchange = store, chain, exchange
         self.scope = Scope(scope_kind, scope_hosts(store))
-        self.seeds = list(urls)
+        self.named = NamedSitemaps.read(store)
+        self.seeds: list[str] = []
         self.again = Contributions.none()  # what is to be told once more
-        self.files = SeedFiles(files, chain.state.get("seed_files", {}))
+        self.files = SeedFiles((), chain.state.get("seed_files", {}))
         self._opened = chain.number
 
-    def read_seeds(self, now_s: float) -> None:
+    def read_seeds(self, now_s: float) -> list[Batch]:
+        """New lines of seed files, those among them that have just been handed in. Returns what else has arrived."""
+        batches = self.batches()
+        for batch in batches:
+            if batch.sender == SEED_FILES:
+                self.files.add(files_in(batch.data))
         self.seeds += self.files.read(now_s)
+        return batches
 
     @property
     def has_seeds(self) -> bool:
@@ -103,6 +109,7 @@ class Incoming:
         self,
         batches: list[Batch],
         sitemaps: Iterable[str],
+        named: Iterable[Naming],
         index: PageIndex,
         ledger: Ledger,
         orders: Orders,
@@ -119,12 +126,15 @@ class Incoming:
         unknown_here: list[int] = []
         told: list[Batch] = []
         heard: list[tuple[str, dict[str, Any]]] = []
+        own_namings, namings_abroad, namings_here = self.named.add(named), list[Naming](), list[Naming]()
         for batch in batches:
             if batch.kind == NEWS:
                 news = json.loads(batch.data)
                 (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
                 heard.append((site_of(batch.sender), news))
+                of_whom = namings_abroad if owners.speaks_for_site(batch.to) else namings_here
+                of_whom += self.named.add(news.get("sitemaps", ()))
                 if "hosts" in news and owners.placing is not None:
                     owners.placing.hear(news)
                 asking = unknown_there.setdefault(site_of(batch.sender), [])
@@ -139,6 +149,8 @@ class Incoming:
                 links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
             elif SEEDS in (batch.kind, batch.sender):
                 seeds.update(dict.fromkeys(decode(batch.data).url))
+            elif batch.sender == SEED_FILES:
+                self.files.add(files_in(batch.data))
             elif batch.kind == LINKS:
                 parts.append(decode(batch.data))
         if owners.may_decide:
@@ -148,10 +160,14 @@ class Incoming:
         own, outbox = self._sorted_out(list(seeds), owners)
         outbox += told
         parts.append(minted(own, index, ledger))
-        outbox += self._scope_news(sorted({*of_seeds, *passed_on}), sorted(orders.others))
-        outbox += self._scope_news(of_seeds, owners.abroad)
+        others = sorted(orders.others)
+        outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)
+        outbox += self._news("scope", of_seeds, owners.abroad)
+        outbox += self._news("sitemaps", own_namings + namings_abroad, others)
+        outbox += self._news("sitemaps", own_namings + namings_here, owners.abroad)
         abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
-        rows, changes = Contributions.joined(parts), self._write_scope(new)
+        changes = self._write_scope(new) | self._write_named(own_namings + namings_abroad + namings_here)
+        rows = Contributions.joined(parts)
         return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad, heard)
 
     def _place_hosts(
@@ -187,8 +203,8 @@ class Incoming:
         ]
         return [urls[row] for row in np.flatnonzero(is_own).tolist()], letters
 
-    def _scope_news(self, hosts: list[str], names: Iterable[str]) -> list[Batch]:
-        made = messages({"scope": hosts}) if hosts else []
+    def _news(self, about: str, items: Sequence[Any], names: Iterable[str]) -> list[Batch]:
+        made = messages({about: items}) if items else []
         return [self._chain.letter(name, data, NEWS) for name in names for data in made]
 
     def _write_scope(self, names: list[str]) -> Changes:
@@ -198,14 +214,23 @@ class Incoming:
         self._store.put(name, "".join(f"{host}\n" for host in names).encode())
         return Changes({"scope": [name]})
 
+    def _write_named(self, namings: list[Naming]) -> Changes:
+        if not namings:
+            return Changes()
+        name = f"tables/named-{self._chain.label}.txt"
+        self._store.put(name, document(namings))
+        return Changes({"named": [name]})
+
 
 def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
-    """Seeds that are new bring cash with them; those already known bring nothing."""
+    """Seeds that are new bring cash with them; of those already known it is news at most that they are seeds."""
     keys = page_keys(urls)
     order = np.argsort(keys)
     known = np.zeros(len(urls), bool)
     known[order] = index.pages.look_up(keys[order])[0]
-    return new_seeds([url for url, is_known in zip(urls, known.tolist(), strict=True) if not is_known], ledger)
+    new, old = ([urls[place] for place in np.flatnonzero(which).tolist()] for which in (~known, known))
+    again = mentioned(old)
+    return Contributions.joined([new_seeds(new, ledger), again._replace(hits=np.zeros_like(again.hits))])
 
 
 def numbered_parts(batches: Iterable[Batch]) -> list[Batch]:

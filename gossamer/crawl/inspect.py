@@ -10,12 +10,11 @@ from gossamer.crawl.scope import Scope
 from gossamer.errors import SeedError
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.resolver import Resolver
+from gossamer.fetch.robots_answer import next_hop, read_robots
 from gossamer.fetch.steps import UNCONTACTED
-from gossamer.web.http import Headers, decode_body
+from gossamer.web.http import Headers
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap
-
-_ROBOTS_HOPS = 5  # RFC 9309, section 2.3.1.2
 
 
 def inspect(url: str, config: Config, clock: Clock | None = None) -> dict[str, Any]:
@@ -78,21 +77,22 @@ def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
 
 
 def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
-    address = origin_of(url) + "/robots.txt"
-    at = address
-    for _ in range(_ROBOTS_HOPS + 1):
-        response = _fetch(client, at, is_robots=True)
-        if response.outcome is not Outcome.MOVED:
-            break
-        at = response.location
-    status = response.http_status
-    found = {"url": address, "http_status": status, "line": "", "reason": "", "crawl_delay_s": None}
+    address = at = origin_of(url) + "/robots.txt"
+    response = _fetch(client, at, is_robots=True)
+    while location := next_hop(response):
+        at = location
+        response = _fetch(client, at, is_robots=True, hops=response.request.hops + 1)
+    status, body, failure = read_robots(response)
+    found = {"url": address, "http_status": response.http_status, "line": "", "reason": "", "crawl_delay_s": None}
     found["outcome"] = response.outcome.name.lower()
     kind = verdict_of_status(status)
-    if kind == "allow_all" or response.outcome is Outcome.MOVED:
-        return found | {"verdict": "allowed", "reason": f"robots.txt answers {status}: everything is allowed"}
+    if kind == "allow_all":
+        why = f"robots.txt answers {response.http_status}"
+        if response.outcome in (Outcome.MOVED, Outcome.BAD_REDIRECT):
+            why = "robots.txt redirects to no file"
+        return found | {"verdict": "allowed", "reason": f"{why}: everything is allowed"}
     if kind == "deny_all":
-        why = response.reason or f"robots.txt answers {status}"
+        why = (failure and failure[1]) or f"robots.txt answers {status}"
         if response.outcome in UNCONTACTED and host_of(at) == host_of(url):
             return found | {"verdict": "unreachable", "reason": why}
         return found | {
@@ -100,7 +100,6 @@ def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
             "outcome": Outcome.ROBOTS_UNREACHABLE.name.lower(),
             "reason": f"{why}: nothing may be fetched for now",
         }
-    body, _ = decode_body(response.body, Headers(response.head), config.fetch.decoded_bytes)
     rules = Rules.parse(body, config.fetch.agent_name)
     allowed, line = rules.decide(path_of(url))
     found |= {"line": line, "crawl_delay_s": rules.crawl_delay_s, "sitemaps": rules.sitemaps}
@@ -115,8 +114,8 @@ def _unfetched(robots: dict[str, Any]) -> str:
     return Outcome.DENIED.name.lower() if robots["verdict"] == "denied" else str(robots["outcome"])
 
 
-def _fetch(client: Client, url: str, is_robots: bool = False) -> Response:
-    client.start(Request(page_key(url), url, host_of(url), is_robots=is_robots), reuse=False)
+def _fetch(client: Client, url: str, is_robots: bool = False, hops: int = 0) -> Response:
+    client.start(Request(page_key(url), url, host_of(url), hops=hops, is_robots=is_robots), reuse=False)
     while True:
         for response in client.poll(1.0):
             return response

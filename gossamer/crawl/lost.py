@@ -19,14 +19,14 @@ from gossamer.crawl.owners import Place
 from gossamer.index.pages import HOST_SHIFT
 
 _TRIES = 4  # other agents merge files while we read them
-_HOSTS = (
-    f"SELECT DISTINCT (target >> {HOST_SHIFT})::UINTEGER AS host FROM read_parquet($links) WHERE verdict = 'followed'"
-)
+_FOLLOWED = "verdict IN ('followed', 'later')"  # later: since a shorter way to the page was found
+_HOSTS = f"SELECT DISTINCT (target >> {HOST_SHIFT})::UINTEGER AS host FROM read_parquet($links) WHERE {_FOLLOWED}"
 _LINKS = f"""
     SELECT l.target AS key, min(l.target_url) AS url, count(DISTINCT l.source)::INTEGER AS hits,
            least(min(v.depth) + 1, 255)::UTINYINT AS depth, min(l.source) AS referrer
-    FROM read_parquet($links) l JOIN read_parquet($visits) v ON v.key = l.source AND v.round = l.round
-    WHERE l.verdict = 'followed' AND (l.target >> {HOST_SHIFT})::UINTEGER IN (SELECT host FROM lost)
+    FROM read_parquet($links) l JOIN read_parquet($visits) v
+        ON v.key = l.source AND (v.round = l.round OR l.verdict = 'later')
+    WHERE l.{_FOLLOWED} AND (l.target >> {HOST_SHIFT})::UINTEGER IN (SELECT host FROM lost)
     GROUP BY l.target ORDER BY l.target"""
 
 

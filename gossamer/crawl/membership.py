@@ -1,15 +1,21 @@
 """An agent's part in a change of sites: to say that its site has released what is not its own, and later that it is
 clean of what came meanwhile (see federation.members)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Store
 from gossamer.crawl.moving import is_settled
 from gossamer.crawl.owners import Place
+from gossamer.crawl.placing import unpacked
 from gossamer.federation.exchange import HOSTS, NEWS, Exchange, messages
+from gossamer.place.hostmap import ENTRY
 
 RELEASED, CLEAN = "released", "clean"
 
@@ -66,11 +72,17 @@ class Membership:
         for site in place.others:
             news: list[dict[str, Any]] = []
             if self._due == RELEASED and site not in known:
-                news = [{"scope": scope}, *(place.placing.all_news() if place.placing else [])]
+                news = [{"scope": scope}, *(place.placing.all_news(self._on_their_way()) if place.placing else [])]
             news.append({self._due: place.version})
             made += [self._chain.letter(site, data, NEWS) for each in news for data in messages(each)]
         self._said[self._due], self._due = place.version, ""
         return made
+
+    def _on_their_way(self) -> npt.NDArray[np.void]:
+        """Hosts that we gave to other sites, and that may not be there yet."""
+        letters = [letter for letter in self._chain.snapshot.outbox if letter.batch.kind == HOSTS]
+        headers = [json.loads(self._store.get(name)) for name, _, batch in letters if batch.part == 0]
+        return np.concatenate([np.zeros(0, ENTRY), *(unpacked(header["hosts"]) for header in headers)])
 
     def state(self) -> dict[str, Any]:
         if self._place is None or self._place.members is None:

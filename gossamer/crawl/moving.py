@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Batch, Changes
@@ -21,11 +20,10 @@ from gossamer.archive.store import Store
 from gossamer.config import CROSS_OVER
 from gossamer.crawl import estate, placing
 from gossamer.crawl.closing import Books
-from gossamer.crawl.handover import zone_of_name
 from gossamer.crawl.incoming import numbered_parts
 from gossamer.crawl.owners import Place
 from gossamer.crawl.post import Orders
-from gossamer.federation.exchange import HOSTS, NEWS, ZONES, Exchange, high_water, in_parts
+from gossamer.federation.exchange import HOSTS, NEWS, ZONES, Exchange, high_water
 from gossamer.index.merging import Rows
 from gossamer.index.pages import HOST_SHIFT, host_of_key, zone_of_host
 from gossamer.web.url import host_key
@@ -79,19 +77,9 @@ def _release(books: Books, exchange: Exchange, place: Place, to: str, hosts: Row
     if place.placing is not None:
         entries = placing.packed(place.placing.give(leaving, to))
         changes |= placing.write(books.store, chain.label, [entries])
-    resting = chain.state.get("resting", {})
-    moving = set(leaving.tolist())
-    gone = {name: rest for name, rest in resting.items() if host_key(name) in moving}
-    header = {"site": to, "version": place.version, "hosts": entries, "resting": gone}
-    _commit(
-        books,
-        exchange,
-        place,
-        changes,
-        _letters(chain, place.towards(chain.agent, to), header, parts),
-        {name: rest for name, rest in resting.items() if name not in gone},
-        now_s,
-    )
+    header = {"site": to, "version": place.version, "hosts": entries}
+    letters = _letters(chain, place.towards(chain.agent, to), header, parts)
+    _commit(books, exchange, place, changes, letters, now_s)
 
 
 def take_hosts(
@@ -101,30 +89,32 @@ def take_hosts(
     are at our site from now on, other sites hear from whoever speaks for it: links that they send will be behind the
     hosts. The other agents here hear it from the one who takes them in: until then they are nobody's."""
     chain, header, owners = books.chain, header_of(letter[0]), orders.owners
-    changes, resting = Changes(), dict(chain.state.get("resting", {}))
+    changes = Changes()
     if place.placing is not None:  # so that we know where to send links that come behind them
         place.placing.record(placing.unpacked(header["hosts"]))
         changes = placing.write(books.store, chain.label, [header["hosts"]])
     if header["site"] != place.site:
         to = place.towards(chain.agent, header["site"])
         passed = [chain.letter(to, batch.data, HOSTS) for batch in letter]
-        _commit(books, exchange, place, changes, passed, resting, now_s, letter)
+        _commit(books, exchange, place, changes, passed, now_s, letter)
         return
-    parts = [_decoded(batch) for batch in letter[1:]]
+    parts = [estate.decoded(batch.data) for batch in letter[1:]]
+    if rests := header.pop("resting", {}):  # in version 1 of the protocol they were in the header
+        parts.append(estate.rests(rests))
     passed = _announced(chain, place, header["hosts"], place.others if chain.agent == place.home else [])
     # A zone that we are to give away takes its hosts along.
     owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
-    for name in sorted(set(owner.values())):
-        zones = [zone for zone in header["zones"] if owner[zone] == name]
-        part_of = [_in_zones(part, zones) for part in parts]
-        said = _header_in_zones(header, zones)
-        if name != chain.agent:
-            passed += _letters(chain, name, said, part_of)
-            continue
-        resting |= said["resting"]
-        changes |= estate.take_in(books, part_of)
-        passed += _announced(chain, place, said["hosts"], sorted(orders.others))
-    _commit(books, exchange, place, changes, passed, resting, now_s, letter)
+    zones = {name: [zone for zone in header["zones"] if owner[zone] == name] for name in {chain.agent, *owner.values()}}
+    own = zones.pop(chain.agent)
+    for name in sorted(zones):
+        # Which hosts are ours from now on it hears in the same letter: hosts and news in one would lose one of them.
+        said = _header_in_zones(header, [*zones[name], *own])
+        passed += _letters(chain, name, said, [_in_zones(part, zones[name]) for part in parts])
+    if own:
+        changes |= estate.take_in(books, [_in_zones(part, own) for part in parts])
+        hosts = _header_in_zones(header, own)["hosts"]
+        passed += _announced(chain, place, hosts, sorted(orders.others.keys() - zones.keys()))
+    _commit(books, exchange, place, changes, passed, now_s, letter)
 
 
 def _announced(chain: Chain, place: Place, hosts: str, names: Iterable[str]) -> list[Batch]:
@@ -166,7 +156,6 @@ def _commit(
     place: Place,
     changes: Changes,
     letters: list[Batch],
-    resting: Mapping[str, Any],
     now_s: float,
     applied: Iterable[Batch] = (),
 ) -> None:
@@ -176,7 +165,7 @@ def _commit(
     chain.commit(
         changes,
         # By which list of sites hosts came or went must be on record with them.
-        state={**estate.state_of(books, dict(resting), quiet_s, now_s), **place.as_state()},
+        state={**estate.state_of(books, quiet_s, now_s), **place.as_state()},
         marks=marks,
         outbox=numbered_parts(letters),
         exchange=exchange,
@@ -194,31 +183,16 @@ def _letters(chain: Chain, to: str, header: Header, parts: Sequence[estate.Part]
     hosts = np.concatenate([np.zeros(0, np.uint32), *(part.rows["host"] for part in parts if part.table == "host")])
     figures = {"pages": sum(map(len, pages)), "cash": sum(int(rows["cash"].sum()) for rows in pages)}
     header = {**header, **figures, "zones": np.unique(zone_of_host(hosts)).tolist()}
-    data = [json.dumps(header).encode()]
-    for part in parts:
-        if len(part.rows):
-            data += [part.table.encode() + b"\n" + piece for piece in in_parts(estate.to_arrow(part))]
+    data = [json.dumps(header).encode(), *(piece for part in parts for piece in estate.encoded(part))]
     return [chain.letter(to, each, HOSTS) for each in data]
 
 
-def _decoded(batch: Batch) -> estate.Part:
-    table, _, data = batch.data.partition(b"\n")
-    with pa.ipc.open_stream(data) as reader:
-        (rows,) = list(reader)
-    return estate.from_arrow(table.decode(), rows)
-
-
 def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
-    hosts = part.rows["host"] if part.table == "host" else host_of_key(part.rows["key"])
+    hosts = part.rows["host"] if "host" in (part.rows.dtype.names or ()) else host_of_key(part.rows["key"])
     here = np.flatnonzero(np.isin(zone_of_host(hosts), zones))
     return estate.Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
 
 
 def _header_in_zones(header: Header, zones: list[int]) -> Header:
-    resting = {name: rest for name, rest in header["resting"].items() if zone_of_name(name) in zones}
     entries = placing.unpacked(header["hosts"])
-    return {
-        **header,
-        "resting": resting,
-        "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)]),
-    }
+    return {**header, "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)])}

@@ -73,9 +73,14 @@ def _robots(store: Store, files: Files, now_s: float) -> Iterator[dict[str, Any]
         try:
             with pq.ParquetFile(store.local(name)) as file:
                 for rows in file.iter_batches(_FEW):
-                    yield from (row for row in rows.to_pylist() if row["expires"] > now)
+                    yield from (row for row in rows.to_pylist() if row["expires"] > now and not _is_of_later(row, now))
         except (OSError, pa.ArrowInvalid) as error:
             raise ArchiveError(f"{name} is missing or damaged: {error}; restore it from a copy") from None
+
+
+def _is_of_later(row: dict[str, Any], now: datetime) -> bool:
+    """That it was out of reach was noted while the clock was ahead: until when it is so, nobody knows."""
+    return bool(row["verdict"] == "deny_all" and row["time"] > now)
 
 
 def resident_bytes() -> int:

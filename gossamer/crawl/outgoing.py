@@ -20,6 +20,7 @@ from gossamer.federation.sent import SentCache
 GLOBAL, NONE = "global", "none"
 U8 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
+FAR = 255  # as deep as can be: says nothing
 NO_KEYS: U8 = np.zeros(0, np.uint64)
 
 
@@ -95,8 +96,10 @@ class Outgoing:
             columns = columns._replace(cash=np.zeros_like(columns.cash), hits=np.minimum(columns.hits, 1))
         rounded = compact.rounded(columns.cash)
         self._ledger.pool += int((columns.cash - rounded).sum())
-        # Of a page that is known there, and for which nothing is left, there is nothing to say.
-        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits != 0))
+        # Of a page that is known there, and for which nothing is left, there is nothing to say; but that it is less
+        # deep than we said is news.
+        is_nearer = (columns.cash == 0) & (columns.hits == 0) & (columns.depth < FAR)
+        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits != 0) | is_nearer)
         columns = columns._replace(cash=rounded).take(keep)
         parts = compact.encode(columns, seen[keep])
         known = int(seen[keep].sum())

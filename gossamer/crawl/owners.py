@@ -80,9 +80,13 @@ class Place:
             return lost
         return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
 
+    def has_arrived(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts, of ours by a map of hosts, are here: with the others something is on its way to us."""
+        return np.ones(len(host_keys), np.bool_) if self.placing is None else self.placing.has_arrived(host_keys)
+
     def is_held(self, host_keys: NDArray[np.integer]) -> Mask:
-        """Which hosts another site may still have, until all have given away what is not theirs. A map of hosts says
-        so itself."""
+        """Which hosts another site may still have, until all have given away what is not theirs. With a map of hosts,
+        those that have arrived are nobody else's."""
         if self.placing is not None:
             return np.zeros(len(host_keys), np.bool_)
         held: Mask = np.full(len(host_keys), self.before is None)
@@ -134,6 +138,7 @@ class Owners:
             return own
         hosts = host_of_key(keys)
         native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(hosts)
+        native &= self._place.has_arrived(hosts)
         return native & ~self._place.is_held(hosts) if self._holding else native
 
     def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:

@@ -1,7 +1,7 @@
 """Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
-from gossamer.index.pages import host_of_key, zone_of_host
+from gossamer.index.merging import search
+from gossamer.index.pages import host_of_key
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.network import RoundTrips
 
@@ -35,23 +36,25 @@ class Placing:
         self._here = list(hosts.sites).index(site)
         self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
         self._new: list[npt.NDArray[np.void]] = []  # since the last commit
+        self._arrived: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # hosts that our index has, sorted
 
-    def open(
-        self,
-        store: Store,
-        files: Iterable[str],
-        zones: Collection[int],
-        known: npt.NDArray[np.integer],
-        state: Mapping[str, Any],
-    ) -> None:
-        """What is on record at our site. A host that moves to one of our `zones` is ours when its pages are, not when
-        the agent that passes them on has it on record."""
+    def open(self, store: Store, files: Iterable[str], state: Mapping[str, Any]) -> None:
+        """What is on record at our site."""
         self._round_trips.recall(state.get("round_trips", {}))
         for name in files:
-            entries = np.frombuffer(store.get(name), ENTRY)
-            comes = (entries["turn"] > 0) & (entries["site"] == self._here)
-            comes &= np.isin(zone_of_host(entries["host"]), list(zones)) & ~np.isin(entries["host"], known)
-            self._hosts.record(entries[~comes])
+            self._hosts.record(np.frombuffer(store.get(name), ENTRY))
+
+    def settled(self, arrived: npt.NDArray[np.integer]) -> None:
+        """Hosts have come and gone; these our index has now."""
+        self._arrived = np.sort(arrived.astype(np.uint32))
+
+    def has_arrived(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """Of hosts of our site, which this agent may act as the owner of. One that was handed over comes with all that
+        is known of it, in a message of its own: whatever else is heard of it, from whomever, before that message is
+        committed, it is not ours."""
+        arrived = ~self._hosts.is_handed_over(host_keys)
+        arrived[~arrived] = search(self._arrived, host_keys[~arrived].astype(np.uint32))[0]
+        return arrived
 
     def decide(self, links: Sequence[Links], urls: Callable[[int], str], pages: int) -> None:
         """About every host of these links that is undecided and whose home we are."""
@@ -71,7 +74,7 @@ class Placing:
         np.add.at(table, (inverse, source[open_]), weight[open_])
         examples = [urls(int(key)) for key in keys[open_][first]]
         sites = self._partitioner(found, examples, table, self._pages)
-        self._new.append(self._hosts.record(self._hosts.moved(found, sites)))
+        self._new.append(self._hosts.record(self._hosts.decided(found, sites)))
 
     def saw(self, countries: Sequence[str], connect_s: Sequence[float]) -> None:
         """How long connecting took, at each visit of a round: who decides should know how far hosts are."""
@@ -91,16 +94,18 @@ class Placing:
     def give(self, host_keys: npt.NDArray[np.integer], site: str) -> npt.NDArray[np.void]:
         """They are another site's from now on; whoever takes them in will say so to all others."""
         numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
-        return self._hosts.record(self._hosts.moved(host_keys, numbers))
+        return self._hosts.record(self._hosts.handed_over(host_keys, numbers))
 
     def record(self, entries: npt.NDArray[np.void]) -> None:
         """What came with hosts that pass through us, or come to us."""
         self._hosts.record(entries)
 
-    def all_news(self) -> Iterator[dict[str, Any]]:
-        """Everything that is decided, for a site that is new."""
+    def all_news(self, on_their_way: npt.NDArray[np.void]) -> Iterator[dict[str, Any]]:
+        """Everything that is decided, for a site that is new; but not where hosts are that we gave away and that have
+        not been taken in. Their new site will say so: if we are lost before, they never come there."""
         yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
         entries = self._hosts.entries()
+        entries = entries[~np.isin(entries["host"], on_their_way["host"])]
         for start in range(0, len(entries), _ENTRIES):
             yield self.news(entries[start : start + _ENTRIES])
 

@@ -1,7 +1,7 @@
 """Turns an answer into a visit: decodes, parses, judges the links. Runs in the fetching thread, once per page."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,9 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.crawl.lists import level
 from gossamer.crawl.scope import Patterns, Scope
+from gossamer.crawl.sitemaps import NamedSitemaps, Naming
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
 from gossamer.order.relevance import Topic
@@ -19,7 +21,8 @@ from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
-from gossamer.web.url import host_of, is_dynamic, normalise, page_key, trap
+from gossamer.web.sniff import HTML, is_html
+from gossamer.web.url import deepest, host_of, page_key, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
 VERDICTS = (
@@ -35,16 +38,19 @@ VERDICTS = (
     "hops",
     "pattern",
     "foreign",
+    "later",
 )
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 FOLLOWED = _CODE["followed"]
 CAP = _CODE["cap"]
 BEST = _CODE["best"]
 FOREIGN = _CODE["foreign"]
+LATER = _CODE["later"]  # was refused as too deep, and is followed since a shorter way was found
+DEPTH = _CODE["depth"]
 _PATTERN = _CODE["pattern"]
+_SCOPE = _CODE["scope"]
 
-_HTML = ("text/html", "application/xhtml+xml")
-_MAYBE_HTML = ("", "text/plain", "application/octet-stream", "application/xml", "text/xml")
+_SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not asked for, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
 _MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
@@ -76,16 +82,18 @@ class Visit:
     verdicts: NDArray[np.uint8] = field(default_factory=lambda: _NO_CODES)
     urls: list[str] = field(default_factory=list)  # of the targets
     relevance: NDArray[np.float64] | None = None  # of the links, where there is a topic
+    is_level: NDArray[np.bool_] | None = None  # which links lead no deeper than this page is; None: none of them
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
-    robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
+    named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     carbon: dict[str, str] | None = None  # what the server says of its power
 
 
 class Reader:
-    def __init__(self, config: Config, scope: Scope) -> None:
+    def __init__(self, config: Config, scope: Scope, named: NamedSitemaps | None = None) -> None:
         self._config = config
         self._limits = config.limits
         self._scope = scope
+        self._named = named or NamedSitemaps()
         self._patterns = Patterns(config.crawl.include, config.crawl.exclude)
         self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
         self._judged: dict[str, tuple[int, int]] = {}
@@ -109,7 +117,8 @@ class Reader:
             self._understand(visit)
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
-            visit.targets, visit.verdicts, visit.urls, visit.relevance = _NO_KEYS, _NO_CODES, [], None
+            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+            visit.relevance = visit.is_level = None
         return visit
 
     def _understand(self, visit: Visit) -> None:
@@ -130,9 +139,9 @@ class Reader:
             self._read_robots(visit, body)
         elif outcome is Outcome.MOVED:
             visit.location = response.location
-            self._link(visit, [response.location], [], request.depth)
-            if not request.depth:  # where a seed leads was asked for as much as the seed itself
-                _admit(visit, 1)
+            # Where a seed leads was asked for as much as the seed itself.
+            self._link(visit, [response.location], [], request.depth, admitted=not request.depth)
+            self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
             self._read_page(visit, body, headers)
             if request.digest == visit.digest:
@@ -140,30 +149,58 @@ class Reader:
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links count once, and are remembered since it was new.
-                visit.targets, visit.verdicts, visit.urls, visit.relevance = _NO_KEYS, _NO_CODES, [], None
+                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+                visit.relevance = visit.is_level = None
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
         if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":
             rules = Rules.parse(body, self._config.fetch.agent_name)
-            found = (normalise(url) for url in rules.sitemaps)
-            visit.sitemaps = [url for url in found if url and self._judge(url)[1] in (FOLLOWED, _PATTERN)]
+            self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
+
+    def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
+        """Sitemaps need not match patterns; those on other hosts need not be in scope if the one that names them is."""
+        host = host_of(visit.response.request.origin + "/")
+        may_name = self._scope.admits(visit.response.request.origin + "/")
+        for url in urls:
+            verdict = self._judge(url)[1]
+            is_elsewhere = host_of(url) != host
+            if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and self._is_sound(url):
+                visit.named.append(Naming(host, url))
+                visit.sitemaps.append(url)
+            elif verdict in (FOLLOWED, _PATTERN):
+                visit.sitemaps.append(url)
+
+    def _pass_permission(self, visit: Visit, places: Iterable[int]) -> None:
+        """Where a sitemap that another host names leads to, by a redirect or as an index, is named by that host too."""
+        sitemap = visit.response.request.url
+        for i in places if self._named.hosts(sitemap) else ():
+            url = visit.urls[i]
+            if visit.verdicts[i] == _SCOPE and self._is_sound(url):
+                visit.verdicts[i] = FOLLOWED
+            if visit.verdicts[i] == FOLLOWED:
+                visit.named.append(Naming(sitemap, url))
+
+    def _is_sound(self, url: str) -> bool:
+        return not trap(url, self._limits)
 
     def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
         request = visit.response.request
         declared = content_type(headers)[1]
         # Sitemaps come as all kinds of types, but as HTML only where the name says what they are.
-        if (visit.mime not in _HTML or "sitemap" in request.url) and is_sitemap(body, declared, request.url):
+        if (visit.mime not in HTML or "sitemap" in request.url) and is_sitemap(body, declared, request.url):
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
             urls = [*sitemap.sitemaps, *sitemap.urls]
-            self._link(visit, urls, [], request.depth + 1)
+            self._link(visit, urls, [], request.depth + 1, admitted=len(sitemap.sitemaps))
             self._weigh(visit, {}, 0.0)
-            _admit(visit, len(sitemap.sitemaps))
+            speaks_for = {request.host, *self._named.hosts(request.url)}
             for i, url in enumerate(urls):
-                if host_of(url) != request.host:  # a sitemap speaks for its own host only (sitemaps.org)
-                    visit.verdicts[i] = _CODE["scope"]
+                if host_of(url) not in speaks_for:
+                    visit.verdicts[i] = _SCOPE
+            within = (i for i, url in enumerate(sitemap.sitemaps) if host_of(url) in speaks_for)
+            self._pass_permission(visit, within)
             return
-        if visit.mime not in _HTML and not (visit.mime in _MAYBE_HTML and _looks_like_html(body)):
+        if not is_html(body, visit.mime):
             return
         document = parse_html(
             body[: self._config.fetch.parse_bytes],
@@ -188,8 +225,9 @@ class Reader:
             relevance = (self._topic.link(url, anchors.get(url, ""), page) for url in visit.urls)
             visit.relevance = np.fromiter(relevance, np.float64, len(visit.urls))
 
-    def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int) -> None:
-        """Keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up."""
+    def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int, admitted: int = 0) -> None:
+        """Keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up. The first `admitted`
+        of them are followed even where patterns say no: those are about pages that other pages lead to."""
         urls = links + nofollow
         if not urls:
             return
@@ -202,15 +240,17 @@ class Reader:
         visit.verdicts = np.array(codes, np.uint8)
         if nofollow and self._config.crawl.nofollow:
             visit.verdicts[len(links) :] = _CODE["nofollow"]
-        dynamic = min(self._limits.depth, self._limits.depth_dynamic)
-        if depth > dynamic:
-            for i, url in enumerate(urls):
-                if depth > (dynamic if is_dynamic(url) else self._limits.depth):
-                    visit.verdicts[i] = _CODE["depth"]
+        first = visit.verdicts[:admitted]
+        first[first == _PATTERN] = FOLLOWED
+        visit.is_level = level(visit.response.request.url, urls, self._limits.list_pages)
+        if depth > min(self._limits.depth, self._limits.depth_dynamic):
+            for i in np.flatnonzero(visit.verdicts == FOLLOWED).tolist():
+                if depth - (visit.is_level is not None and visit.is_level[i]) > deepest(urls[i], self._limits):
+                    visit.verdicts[i] = DEPTH
 
     def _judge(self, url: str) -> tuple[int, int]:
         if not self._scope.admits(url):
-            verdict = _CODE["scope"]
+            verdict = _SCOPE
         elif found := trap(url, self._limits):
             verdict = _CODE[found]
         else:  # the last check, so that those whom patterns do not concern have passed all others
@@ -219,16 +259,3 @@ class Reader:
         if len(url) <= _MEMO_URL:
             self._judged[url] = entry
         return entry
-
-
-def _admit(visit: Visit, first: int) -> None:
-    """Follow so many of the links even where patterns say no: those are about pages that other pages lead to."""
-    codes = visit.verdicts[:first]
-    codes[codes == _PATTERN] = FOLLOWED
-
-
-def _looks_like_html(body: bytes) -> bool:
-    start = body[:512].lstrip().lower()
-    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<meta", b"<a ")) or (
-        b"<html" in start
-    )

@@ -178,7 +178,7 @@ class Refresher:
         pages = self._index.pages.look_up(keys)[1]
         waits = (pages["status"] == Status.FETCHED) & (pages["due_s"] == NEVER) & ~search(taken, keys)[0]
         visited, keys, hits = visited[waits], keys[waits], pages["hits"][waits]
-        last_s = visited["last_s"].astype(np.float64)
+        last_s = np.minimum(visited["last_s"].astype(np.float64), self._clock.now())  # it may have been set back
         age_s = np.maximum(now_s - last_s, 0.0)
         hosts = host_of_key(keys)
         weight = hits + 1.0 if refresh.weight == "hits" else np.ones(len(keys))

@@ -11,7 +11,8 @@ from xxhash import xxh3_64_intdigest
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
 from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
-from gossamer.crawl.reader import BEST, FOLLOWED, Visit
+from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
+from gossamer.crawl.sitemaps import Naming
 from gossamer.fetch.steps import Deferred
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
@@ -48,9 +49,11 @@ class Round:
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of the VISITS table, in its order of columns
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
+    named: dict[Naming, None] = field(default_factory=dict)
     recent: dict[int, str] = field(default_factory=dict)  # URLs of this round's content, by page
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  # links, by the limit, once the round is closed
     wire_bytes: int = 0
     cost: dict[str, float] = field(default_factory=dict)  # energy and carbon, once they have been accounted for
     held_bytes: int = 0  # about so much memory is free again after the commit
@@ -74,7 +77,8 @@ class Round:
         self._row(visit, digest, place, is_revisit)
         self.wire_bytes += len(response.body)
         self.held_bytes += _TEXT_BYTES + _COPIES * text_bytes(visit)
-        self.robots += visit.robots
+        self.robots += response.robots
+        self.named.update(dict.fromkeys(visit.named))
         if request.is_robots:
             self.sitemaps.update(dict.fromkeys(visit.sitemaps))
             return
@@ -170,6 +174,14 @@ class Round:
         _, targets, verdicts = self.links()
         return targets[verdicts == FOLLOWED], self.urls
 
+    def is_level(self) -> NDArray[np.bool_] | None:
+        """Which of the same links lead no deeper than their page is; None: none of them."""
+        if all(visit.is_level is None for visit in self.visits):
+            return None
+        return np.concatenate(
+            [np.zeros(len(v.targets), np.bool_) if v.is_level is None else v.is_level for v in self.visits]
+        )
+
     def relevance(self) -> NDArray[np.float64] | None:
         """Of the same links, to the topic; None if nobody asked."""
         if all(visit.relevance is None for visit in self.visits):
@@ -183,13 +195,14 @@ def text_bytes(visit: Visit) -> int:
     return (
         sum(map(len, texts))
         + sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
-        + sum(len(row["body"]) + _TEXT_BYTES for row in visit.robots)
+        + sum(len(row["body"]) + _TEXT_BYTES for row in visit.response.robots)
     )
 
 
 def keep_best(source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int) -> None:
     """Refuse all but the `most` best followed links of each page; equal merit goes by position."""
-    followed = np.flatnonzero(verdicts == FOLLOWED)
+    # Those that are too deep now may be followed later: how deep a page is must not decide which are best.
+    followed = np.flatnonzero((verdicts == FOLLOWED) | (verdicts == DEPTH))
     order = followed[np.lexsort((followed, -merit[followed], source[followed]))]
     owners = source[order]
     first = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])

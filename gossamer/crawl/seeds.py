@@ -1,11 +1,16 @@
 """Where seeds come from: arguments, and files that are read on as they grow."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from gossamer.crawl.opening import mentioned
+from gossamer.crawl.seed_lines import MARK_BYTES, REMEDY, check_file, encoding_of, lines, whole_lines
 from gossamer.errors import SeedError
+from gossamer.federation.exchange import SEED_FILES, Inbox, encode
 from gossamer.web.url import normalise
 
+NO_SEEDS = "nothing to crawl: give at least one URL, or a file of URLs"
 _CHUNK = 1 << 22
 _SETTLED_S = 2.0  # a file not written for so long is not in the middle of a line
 
@@ -16,13 +21,32 @@ def parse_seeds(arguments: Iterable[str]) -> tuple[list[str], list[Path]]:
     files: list[Path] = []
     for argument in arguments:
         if Path(argument).is_file():
+            check_file(Path(argument))
             files.append(Path(argument).resolve())
             continue
         url = normalise(argument)
         if url is None:
             raise SeedError(f"{argument!r} is neither a file nor a web address; write it like https://example.org/")
         urls[url] = None
+    if files and not urls and not any(path.stat().st_size for path in files):
+        raise SeedError(f"{files[0]} is empty; {REMEDY}")
     return list(urls), files
+
+
+def hand_in(inbox: Inbox, urls: Sequence[str], files: Sequence[Path]) -> None:
+    """Seeds are durable when this returns; an agent takes them up with its next commit, whenever that is."""
+    for data in encode(mentioned(list(urls))):
+        inbox.add(data)
+    if files:
+        inbox.add(json.dumps([str(path.resolve()) for path in files]).encode(), SEED_FILES)
+
+
+def files_in(data: bytes) -> list[Path]:
+    """The files that `hand_in` named; a ValueError if it was not `hand_in` who wrote this."""
+    names = json.loads(data)
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("it is no list of files")
+    return [Path(name) for name in names]
 
 
 class SeedFiles:
@@ -33,8 +57,13 @@ class SeedFiles:
     """
 
     def __init__(self, files: Iterable[Path], offsets: Mapping[str, int]) -> None:
-        self.offsets = {str(path): offsets.get(str(path), 0) for path in files} | dict(offsets)
+        self.offsets = dict(offsets)
+        self.add(files)
         self.refused = 0  # lines that are no web address
+
+    def add(self, files: Iterable[Path]) -> None:
+        for path in files:
+            self.offsets.setdefault(str(path), 0)
 
     def unread(self) -> bool:
         """Whether there is more to read, now or once it has settled."""
@@ -50,22 +79,20 @@ class SeedFiles:
                 continue
             settled = now_s - path.stat().st_mtime > _SETTLED_S
             with path.open("rb") as file:
+                encoding = encoding_of(file.read(MARK_BYTES))
                 file.seek(offset)
                 data = file.read(_CHUNK)
-            end = len(data) if settled and len(data) < _CHUNK else data.rfind(b"\n") + 1
+            end = len(data) if settled and len(data) < _CHUNK else whole_lines(data, encoding)
             if not end and len(data) == _CHUNK:  # no address is that long: go on behind it, or we never would
                 self.offsets[name] = offset + _CHUNK
                 self.refused += 1
                 continue
             self.offsets[name] = offset + end
-            self._collect(data[:end], urls)
+            self._collect(lines(data[:end], encoding), urls)
         return list(urls)
 
-    def _collect(self, data: bytes, urls: dict[str, None]) -> None:
-        for line in data.decode("utf-8", "replace").split("\n"):
-            line = line.strip()
-            if not line or line.startswith("#"):
-                continue
+    def _collect(self, lines: Iterable[str], urls: dict[str, None]) -> None:
+        for line in lines:
             url = normalise(line)
             if url is None:
                 self.refused += 1

@@ -24,6 +24,8 @@ def settle(books: Books, exchange: Exchange, orders: Orders, place: Place | None
     release_zones(books, exchange, owners, now_s)
     if place is not None:
         release_hosts(books, exchange, place, now_s)
+        if place.placing is not None:
+            place.placing.settled(books.index.hosts.rows["host"])
     forget_delivered(books, exchange, now_s)
 
 

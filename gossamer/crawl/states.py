@@ -9,10 +9,13 @@
     server error, throttled, names,
     connections, TLS, time-outs         failed         kept            after a pause that doubles;
                                                                        after `fetch.retries` gone
+    forbidden            forbidden      kept                           after `fetch.forbidden_s`, which doubles;
+                                                                       after `fetch.retries` no more
     denied by robots     denied         to the virtual page            no
     refused address,
     content type         refused        to the virtual page            no
 
+A page that is forbidden (401, 402, 403, 407, 451) is not gone: if it had content, that and its links still count.
 When a fetched page is visited again, `crawl/refreshing.py` decides; its row says never.
 A deferral (the host is backed off, robots.txt unreachable) is not a visit: only the due time changes.
 """
@@ -22,16 +25,20 @@ from dataclasses import dataclass
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.config import Config
 from gossamer.crawl.update import Policy
+from gossamer.fetch.steps import longest_robots_s
+from gossamer.fetch.steps import longest_s as longest_rest_s
+from gossamer.own_rules import polite_by_host
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
     status: Status
     policy: Policy
-    again: bool = False  # a passing failure: try again
+    again: bool = False  # it may pass: try again
 
 
 _FINAL = Transition(Status.GONE, Policy.DROP)
+_FORBIDDEN = Transition(Status.FORBIDDEN, Policy.KEEP, again=True)
 _PASSING = Transition(Status.FAILED, Policy.KEEP, again=True)
 
 TRANSITIONS: dict[Outcome, Transition] = {
@@ -51,6 +58,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.TLS_FAILED: _PASSING,
     Outcome.TIMEOUT: _PASSING,
     Outcome.BROKEN: _PASSING,
+    Outcome.FORBIDDEN: _FORBIDDEN,
     Outcome.DENIED: Transition(Status.DENIED, Policy.DROP),
     Outcome.REFUSED_ADDRESS: Transition(Status.REFUSED, Policy.DROP),
     Outcome.REFUSED_TYPE: Transition(Status.REFUSED, Policy.DROP),
@@ -67,12 +75,29 @@ class Next:
     tries: int
 
 
+def longest_s(config: Config) -> float:
+    """No page waits longer: after a failure, because its host rests, or because nobody knows what its robots.txt says.
+    (What a server forbids may wait longer.)"""
+    rests_s = (longest_rest_s(polite) for polite in (config.polite, *polite_by_host(config).values()))
+    return max(config.fetch.retry_s, longest_robots_s(config.polite), *rests_s) + 1  # times are rounded up
+
+
+def longest_forbidden_s(config: Config) -> float:
+    """No page that is forbidden waits longer until it is asked for again."""
+    return config.fetch.forbidden_s * 2.0**config.fetch.retries + 1
+
+
 def after(outcome: Outcome, tries: int, now_s: float, config: Config) -> Next:
     """The page's next state, given its failures in a row before this visit."""
-    transition = TRANSITIONS[outcome]
-    if transition.again:
-        if tries >= config.fetch.retries:
-            return Next(Status.GONE, Policy.DROP, NEVER, min(tries + 1, 255))
-        pause_s = config.fetch.retry_s * 2**tries
-        return Next(Status.FAILED, Policy.KEEP, int(now_s + pause_s) + 1, tries + 1)
-    return Next(transition.status, transition.policy, NEVER, 0)
+    transition, is_last = TRANSITIONS[outcome], tries >= config.fetch.retries
+    if not transition.again:
+        return Next(transition.status, transition.policy, NEVER, 0)
+    if is_last and transition is _PASSING:
+        transition = _FINAL
+    fetch = config.fetch
+    if transition is _FORBIDDEN:
+        pause_s = fetch.forbidden_s * 2**tries
+    else:
+        pause_s = min(fetch.retry_s * 2**tries, max(fetch.retry_s, config.polite.backoff_max_s))
+    due_s = NEVER if is_last else min(int(now_s + pause_s) + 1, NEVER)
+    return Next(transition.status, transition.policy, due_s, min(tries + 1, 255))

@@ -7,6 +7,8 @@ from typing import Any
 # Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
 CALM = ("ok", "unchanged", "moved", "denied")
 
+REFUSED = "refused "  # a counter of links that were not followed: this, and the name of the setting that lifts it
+
 LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
 
 
@@ -21,6 +23,7 @@ class Stats:
     wire_bytes: int  # bodies received by this run, as sent
     round: int | None = None  # being gathered now
     outcomes: Mapping[str, int] = field(default_factory=dict)  # word: visits, this run
+    refused: Mapping[str, int] = field(default_factory=dict)  # setting: links that it refused, in the whole crawl
     connections: int | None = None  # open now
     hosts: int | None = None  # known
     active_hosts: int | None = None  # with pages in the workbench
@@ -42,7 +45,13 @@ class Stats:
     def as_dict(self) -> dict[str, Any]:
         """For programs: figures by name, the rate included."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**found, "outcomes": dict(self.outcomes), "errors": self.errors, "pages_per_s": self.mean_rate}
+        return {
+            **found,
+            "outcomes": dict(self.outcomes),
+            "refused": dict(self.refused),
+            "errors": self.errors,
+            "pages_per_s": self.mean_rate,
+        }
 
     @property
     def mean_rate(self) -> float | None:
@@ -54,3 +63,16 @@ def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:
     signs = ("waits_until_s", "frontier", "connections")
     times = [each["waits_until_s"] for each in stats if any(each[sign] for sign in signs)]
     return min(times) if times and None not in times else None
+
+
+def refused_links(counters: Mapping[str, float]) -> dict[str, int]:
+    """How many links each setting has kept from being followed, most first."""
+    found = {name.removeprefix(REFUSED): int(n) for name, n in counters.items() if name.startswith(REFUSED) and n > 0}
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def remedy(setting: str) -> str:
+    """What a person may do about it."""
+    if setting.startswith("limits.depth"):
+        return f"links refused by {setting}: with a greater one the same command follows them"
+    return f"links refused by {setting}: a greater one holds for links found from then on"

@@ -12,9 +12,15 @@ from gossamer.crawl import generate
 from gossamer.crawl.closing import Books
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.habits import TOP_UP_S, is_top_up_due
-from gossamer.index.merging import Rows
+from gossamer.crawl.reader import FOLLOWED
+from gossamer.crawl.round import Round
+from gossamer.crawl.states import longest_forbidden_s, longest_s
+from gossamer.index.merging import Rows, union
+from gossamer.index.pages import host_of_key
 
 _PATIENCE = 4.0  # times that a take may cost before the next
+
+_NO_KEYS: NDArray[np.uint64] = np.zeros(0, np.uint64)
 
 IsNative = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 
@@ -32,6 +38,7 @@ class Supply:
         self._topped_s = clock.monotonic()
         self._take_cost_s = 0.0
         self._has_new = False  # since the last commit pages were taken that had never been visited
+        self._unknown, self._looked_at = _NO_KEYS, 0  # pages that the round has found, in so many visits of it
         self._credit = 0.0  # pages that may be visited again, for those that were visited for the first time
 
     @property
@@ -55,14 +62,33 @@ class Supply:
 
     @property
     def time_s(self) -> float:
-        return self._frozen_s if self.is_lockstep else self._clock.now()
+        return min(self._frozen_s, self._clock.now()) if self.is_lockstep else self._clock.now()
 
     def committed(self) -> None:
         """There may be new pages."""
         self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
         self._has_new = False
+        self._unknown, self._looked_at = _NO_KEYS, 0
         if self._books.refresher is not None:
             self._books.refresher.committed()
+
+    def promises(self, round_: Round) -> bool:
+        """Whether a commit would have something for idle connections: new pages of hosts that nothing is asked of now,
+        pages for others, or what is due again."""
+        now_s, visits = self._clock.now(), round_.visits
+        if any(deferral.until_s <= now_s for deferral in round_.deferrals):
+            return True
+        if any(visit.next.due_s <= now_s for visit in visits):
+            return True
+        found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits[self._looked_at :]]
+        self._looked_at = len(visits)
+        keys = np.unique(np.concatenate([_NO_KEYS, *found]))
+        is_known = self._books.index.pages.look_up(keys)[0] & self._is_native()(keys)
+        self._unknown = union(self._unknown, keys[~is_known])
+        back = [visit.response.request.key for visit in visits]
+        back += [deferral.request.key for deferral in round_.deferrals]
+        waiting = np.setdiff1d(self._books.frontier.taken, np.array(back, np.uint64), assume_unique=True)
+        return not np.isin(host_of_key(self._unknown), host_of_key(waiting)).all()
 
     def next_due_s(self) -> float | None:
         """When something will be due that is not taken; None: never, as things stand."""
@@ -72,8 +98,15 @@ class Supply:
             times_s.append(refresher.next_due_s(self._clock.now(), frontier.taken))
         return min((due_s for due_s in times_s if due_s is not None), default=None)
 
+    @property
+    def is_left_with_refusals(self) -> bool:
+        """Every page has been visited, and nothing is fetched twice: what is still due some day was forbidden."""
+        return self._books.refresher is None and not self._books.frontier.pending
+
     def top_up(self, round_is_empty: bool) -> None:
         """Generate, if it is time."""
+        config, time_s = self._books.config, self._clock.now()
+        self._books.frontier.wait_until(time_s + longest_s(config), time_s + longest_forbidden_s(config))
         width, now_s = self._width, self._clock.monotonic()
         if self.is_lockstep:
             if not self.outstanding and round_is_empty:

@@ -6,6 +6,7 @@ from typing import Any
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.store import Store
 from gossamer.crawl.round import Round
+from gossamer.crawl.stats import refused_links
 
 
 class Tally:
@@ -29,6 +30,7 @@ class Tally:
 
     def add(self, round_: Round) -> None:
         self.counters.update(round_.outcomes)
+        self.counters.update(round_.refused)
         self.counters["visits"] += round_.pages
         self.counters["wire_bytes"] += round_.wire_bytes
         for name, amount in round_.cost.items():
@@ -46,4 +48,5 @@ class Tally:
             "run_visits": self.run_visits + round_.pages,
             "wire_bytes": self.run_bytes,
             "outcomes": dict(self.outcomes + round_.outcomes),
+            "refused": refused_links(self.counters),
         }

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ import numpy.typing as npt
 from gossamer.columns import LINK, PAGE, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.targets import Groups, Targets
 from gossamer.errors import ArchiveError
-from gossamer.index.caps import Homes, admitted, domain_text, homes, most_pages
+from gossamer.index import caps
+from gossamer.index.caps import Homes, domain_text, homes, most_pages
 from gossamer.index.frontier import Frontier
 from gossamer.index.heap import MAX_TEXT
 from gossamer.index.merging import Positions, Rows, raw, search, union
@@ -42,9 +44,11 @@ class Verdict(IntEnum):
     """What became of a link that the caller wanted to follow."""
 
     FOLLOWED = 0
-    CAP = 1  # too many pages of its host or domain, or hosts of its domain
-    BEST = 2  # not among the best new pages of this round
-    LENGTH = 3  # the text of its URL is missing or too long
+    CAP = caps.PAGES_PER_HOST  # too many pages of its host,
+    CAP_DOMAIN = caps.PAGES_PER_DOMAIN  # or of its domain,
+    CAP_HOSTS = caps.HOSTS_PER_DOMAIN  # or hosts of its domain
+    BEST = 4  # not among the best new pages of this round
+    LENGTH = 5  # the text of its URL is missing or too long
 
 
 VISIT = Table(
@@ -68,6 +72,7 @@ class Links(NamedTuple):
     followed: Mask
     relevance: F8 | None = None  # to the topic, 0 to 1
     is_new: Mask | None = None  # the others were on the version before, and count in `hits` already; None: all are new
+    is_level: Mask | None = None  # leads no deeper than its page is (crawl/lists.py); None: none does
 
     @classmethod
     def none(cls) -> "Links":
@@ -98,6 +103,17 @@ class NewPages:
     def __len__(self) -> int:
         return len(self.url)
 
+    @classmethod
+    def joined(cls, parts: Sequence["NewPages"]) -> "NewPages":
+        return cls(
+            np.concatenate([np.zeros(0, np.uint64), *(part.key for part in parts)]),
+            [url for part in parts for url in part.url],
+            [host for part in parts for host in part.host],
+            [domain for part in parts for domain in part.domain],
+            np.concatenate([np.zeros(0, np.uint64), *(part.referrer for part in parts)]),
+            np.concatenate([np.zeros(0, np.uint8), *(part.depth for part in parts)]),
+        )
+
 
 @dataclass(frozen=True)
 class UpdateResult:
@@ -106,48 +122,9 @@ class UpdateResult:
     verdicts: U1  # per link, meaningful for those followed: Verdict
     outbox: Contributions  # for zones of others, by key; its cash is no longer in the index
     textless: U8  # pages that are not known, and of which only keys have come
-
-
-class _Targets(NamedTuple):
-    """Contributions summed up per target."""
-
-    key: U8  # sorted, unique
-    cash: I8
-    hits: I8
-    depth: U1
-    hops: U1
-    referrer: U8
-    first: Positions  # place of the first contribution: order of discovery
-
-    def where(self, mask: Mask) -> "_Targets":
-        if mask.all():
-            return self
-        columns: list[Any] = [column[mask] for column in self]
-        return _Targets(*columns)
-
-
-class _Groups(NamedTuple):
-    """Which contributions go to the same page."""
-
-    key: U8
-    order: Positions
-    starts: Positions
-
-    @classmethod
-    def of(cls, keys: U8) -> "_Groups":
-        order = np.argsort(keys)
-        ordered = keys[order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1)))
-        return cls(ordered[starts], order, starts)
-
-    def reduce(self, what: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return what.reduceat(values[self.order], self.starts) if len(self.starts) else values[:0]
-
-    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A value per group becomes one per contribution."""
-        spread = np.empty(len(self.order), values.dtype)
-        spread[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
-        return spread
+    depth: U1  # per visit: of its page, as it is known now
+    fallen: U8  # pages visited before to which a shorter way was found
+    nearer: tuple[U8, U1]  # all pages known before to which a shorter way was found, and how deep they are now
 
 
 @dataclass(frozen=True)
@@ -192,7 +169,8 @@ def update(
 def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rules) -> tuple[Rows, UpdateResult]:
     """The rows of all pages of the round as they will be; texts and hosts of new ones are in the index then."""
     visits, inbox, followed = columns.visits, columns.inbox, np.flatnonzero(columns.links.followed)
-    groups = _Groups.of(np.concatenate((inbox.key, columns.links.target[followed])))
+    said = np.concatenate((inbox.key, columns.links.target[followed]))
+    groups = Groups.of(said)
     is_own = rules.is_own(groups.key)
     # The one question to the index: every page of the round, by key.
     keys = union(visits["key"], groups.key[is_own])
@@ -213,13 +191,20 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     texts = _Texts(columns)
     enters = ~is_known & ~lost
     entering = _Entering.of(index, own.where(enters), texts, ledger.v)
-    verdicts = entering.judge(index, rules)
+    referrers = np.concatenate((inbox.referrer, visits["key"][columns.links.source[followed]]))
+    is_redirect = np.concatenate((inbox.hops > 0, (visits["policy"] == Policy.PASS)[columns.links.source[followed]]))
+    generation = caps.generations(index.hosts, index.kin, entering.homes, said, referrers, is_redirect)
+    verdicts = entering.judge(index, rules, generation)
     ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
 
     _visit(rows, at, visits, ledger.v)
-    _receive(rows, to[is_known], own.where(is_known))
+    nearer = _receive(rows, to[is_known], own.where(is_known))
+    depth, closer = rows["depth"][at], rows[nearer]
+    fallen = closer["key"][has_links(closer["status"])]
     new = entering.enter(index, rows, to[enters], verdicts)
     _count_hosts(index, entering.homes, new.key, visits, before["status"])
+    entered = entering.homes.is_new & np.isin(entering.homes.hosts, host_of_key(new.key))
+    index.kin.enter(entering.homes.hosts[entered], generation[entered])
     keep = found.copy()
     keep[to[enters]] = verdicts == Verdict.FOLLOWED
     rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
@@ -228,7 +213,9 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     of_link = np.zeros(len(columns.links.target), np.uint8)
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
     textless = entering.targets.key[[not url for url in entering.urls]]
-    return rows, UpdateResult(new, passed, of_link, texts.outbox(others), textless)
+    return rows, UpdateResult(
+        new, passed, of_link, texts.outbox(others), textless, depth, fallen, (closer["key"], closer["depth"])
+    )
 
 
 def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
@@ -260,18 +247,21 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
     return passed, (budget // np.maximum(parts, 1))[links.source] * weights
 
 
-def _targets(groups: _Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> _Targets:
+def _targets(groups: Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> Targets:
     inbox, links, source = columns.inbox, columns.links, columns.links.source[followed]
     counts = np.ones(len(source), np.int64) if links.is_new is None else links.is_new[followed].astype(np.int64)
     is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
-    depth = np.minimum(before["depth"] + (1 - is_redirect), 255).astype(np.uint8)
+    is_level = is_redirect[source].astype(np.bool_)
+    if links.is_level is not None:
+        is_level |= links.is_level[followed]
+    depth = np.minimum(before["depth"][source] + np.int64(1) - is_level, 255).astype(np.uint8)
     hops = (np.minimum(before["hops"] + np.int64(1), 255) * is_redirect).astype(np.uint8)
     first = groups.reduce(np.minimum, np.arange(len(inbox.key) + len(source)))
-    return _Targets(
+    return Targets(
         groups.key,
         groups.reduce(np.add, np.concatenate((inbox.cash, share[followed]))),
         groups.reduce(np.add, np.concatenate((inbox.hits, counts))),
-        groups.reduce(np.minimum, np.concatenate((inbox.depth, depth[source]))),
+        groups.reduce(np.minimum, np.concatenate((inbox.depth, depth))),
         groups.reduce(np.minimum, np.concatenate((inbox.hops, hops[source]))),
         np.concatenate((inbox.referrer, columns.visits["key"][source]))[first],
         first,
@@ -284,11 +274,14 @@ def _visit(rows: Rows, at: Positions, visits: Rows, v: int) -> None:
     rows["cash"][at[visits["policy"] != Policy.KEEP]] = -v
 
 
-def _receive(rows: Rows, to: Positions, targets: _Targets) -> None:
+def _receive(rows: Rows, to: Positions, targets: Targets) -> Positions:
+    """Returns where the pages are to which a shorter way was found."""
+    nearer = to[targets.depth < rows["depth"][to]]
     rows["cash"][to] += targets.cash
     rows["hits"][to] = np.clip(rows["hits"][to] + targets.hits, 0, 0xFFFFFFFF)
     rows["depth"][to] = np.minimum(rows["depth"][to], targets.depth)
     rows["hops"][to] = np.minimum(rows["hops"][to], targets.hops)
+    return nearer
 
 
 class _Texts:
@@ -305,7 +298,7 @@ class _Texts:
             return [links.get(key, "") for key in keys.tolist()]
         return [links.get(key) or inbox.get(key, "") for key in keys.tolist()]
 
-    def outbox(self, others: _Targets) -> Contributions:
+    def outbox(self, others: Targets) -> Contributions:
         key, cash, hits, depth, hops, referrer, _ = others
         return Contributions(key, cash, hits.astype(np.int32), depth, hops, referrer, self.of(key))
 
@@ -314,7 +307,7 @@ class _Texts:
 class _Entering:
     """Targets that the index does not know, and where they would live."""
 
-    targets: _Targets
+    targets: Targets
     rows: Rows
     urls: list[str]
     texts: list[bytes]
@@ -322,7 +315,7 @@ class _Entering:
     homes: Homes  # theirs
 
     @classmethod
-    def of(cls, index: PageIndex, targets: _Targets, texts: _Texts, v: int) -> "_Entering":
+    def of(cls, index: PageIndex, targets: Targets, texts: _Texts, v: int) -> "_Entering":
         urls = texts.of(targets.key)
         rows = np.zeros(len(targets.key), PAGE.numpy)
         for name in ("key", "depth", "hops"):
@@ -337,18 +330,18 @@ class _Entering:
         at_home = homes(index.hosts, targets.key[usable], [urls[place] for place in usable.tolist()])
         return cls(targets, rows, urls, data, usable, at_home)
 
-    def judge(self, index: PageIndex, rules: Rules) -> U1:
+    def judge(self, index: PageIndex, rules: Rules, generation: U1) -> U1:
         """A Verdict for each: caps fill up from the best page downwards."""
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
         urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host else ()
         most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host)
-        enter = admitted(index.hosts, self.homes, order, rules.limits, most)
+        capped = caps.caps(index.hosts, index.kin, self.homes, order, rules.limits, most, generation)
         ranked = self.usable[order]
-        verdicts[ranked] = np.where(enter, Verdict.FOLLOWED, Verdict.CAP)
+        verdicts[ranked] = capped
         best = rules.best
-        if best and (last := np.flatnonzero(enter)[best - 1 : best]).size:
+        if best and (last := np.flatnonzero(capped == Verdict.FOLLOWED)[best - 1 : best]).size:
             verdicts[ranked[last[0] + 1 :]] = Verdict.BEST
         return verdicts
 
@@ -386,6 +379,12 @@ def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_stat
     here, at = search(homes.hosts, hosts)
     domains[here] = homes.domains[at[here]]
     index.hosts.grow(hosts, domains, known, visited)
+
+
+def has_links(status: U1) -> Mask:
+    """Only of such pages links may be known: what failed or was forbidden at last may have had content before."""
+    has: Mask = np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
+    return has
 
 
 def is_final(status: U1) -> Mask:

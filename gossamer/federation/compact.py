@@ -16,6 +16,7 @@ import numpy.typing as npt
 import zstandard
 
 from gossamer.columns import Contributions
+from gossamer.errors import Unreadable
 from gossamer.federation.exchange import PART_BYTES
 from gossamer.web.url import page_keys
 
@@ -25,6 +26,8 @@ U2 = npt.NDArray[np.uint16]
 MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
 _RANDOM = 4  # bytes of a key that differences leave as they are
 _LEVEL = 12
+_LONGEST = 63  # bits of a number
+MOST_BYTES = 1 << 28  # of a block, unpacked: parts are far shorter
 
 
 def rounded(cash: I8) -> I8:
@@ -45,10 +48,12 @@ def encode(columns: Contributions, is_known: npt.NDArray[np.bool_], limit: int =
 
 
 def decode(data: bytes) -> Contributions:
-    """Known pages come without their URLs."""
+    """What `encode` made; of anything else, an error. Known pages come without their URLs."""
     rows = _Reader(data)
     texts, keys = rows.number(), rows.number()
     count = texts + keys
+    if count > MOST_BYTES:
+        raise Unreadable("it says that it has more rows than it can have")
     low, high = rows.block(), rows.block()
     steps = _joined(low + high, 8, keys)
     cash = _joined(rows.block() + rows.block(), 2, count)
@@ -56,6 +61,8 @@ def decode(data: bytes) -> Contributions:
     hits = _joined(rest[:at], 4, count)
     depth, hops = np.frombuffer(rest[at:], np.uint8).reshape(2, count)
     urls = _urls(rows) if texts else []
+    if len(urls) != texts or not rows.is_at_end:
+        raise Unreadable("it does not have the rows that it says it has")
     return Contributions(
         np.concatenate((page_keys(urls), np.cumsum(steps, dtype=np.uint64))),
         _unpacked(cash),
@@ -98,12 +105,18 @@ class _Reader:
             shift += 7
             if byte < 128:
                 return value
+            if shift > _LONGEST:
+                raise Unreadable("a number in it has no end")
 
     def block(self) -> bytes:
         size, how = divmod(self.number(), len(_HOW))
         data = self._data[self._at : self._at + size]
         self._at += size
         return _HOW[how](data)
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._data)
 
 
 def _number(value: int) -> bytes:
@@ -154,11 +167,23 @@ def _unfronted(data: bytes) -> bytes:
 
 
 _FRONTED = re.compile(rb"([\x80-\xff])([\x00-\x7f]*)")
-_HOW: tuple[Callable[[bytes], bytes], ...] = (
-    bytes,
-    zstandard.decompress,
-    lambda data: _unfronted(bz2.decompress(data)),
-)
+
+
+def _zstd(data: bytes) -> bytes:
+    if zstandard.frame_content_size(data) > MOST_BYTES:  # so much is allocated before anything is read
+        raise Unreadable("a block in it says that it is longer than it can be")
+    return zstandard.ZstdDecompressor().decompress(data, MOST_BYTES)
+
+
+def _bz2(data: bytes) -> bytes:
+    reader = bz2.BZ2Decompressor()
+    found = reader.decompress(data, MOST_BYTES)
+    if not reader.eof or reader.unused_data:
+        raise Unreadable("a block in it is cut off, or longer than it can be")
+    return _unfronted(found)
+
+
+_HOW: tuple[Callable[[bytes], bytes], ...] = (bytes, _zstd, _bz2)
 
 
 # Columns
@@ -187,4 +212,7 @@ def _packed(cash: I8) -> U2:
 
 def _unpacked(packed: U2) -> I8:
     wide = packed.astype(np.int64)
-    return (wide & ((1 << MANTISSA) - 1)) << (wide >> MANTISSA << 1)
+    mantissa, shift = wide & ((1 << MANTISSA) - 1), wide >> MANTISSA << 1
+    if (np.ldexp(mantissa.astype(np.float64), shift.astype(np.int32)) >= 2.0**63).any():
+        raise Unreadable("it has more cash than there is")
+    return mantissa << shift

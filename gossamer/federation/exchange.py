@@ -24,22 +24,23 @@ from gossamer.archive.manifest import HOSTS as HOSTS
 from gossamer.archive.manifest import LINKS as LINKS
 from gossamer.archive.manifest import MOVES as MOVES
 from gossamer.archive.manifest import NEWS as NEWS
+from gossamer.archive.manifest import SEED_FILES as SEED_FILES
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES
 from gossamer.archive.manifest import Batch as Batch
 from gossamer.archive.store import Store
 from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions
-from gossamer.errors import ArchiveError
+from gossamer.errors import Unreadable
 
-PART_BYTES = 1_000_000  # what a message may carry
+PART_BYTES = 1_000_000  # of a batch, where it can be divided: whoever reads it holds one at a time
 
 
 class Exchange(Protocol):
     """Port: how batches travel. All methods may be called from any thread, and again after a crash."""
 
     def publish(self, batch: Batch) -> bool:
-        """On its way; False: not now. The same (stream, number, part) again changes nothing."""
+        """On its way, however long it is; False: not now. The same (stream, number, part) again changes nothing."""
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
         """What this agent has not applied: per stream in order, all parts, nothing left out between."""
@@ -197,14 +198,15 @@ def high_water(batches: Iterable[Batch]) -> dict[str, int]:
 
 
 def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
-    """News as JSON; what is too long for one message is said in several, by halves of its longest list or table."""
+    """News as JSON; what is long is said in several, by halves of its longest list or table, so that nobody must hold
+    much at a time. What cannot be halved is one, however long: an Exchange carries it all the same."""
     data = json.dumps(said).encode()
     if len(data) < limit:
         return [data]
     name = max(said, key=lambda name: len(json.dumps(said[name])))
     value = said[name]
     if not isinstance(value, list | dict) or len(value) < 2:
-        raise ArchiveError(f"{name} is too long for a message: {len(data):,} bytes")
+        return [data]
     items = list(value.items()) if isinstance(value, dict) else value
     halves = [items[: len(items) // 2], items[len(items) // 2 :]]
     first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
@@ -221,10 +223,21 @@ def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
 
 
 def decode(data: bytes) -> Contributions:
+    """What `encode` made; of anything else, an error."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
+    check_table(table, CONTRIBUTION.arrow)
     numbers: list[Any] = [table.column(name).to_numpy() for name in CONTRIBUTION.names[:-1]]
     return Contributions._make([*numbers, table.column("url").to_pylist()])
+
+
+def check_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> None:
+    """Arrow reads what it is given, whether it makes sense or not: nothing else may look at it before."""
+    if not table.schema.equals(schema):
+        raise Unreadable("its columns are not ours")
+    table.validate(full=True)
+    if any(column.null_count for column in table.columns):
+        raise Unreadable("values are missing in it")
 
 
 def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:

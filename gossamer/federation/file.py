@@ -24,7 +24,7 @@ class Site:
 
     address: str = key("", "where other sites reach its nats-server: HOST:PORT")
     listen: str = key("", "where its nats-server listens, if that is not its address: HOST:PORT")
-    directory: str = key("", "holds everything of this site; default: its name, beside the file")
+    directory: str = key("", "holds everything of this site; default: its name, beside the file", folder=True)
     agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
     weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
     egress_per_gb: float = key(0.0, "price of a gigabyte that it sends, in any currency that all sites use", least=0)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from gossamer.archive.manifest import Batch
+from gossamer.federation.aside import Aside
 from gossamer.federation.exchange import Exchange
 from gossamer.federation.file import site_of
 from gossamer.federation.nats import NatsExchange
@@ -17,9 +18,16 @@ class Gateway:
     """An Exchange: the site's own, and for each other site what its server has for us. What is for sites that are gone
     need not be kept."""
 
-    def __init__(self, own: Exchange, site: str, others: Mapping[str, Wire], gone: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        own: Exchange,
+        site: str,
+        others: Mapping[str, Wire],
+        gone: Collection[str] = (),
+        aside: Aside | None = None,
+    ) -> None:
         self._own, self._site, self._gone = own, site, gone
-        self._others = {name: NatsExchange(wire, site) for name, wire in others.items()}
+        self._others = {name: NatsExchange(wire, site, aside=aside) for name, wire in others.items()}
 
     def publish(self, batch: Batch) -> bool:
         return self._own.publish(batch)

@@ -28,8 +28,8 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
 
     To another machine goes NAME.pem, NAME.key and authority.pem; authority.key stays where new sites are admitted.
     """
-    missing = [site for site in sites if not (folder / f"{site}.pem").exists()]
-    if len(missing) < len(sites) and not (folder / f"{_AUTHORITY}.pem").exists():
+    missing = [site for site in sites if not _is_whole(folder / f"{site}.pem")]
+    if len(missing) < len(sites) and not _is_whole(folder / f"{_AUTHORITY}.pem"):
         raise ConfigError(
             f"{folder / _AUTHORITY}.pem is missing, which signed the certificates there: bring it back, or remove the "
             "whole folder to make all of them anew"
@@ -37,7 +37,7 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
     if not missing:
         return []
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not (folder / f"{_AUTHORITY}.pem").exists():
+    if not _is_whole(folder / f"{_AUTHORITY}.pem"):
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gossamer federation")])
         _write(folder / f"{_AUTHORITY}.key", _private(key))
@@ -105,7 +105,16 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
 
 
+def _is_whole(path: Path) -> bool:
+    """An empty file is what a crash left of one."""
+    return path.exists() and path.stat().st_size > 0
+
+
 def _write(path: Path, data: bytes) -> None:
-    """Never readable by others, not for a moment."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    """Never readable by others, not for a moment; and there when it is whole."""
+    scratch = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

@@ -51,6 +51,11 @@ class Link:
         if before > 1:  # 0 would mean all
             await self._js.purge_stream(stream, seq=before, subject=subject)
 
+    async def remove(self, stream: str, at: int) -> None:
+        """One message; if that cannot be, it stays."""
+        with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
+            await self._js.delete_msg(stream, at)
+
     async def tail(self, stream: str, subjects: Sequence[str], take: Take, *, newest: bool, room: Room) -> None:
         """Give all messages, or the newest of each subject, then what comes, to `take`, in order, for ever.
 
@@ -160,6 +165,15 @@ def bucket(name: str, lease_s: float | None = None, in_memory: bool = False) -> 
         allow_rollup_hdrs=True,
         allow_direct=True,
     )
+
+
+def facts(message: Msg) -> dict[str, Any] | None:
+    """What a message of a bucket says; nothing, if it is no JSON object: it was deleted, or is none of ours."""
+    try:
+        found = json.loads(message.data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 async def always() -> int:

@@ -5,20 +5,35 @@ memory, from the start in every new connection, so that nothing depends on what 
 it stops while the memory is full. An acknowledgement is written as a receipt first (key-value bucket
 `receipts`, key `<to>.<from>`), and then the messages are removed: whatever breaks in between, the message
 comes again and is confirmed again.
+
+A message that is none of ours is set aside and removed. One of a later version of the protocol stays, and whatever
+comes behind it in its stream waits.
 """
 
 import asyncio
-import re
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from nats.aio.msg import Msg
 from nats.js import api
 
 from gossamer.archive.manifest import ANY, Batch
+from gossamer.errors import TooNew, Unreadable
+from gossamer.federation.aside import Aside
+from gossamer.federation.envelope import (
+    ANYONE,
+    Piece,
+    ends,
+    joined,
+    opened,
+    sealed,
+    subject_of,
+    token,
+)
 from gossamer.federation.exchange import in_order, stale
-from gossamer.federation.link import MESSAGE_BYTES, NO_STREAM, Link, always, bucket
+from gossamer.federation.link import NO_STREAM, Link, always, bucket
 from gossamer.federation.wire import Unreachable, Wire
 
 BUFFER_BYTES = 64 << 20
@@ -33,28 +48,28 @@ _LINKS = api.StreamConfig(
     duplicate_window=120.0,
 )
 _RECEIPTS = bucket("receipts")
-_ANYONE = "="  # the receiver's name of what is for anyone; no agent can have it
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_HEADERS = ("number", "part", "parts", "previous", "kind")
-_HEAD_BYTES = 1024
+_DIGITS = 18  # of a number
 _STUCK = 20  # looks at a full memory without taking anything from it: some seconds
 
 
 class _Held(NamedTuple):
-    """A batch in memory and its number in the stream of messages; 0: not seen there by this connection."""
+    """A message in memory and its number in the stream of messages; 0: not seen there by this connection."""
 
     at: int
-    batch: Batch
+    piece: Piece
 
 
 class NatsExchange:
     """For one agent: it sends what is from it and receives what is for it."""
 
-    def __init__(self, wire: Wire, agent: str, buffer_bytes: int = BUFFER_BYTES) -> None:
-        self._agent = _token(agent)
+    def __init__(self, wire: Wire, agent: str, buffer_bytes: int = BUFFER_BYTES, aside: Aside | None = None) -> None:
+        self._agent = token(agent)
         self._wire = wire
+        self._aside = aside or Aside(agent)
         self._guard = threading.Lock()
-        self._held: dict[tuple[str, int, int], _Held] = {}
+        self._held: dict[tuple[str, int, int, int], _Held] = {}
+        self._unread: dict[str, int] = {}  # by stream, the first message that is to stay though we do not read it
+        self._removable: list[int] = []  # messages that are set aside
         self._bytes, self._limit = 0, buffer_bytes
         self._is_starved = False
         self._reader: Link | None = None  # the connection that reads, and
@@ -74,31 +89,27 @@ class NatsExchange:
             end()
 
     def publish(self, batch: Batch) -> bool:
-        if len(batch.data) > MESSAGE_BYTES - _HEAD_BYTES:
-            raise ValueError(f"a part of {len(batch.data)} bytes is too long for a message")
-        subject = f"links.{_token(batch.to)}.{_token(batch.sender)}"
-        headers = {name: str(getattr(batch, name)) for name in _HEADERS}
-        headers["Nats-Msg-Id"] = f"{batch.stream}/{batch.number}/{batch.part}"
-
-        async def send(link: Link) -> int:
+        subject = subject_of(batch)
+        for headers, data in sealed(batch):
             try:
-                return await link.send(subject, batch.data, headers)
-            except NO_STREAM:  # nobody was here before us, or the server has lost its data
-                await self._prepare(link)
-                return await link.send(subject, batch.data, headers)
-
-        try:
-            at = self._wire.call(send)
-        except Unreachable:
-            return False
-        with self._guard:
-            self._top = max(self._top, at)
+                at = self._wire.call(partial(self._send, subject, headers, data))
+            except Unreachable:
+                return False
+            with self._guard:
+                self._top = max(self._top, at)
         return True
+
+    async def _send(self, subject: str, headers: dict[str, str], data: bytes, link: Link) -> int:
+        try:
+            return await link.send(subject, data, headers)
+        except NO_STREAM:  # nobody was here before us, or the server has lost its data
+            await self._prepare(link)
+            return await link.send(subject, data, headers)
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
         self._wire.check()
         with self._guard:
-            batches = [held.batch for held in self._held.values() if held.batch.to in (to, ANY)]
+            batches = joined(held.piece for held in self._held.values() if held.piece.batch.to in (to, ANY))
         for stream, number in stale(batches, marks).items():
             self.acknowledge(stream, number)
         ready = in_order(batches, marks)
@@ -116,7 +127,7 @@ class NatsExchange:
         with self._guard:
             self._refusals = 0
             for key in [key for key in self._held if key[0] == stream and key[1] <= number]:
-                self._bytes -= len(self._held.pop(key).batch.data)
+                self._bytes -= len(self._held.pop(key).piece.batch.data)
             self._due[stream] = max(number, self._due.get(stream, 0))
         self._wire.soon(self._has_room.set)
         self._wire.soon(self._has_due.set)
@@ -145,21 +156,43 @@ class NatsExchange:
         with self._guard:
             self._reader, self._seen = link, 0
             self._held = {key: held._replace(at=0) for key, held in self._held.items()}
-        subjects = [f"links.{to}.*" for to in (self._agent, _ANYONE)]
+            self._unread, self._removable = {}, []
+        subjects = [f"links.{to}.*" for to in (self._agent, ANYONE)]
         await link.tail("links", subjects, self._take, newest=False, room=self._room)
 
     def _take(self, message: Msg) -> None:
-        at = message.metadata.sequence.stream
-        batch = _batch(message)
-        key = (batch.stream, batch.number, batch.part)
+        at, headers = message.metadata.sequence.stream, message.headers or {}
+        try:
+            piece = opened(message.subject, headers, message.data)
+        except TooNew as error:
+            self._refuse(message, at, str(error))
+        except Unreadable as error:
+            self._aside.put(message.data, str(error), subject=message.subject, headers=headers)
+            with self._guard:
+                self._removable.append(at)
+            self._has_due.set()
+        else:
+            self._hold(at, piece)
         with self._guard:
             self._seen = at
             self._top = max(self._top, at)
+
+    def _hold(self, at: int, piece: Piece) -> None:
+        batch = piece.batch
+        key = (batch.stream, batch.number, batch.part, piece.piece)
+        with self._guard:
             held = self._held.get(key)
             if held is None:
                 self._bytes += len(batch.data)
             if held is None or not held.at:  # of two copies the first: both go when it does
-                self._held[key] = _Held(at, batch)
+                self._held[key] = _Held(at, piece)
+
+    def _refuse(self, message: Msg, at: int, why: str) -> None:
+        """It stays where it is; what comes behind it in its stream waits for it."""
+        sender, to = ends(message.subject)
+        self._aside.refuse(why, sender=sender, to=to)
+        with self._guard:
+            self._unread.setdefault(sender if to == ANY else f"{sender}>{to}", at)
 
     async def _room(self) -> int:
         while True:
@@ -177,9 +210,13 @@ class NatsExchange:
             self._has_due.clear()
             with self._guard:
                 due, self._due = self._due, {}
+                removable, self._removable = (self._removable if self._reader is link else []), []
+            for at in removable:
+                await link.remove("links", at)
             try:
                 for stream, number in sorted(due.items()):
-                    to, sender = _ends(stream)
+                    sender, _, to = stream.partition(">")
+                    to = token(to)
                     await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
                     await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
                     del due[stream]
@@ -195,7 +232,7 @@ class NatsExchange:
             if self._reader is not link:
                 return 0  # they will come again, and be acknowledged again
             needed = [held.at for key, held in self._held.items() if key[0] == stream and held.at]
-            return min(needed, default=self._seen + 1)
+            return min([*needed, self._unread.get(stream, self._seen + 1)])
 
     async def _watch(self, link: Link) -> None:
         await link.ensure(_RECEIPTS)
@@ -203,26 +240,9 @@ class NatsExchange:
 
     def _learn(self, receipt: Msg) -> None:
         to = receipt.subject.split(".")[2]
-        stream = self._agent if to == _ANYONE else f"{self._agent}>{to}"
+        stream = self._agent if to == ANYONE else f"{self._agent}>{to}"
+        if not receipt.data.isdigit() or len(receipt.data) > _DIGITS:
+            self._aside.put(receipt.data, "it is no receipt", subject=receipt.subject)
+            return
         with self._guard:
             self._confirmed[stream] = max(int(receipt.data), self._confirmed.get(stream, 0))
-
-
-def _token(name: str) -> str:
-    if name == ANY:
-        return _ANYONE
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for an agent: letters, digits, - and _ only")
-    return name
-
-
-def _ends(stream: str) -> tuple[str, str]:
-    sender, _, to = stream.partition(">")
-    return _token(to), _token(sender)
-
-
-def _batch(message: Msg) -> Batch:
-    _, to, sender = message.subject.split(".")
-    number, part, parts, previous, kind = ((message.headers or {})[name] for name in _HEADERS)
-    receiver = ANY if to == _ANYONE else to
-    return Batch(sender, int(number), int(part), receiver, message.data, kind, int(parts), int(previous))

@@ -2,6 +2,7 @@
 
 import os
 import select
+from collections import OrderedDict
 from typing import Any
 
 import pycurl
@@ -9,6 +10,7 @@ import pycurl
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.lenient import LenientExchange, is_refusal
 from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
 from gossamer.fetch.transfer import Fields, Transfer
@@ -17,12 +19,15 @@ from gossamer.fetch.verdict import (
     framing,
     judge,
     outcome_of_error,
+    reason_of_error,
     without_excess,
 )
+from gossamer.web.http import status_code
 
 __all__ = ["Client", "Request", "Response"]
 
 _EVENTS = 256  # sockets served per poll: the caller has other things to do
+_LENIENT_HOSTS = 10_000  # remembered
 _EPOLL = {
     pycurl.POLL_IN: select.EPOLLIN,
     pycurl.POLL_OUT: select.EPOLLOUT,
@@ -51,6 +56,8 @@ class Client:
         self._looking = 0
         self._idle: list[Transfer] = []
         self._running: dict[Any, Transfer] = {}
+        self._lenient: OrderedDict[str, None] = OrderedDict()  # hosts whose answers libcurl does not understand
+        self._spoken: dict[int, LenientExchange] = {}  # with them, by socket
         self._timer_s: float | None = None
         self._sockets: dict[int, int] = {}
         self._epoll = select.epoll()
@@ -87,7 +94,9 @@ class Client:
             response = Response(request, answer.outcome, answer.reason, 0, started_s, now_s - start_s)
             self._finished.append(response)
             return
-        transfer = self._idle.pop() if self._idle else Transfer(self._config)
+        is_lenient = request.host in self._lenient
+        reuse = reuse and not is_lenient
+        transfer = self._idle.pop() if self._idle and not is_lenient else Transfer(self._config, is_lenient)
         transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, now_s - start_s
         transfer.prepare(request, reuse, self._fields.of(request, reuse), answer)
         self._launch(transfer, now_s)
@@ -100,6 +109,8 @@ class Client:
                 # libcurl finds out by itself what an error or a hang-up is: it reads.
                 bits = pycurl.CSELECT_OUT if events & select.EPOLLOUT else 0
                 action(fd, bits | pycurl.CSELECT_IN if events & ~select.EPOLLOUT else bits)
+            elif fd in self._spoken:
+                self._speak(self._spoken[fd])
             elif fd == self._wake:
                 os.eventfd_read(fd)
         if self._resolver.timeout_s() is not None:
@@ -108,6 +119,8 @@ class Client:
             self._timer_s = None
             action(pycurl.SOCKET_TIMEOUT, 0)
         self._collect()
+        if self._spoken:
+            self._end_late()
         finished, self._finished = self._finished, []
         return finished
 
@@ -124,7 +137,7 @@ class Client:
             transfer.handle.close()
         for transfer in self._idle:
             transfer.handle.close()
-        self._running, self._idle = {}, []
+        self._running, self._idle, self._spoken = {}, [], {}
         self._multi.close()
         self._resolver.close()
         self._epoll.close()
@@ -140,6 +153,8 @@ class Client:
             return 0.0
         if self._timer_s is not None:
             timeout_s = min(timeout_s, self._timer_s - self._clock.monotonic())
+        for exchange in self._spoken.values():
+            timeout_s = min(timeout_s, exchange.until_s - self._clock.monotonic())
         names_s = self._resolver.timeout_s()
         if names_s is not None:
             timeout_s = min(timeout_s, names_s)
@@ -165,11 +180,43 @@ class Client:
         while True:
             more, succeeded, failed = self._multi.info_read()
             for handle in succeeded:
-                self._end(handle, 0, "")
+                if self._running[handle].is_lenient:
+                    self._begin_lenient(self._running[handle])
+                else:
+                    self._end(handle, 0, "")
             for handle, code, message in failed:
                 self._end(handle, code, message)
             if not more:
                 return
+
+    # Servers whose answers libcurl refuses: it connects, and fetch/lenient.py speaks.
+
+    def _begin_lenient(self, transfer: Transfer) -> None:
+        until_s = transfer.start_s + self._config.fetch.timeout_s
+        exchange = LenientExchange(transfer, self._config.fetch.header_bytes, until_s)
+        self._spoken[exchange.fd] = exchange
+        self._epoll.register(exchange.fd, select.EPOLLIN)
+        self._speak(exchange)
+
+    def _speak(self, exchange: LenientExchange) -> None:
+        code = exchange.go_on()
+        if code is not None:
+            self._end_lenient(exchange, code, "the connection ended within the answer" if code else "")
+
+    def _end_late(self) -> None:
+        now_s = self._clock.monotonic()
+        for exchange in [exchange for exchange in self._spoken.values() if exchange.until_s <= now_s]:
+            self._end_lenient(exchange, pycurl.E_OPERATION_TIMEDOUT, "the answer took too long")
+
+    def _end_lenient(self, exchange: LenientExchange, code: int, message: str) -> None:
+        del self._spoken[exchange.fd]
+        self._epoll.unregister(exchange.fd)
+        self._end(exchange.transfer.handle, code, message)
+
+    def _remember_lenient(self, host: str) -> None:
+        self._lenient[host] = None
+        if len(self._lenient) > _LENIENT_HOSTS:
+            self._lenient.popitem(last=False)
 
     def _end(self, handle: Any, code: int, message: str) -> None:
         self._multi.remove_handle(handle)
@@ -189,11 +236,14 @@ class Client:
             except Exception as error:  # whatever a server sends, it is this answer's problem and no other's
                 response.outcome, response.reason = Outcome.BROKEN, f"not understood: {error!r}"[:200]
         elif code:
+            response.reason = reason_of_error(message, b"" if transfer.lines else b"".join(transfer.chunks))
             response.outcome = outcome_of_error(
                 code, transfer.is_connected(), transfer.is_secured(), request.url.startswith("https:")
             )
         else:
             response.reason = "headers too long" if too_long else "the connection ended within the headers"
+        if is_refusal(code, message):
+            self._remember_lenient(request.host)
         if response.outcome is Outcome.CONNECT_FAILED:
             self._resolver.forget(request.host)
         elif response.outcome is Outcome.REFUSED_ADDRESS:
@@ -202,12 +252,15 @@ class Client:
             response.request_head = transfer.request_head()
         transfer.lines.clear()
         transfer.chunks.clear()
-        self._idle.append(transfer)
+        if transfer.is_lenient:
+            transfer.handle.close()
+        else:
+            self._idle.append(transfer)
         self._finished.append(response)
 
     def _answered(self, response: Response, transfer: Transfer, head: bytes, code: int) -> None:
         response.reason = ""
-        response.http_status = transfer.handle.getinfo(pycurl.RESPONSE_CODE)
+        response.http_status = transfer.handle.getinfo(pycurl.RESPONSE_CODE) or status_code(head) or 0
         response.head = head
         chunks = transfer.chunks
         body = chunks[0] if len(chunks) == 1 else b"".join(chunks)

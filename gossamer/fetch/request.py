@@ -1,6 +1,8 @@
 """One visit on its way: what is asked of a server, and what came back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gossamer.columns import Outcome
 
@@ -48,6 +50,7 @@ class Response:
     lookup_s: float = 0.0
     connect_s: float = 0.0  # 0 on a connection that was kept open
     response_s: float = 0.0
+    robots: Sequence[dict[str, Any]] = ()  # rows of the ROBOTS table that follow from this answer
 
 
 def port_of(request: Request) -> int:

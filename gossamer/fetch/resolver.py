@@ -1,28 +1,21 @@
 """Names become addresses here and nowhere else, and every address passes the guard before it is used."""
 
-import contextlib
 import ipaddress
 import select
-import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pycares
 
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
+from gossamer.fetch.questions import MISSING, Questions
 from gossamer.web.guard import port_refusal, refusal
 
 _MOST_ADDRESSES = 8  # tried for one request: a name must not make us knock at thousands of doors
 _LEAST_TTL_S = 60.0  # a shorter life would ask the same question for every page of a host
-_MISSING = frozenset(
-    getattr(pycares.errno, name)
-    for name in ("ARES_ENOTFOUND", "ARES_ENODATA", "ARES_ENONAME", "ARES_EBADNAME", "ARES_EBADQUERY")
-)
+_PASSING_TTL_S = 5.0  # a name server that failed may be well again: as long as a page waits, not as long as a crawl
 
 
 @dataclass(slots=True)
@@ -69,10 +62,8 @@ class Resolver:
         self._waiting: dict[str, list[tuple[int, Done]]] = {}
         self._asked: dict[str, float] = {}  # name -> when to give up on it
         self._deadlines: deque[tuple[float, str]] = deque()
-        self._answers: deque[tuple[str, Any, int | None]] = deque()
-        self._epoll = select.epoll()
-        self._watched: dict[int, int] = {}
-        self._channel: pycares.Channel | None = None if self._map else self._open()
+        self._questions = None if self._map else Questions(config.nameservers, timeout_s)
+        self._nothing = select.epoll()  # what somebody may wait for who has a map
 
     def look_up(self, name: str, port: int, done: Done) -> None:
         """Calls `done` with the answer: at once if it is known, else from within `process`."""
@@ -96,25 +87,26 @@ class Resolver:
         self._known.pop(name, None)
 
     def fileno(self) -> int:
-        return self._epoll.fileno()
+        return (self._questions or self._nothing).fileno()
 
     def timeout_s(self) -> float | None:
         """How long `process` may be put off when nothing becomes readable; None: for ever."""
-        if not self._waiting or self._channel is None:
+        if not self._waiting or self._questions is None:
             return None
         deadline_s = self._deadlines[0][0] - self._clock.monotonic()
-        return max(0.0, min(_next_s(self._channel), deadline_s))
+        return max(0.0, min(self._questions.next_s(), deadline_s))
 
     def process(self) -> None:
         """Reads what name servers sent, and gives up on those that are silent."""
-        if self._channel is None:
+        if self._questions is None:
             return
-        bad = pycares.ARES_SOCKET_BAD
-        for fd, events in self._epoll.poll(0, 64):
-            readable = fd if events & ~select.EPOLLOUT else bad
-            self._channel.process_fd(readable, fd if events & select.EPOLLOUT else bad)
-        self._channel.process_fd(bad, bad)
-        self._settle()
+        for reply in self._questions.process():
+            if reply.error is not None:
+                outcome = Outcome.NO_NAME if reply.error in MISSING else Outcome.DNS_FAILED
+                self._finish(reply.name, self._failed(outcome, reply.reason))
+            else:
+                ttl_s = min(self._config.ttl_s, max(reply.ttl_s, _LEAST_TTL_S))
+                self._finish(reply.name, self._judge(reply.addresses, ttl_s))
         now = self._clock.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline_s, name = self._deadlines.popleft()
@@ -122,11 +114,11 @@ class Resolver:
                 self._finish(name, self._failed(Outcome.DNS_FAILED, "name look-up timed out"))
 
     def close(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        if not self._epoll.closed:
-            self._epoll.close()
+        if self._questions is not None:
+            self._questions.close()
+            self._questions = None
+        if not self._nothing.closed:
+            self._nothing.close()
 
     def _mapped(self, name: str, port: int) -> Answer:
         answer = self._fixed.get((name, port))
@@ -166,56 +158,11 @@ class Resolver:
             return self._failed(Outcome.NO_NAME, "not a possible host name")
         return None
 
-    def _open(self) -> pycares.Channel:
-        try:
-            return pycares.Channel(
-                sock_state_cb=self._watch,
-                servers=self._config.nameservers or None,
-                timeout=max(0.1, self._timeout_s / 4),
-                tries=2,
-                flags=pycares.ARES_FLAG_NOSEARCH,  # host names of URLs are never completed
-            )
-        except pycares.AresError as error:
-            raise ConfigError(f"resolve.nameservers: {error}; write addresses like 192.0.2.1") from None
-
     def _ask(self, name: str) -> None:
-        assert self._channel is not None
+        assert self._questions is not None
         deadline_s = self._asked[name] = self._clock.monotonic() + self._timeout_s
         self._deadlines.append((deadline_s, name))
-        # The callback runs inside c-ares, which must not be called again from there: it only takes note.
-        self._channel.getaddrinfo(
-            name,
-            None,
-            type=socket.SOCK_STREAM,
-            callback=lambda result, error: self._answers.append((name, result, error)),
-        )
-        self._settle()
-
-    def _watch(self, fd: int, readable: bool, writable: bool) -> None:
-        events = (select.EPOLLIN if readable else 0) | (select.EPOLLOUT if writable else 0)
-        before = self._watched.get(fd, 0)
-        if not events:
-            self._watched.pop(fd, None)
-            with contextlib.suppress(OSError, ValueError):  # already closed, and gone from the epoll with it
-                self._epoll.unregister(fd)
-        elif not before:
-            self._watched[fd] = events
-            self._epoll.register(fd, events)
-        elif before != events:
-            self._watched[fd] = events
-            self._epoll.modify(fd, events)
-
-    def _settle(self) -> None:
-        while self._answers:
-            name, result, error = self._answers.popleft()
-            if error is not None:
-                missing = error in _MISSING
-                reason = _text(pycares.errno.strerror(error))
-                self._finish(name, self._failed(Outcome.NO_NAME if missing else Outcome.DNS_FAILED, reason))
-                continue
-            addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in result.nodes))
-            ttl_s = min((node.ttl for node in result.nodes), default=0)
-            self._finish(name, self._judge(addresses, min(self._config.ttl_s, max(ttl_s, _LEAST_TTL_S))))
+        self._questions.ask(name)
 
     def _judge(self, addresses: Sequence[str], ttl_s: float) -> _Known:
         """Only the addresses that the guard lets pass remain."""
@@ -229,7 +176,10 @@ class Resolver:
         return _Known(self._clock.monotonic() + ttl_s, usable)
 
     def _failed(self, outcome: Outcome, reason: str) -> _Known:
-        return _Known(self._clock.monotonic() + self._config.failed_ttl_s, (), outcome, reason)
+        ttl_s = self._config.failed_ttl_s
+        if outcome is Outcome.DNS_FAILED:  # nobody said anything about the name
+            ttl_s = min(ttl_s, _PASSING_TTL_S)
+        return _Known(self._clock.monotonic() + ttl_s, (), outcome, reason)
 
     def _finish(self, name: str, known: _Known) -> None:
         waiting = self._waiting.pop(name, ())
@@ -239,15 +189,6 @@ class Resolver:
             self._known.popitem(last=False)
         for port, done in waiting:
             done(known.answer(port))
-
-
-def _next_s(channel: Any) -> float:
-    """When c-ares wants to be called at the latest."""
-    return float(channel.timeout(1.0))
-
-
-def _text(address: str | bytes) -> str:
-    return address.decode("ascii") if isinstance(address, bytes) else address
 
 
 def checked_map(config: Resolve) -> dict[str, tuple[str, int]]:

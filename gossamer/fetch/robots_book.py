@@ -8,6 +8,7 @@ from typing import Any
 
 from gossamer.columns import Outcome
 from gossamer.config import Polite
+from gossamer.fetch.steps import longest_robots_s
 from gossamer.web.robots import LIMIT_BYTES, Rules, verdict_of_status
 
 _ENTRY_BYTES = 300  # of an entry without its rules
@@ -76,7 +77,7 @@ class RobotsBook:
             entry = _Entry(now + self._config.robots_ttl_s, Rules.allow_all())
         else:
             failures = before.failures + 1 if before is not None else 1
-            pause_s = min(self._config.backoff_s * 2.0 ** min(failures - 1, 32), self._config.robots_ttl_s)
+            pause_s = min(self._config.backoff_s * 2.0 ** min(failures - 1, 32), longest_robots_s(self._config))
             outcome, reason = failure or (Outcome.OTHER, f"robots.txt answers {http_status}")
             entry = _Entry(now + pause_s, Rules.deny_all(), b"", _ENTRY_BYTES, failures, outcome, reason)
         self._store(origin, entry)

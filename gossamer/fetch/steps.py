@@ -57,7 +57,18 @@ Step = Fetch | Denied | Deferred | Failed | Wait
 
 # Nobody was contacted, so nobody needs a rest.
 UNCONTACTED = frozenset((Outcome.NO_NAME, Outcome.REFUSED_ADDRESS))
+_ROBOTS_S = 3600.0
 _FAILURES = frozenset((Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN))
+
+
+def longest_s(polite: Polite) -> float:
+    """No host rests longer: after a failure, for its crawl-delay, or between two connections."""
+    return max(polite.backoff_max_s, polite.crawl_delay_max_s, polite.delay_s, polite.small_delay_s)
+
+
+def longest_robots_s(polite: Polite) -> float:
+    """For so long at most a robots.txt out of reach forbids everything before it is asked for again."""
+    return min(polite.robots_ttl_s, max(polite.backoff_max_s, _ROBOTS_S))
 
 
 def delay_s(polite: Polite, known: int) -> float:

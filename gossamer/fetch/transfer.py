@@ -46,10 +46,13 @@ class Transfer:
 
     __slots__ = (
         "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
-        "handle", "lines", "lookup_s", "request", "reuse", "room", "sent", "start_s", "started_s", "truncated",
+        "handle", "is_lenient", "lines", "lookup_s", "request", "reuse", "room", "sent", "start_s", "started_s",
+        "truncated",
     )  # fmt: skip
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, is_lenient: bool = False) -> None:
+        """`is_lenient`: libcurl only connects, and somebody else speaks."""
+        self.is_lenient = is_lenient
         self.handle = handle = _handle(config)
         self.lines: list[bytes] = []  # of all header blocks, 1xx included
         self.chunks: list[bytes] = []
@@ -66,7 +69,8 @@ class Transfer:
         self._timeouts = (0, 0)
         self._types = [kind.lower() for kind in config.fetch.accept_types]
         handle.setopt(pycurl.HEADERFUNCTION, self.lines.append)
-        handle.setopt(pycurl.WRITEFUNCTION, self._write)
+        handle.setopt(pycurl.WRITEFUNCTION, self.take)
+        handle.setopt(pycurl.CONNECT_ONLY, int(is_lenient))
 
     def prepare(self, request: Request, reuse: bool, fields: list[bytes], answer: Answer) -> None:
         """What holds for all attempts of a request."""
@@ -81,7 +85,7 @@ class Transfer:
             self._fields = fields
             self.sent = b"".join([field + b"\r\n" for field in fields])
             handle.setopt(pycurl.HTTPHEADER, fields)
-        if self._reuse is not reuse:
+        if self._reuse is not reuse and not self.is_lenient:  # or libcurl would close what it has just connected
             self._reuse = reuse
             handle.setopt(pycurl.FORBID_REUSE, not reuse)
 
@@ -137,7 +141,11 @@ class Transfer:
         request = self.request
         return not (request.is_robots or "sitemap" in request.url or is_wanted(final_head(self.lines), self._types))
 
-    def _write(self, data: bytes) -> int | None:
+    def take(self, data: bytes) -> int | None:
+        """A piece of the body; not None: no more of it."""
+        if not self.lines:  # a body without a status line
+            self.chunks.append(data)
+            return 0
         if self._types and not self.chunks and self._is_unwanted():
             self.truncated = UNWANTED
             return 0
@@ -163,7 +171,7 @@ def _handle(config: Config) -> Any:
         (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
         (pycurl.HTTP_CONTENT_DECODING, 0),
         (pycurl.HTTP_TRANSFER_DECODING, 0),
-        (pycurl.HTTP09_ALLOWED, 0),
+        (pycurl.HTTP09_ALLOWED, 1),  # only to see what it is: such an answer ends with its first bytes
         (pycurl.FOLLOWLOCATION, 0),
         (pycurl.PATH_AS_IS, 1),
         (pycurl.PROXY, ""),  # none, whatever the environment says

@@ -18,11 +18,15 @@ _TLS_ERRORS = frozenset(
         "E_SSL_CACERT_BADFILE", "E_SSL_ISSUER_ERROR", "E_SSL_INVALIDCERTSTATUS", "E_USE_SSL_FAILED",
     )
 )  # fmt: skip
+# Refusals (RFC 9110 section 15.5, RFC 7725): they are about who asks, and do not say that the page is gone.
+_FORBIDDEN = (401, 402, 403, 407, 451)
 _PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
 _MOST_BYTES = (1 << 63) - 1
 UNWANTED = "unspecified"  # why a body is missing that was not read: WARC has no better word
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
 _MOST_CHUNKS = 1 << 18  # as many as `web.http.dechunk` reads; a body in chunks of one byte would cost seconds
+# SETTINGS or GOAWAY on stream 0: what a server of HTTP/2 says first (RFC 9113 section 3.4).
+_FIRST_FRAME = re.compile(rb"\0..[\x04\x07]\0\0\0\0\0", re.DOTALL).match
 _BLANK = re.compile(rb"\r?\n")
 _AFTER_LINE = re.compile(rb"\n\r?\n")
 
@@ -127,6 +131,8 @@ def outcome_of_status(status: int) -> Outcome:
         return Outcome.GONE
     if status in (429, 503):
         return Outcome.THROTTLED
+    if status in _FORBIDDEN:
+        return Outcome.FORBIDDEN
     if 400 <= status < 500:
         return Outcome.REJECTED
     if 500 <= status < 600:
@@ -150,6 +156,14 @@ def _judge_redirect(response: Response) -> None:
         response.reason = "redirect to itself"
     else:
         response.outcome, response.location = Outcome.MOVED, url
+
+
+def reason_of_error(message: str, start: bytes) -> str:
+    """Why there is no answer, in words. `start`: what came instead of a status line."""
+    if "no application protocol" in message or _FIRST_FRAME(start):
+        # What the archive holds is HTTP/1: an exchange in HTTP/2 has no bytes that it could keep.
+        return "the server speaks only HTTP/2, and we speak HTTP/1.1"
+    return f"the answer is not HTTP: it begins with {start[:20]!r}" if start else message
 
 
 def outcome_of_error(code: int, connected: bool, secured: bool, https: bool) -> Outcome:

@@ -9,6 +9,7 @@ from math import inf
 from gossamer.columns import Outcome
 from gossamer.config import Polite
 from gossamer.fetch.request import Request, Response
+from gossamer.fetch.robots_answer import next_hop, read_robots
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.fetch.steps import (
     UNCONTACTED,
@@ -21,17 +22,14 @@ from gossamer.fetch.steps import (
     backoff_s,
     capped_s,
     delay_s,
+    longest_s,
 )
 from gossamer.fetch.turns import Entry, Queue, Turns
 from gossamer.own_rules import of_host
-from gossamer.web.http import Headers, decode_body
-from gossamer.web.robots import LIMIT_BYTES
 from gossamer.web.url import host_of, origin_of, page_key, path_of
 
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
 _FAILURES = 5  # and so does one that failed so often in a row
-_ROBOTS_HOPS = 5  # RFC 9309 section 2.3.1.2
-_LONGEST_URL = 8000  # RFC 9110 section 4.1: servers are asked to take so much
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +146,9 @@ class Workbench:
         if queue.failures > before and (queue.failures >= _FAILURES or rest_s > _PATIENCE_S):
             self._give_back(queue, response)
         self._turns.resume(queue)
+        # Rules reach the archive with the answer that they follow from, never with another's: a commit between the two
+        # would remember rules whose sitemaps nobody will read.
+        response.robots = self._book.drain()
 
     def snapshot(self) -> dict[str, tuple[float, int]]:
         """Not-before and failures in a row of the hosts that rest longer than the usual delay. Also for another
@@ -164,10 +165,8 @@ class Workbench:
         self._turns.wake(now)
         self._contact_s = contact_s
         self._turns.floor_s = contact_s + max(self._polite.delay_s, self._polite.small_delay_s)
-        polite = self._polite
-        longest_s = max(polite.backoff_max_s, polite.crawl_delay_max_s, polite.delay_s, polite.small_delay_s)
         for name, (not_before_s, failures) in hosts.items():
-            until_s = min(not_before_s, now + longest_s)  # nobody rests longer, but the clock may have been set back
+            until_s = min(not_before_s, now + longest_s(self._polite))  # the clock may have been set back
             self._turns.remember(name, max(until_s, self._turns.floor_s), failures)
 
     def _turn(self, queue: Queue, now: float) -> Step | None:
@@ -245,21 +244,13 @@ class Workbench:
 
     def _robots_done(self, queue: Queue, response: Response, now: float) -> None:
         request, origin = response.request, response.request.origin
-        moved = response.outcome is Outcome.MOVED
-        if moved and len(response.location) > _LONGEST_URL:
-            self._lose_errand(request, Outcome.BAD_REDIRECT, "its redirect leads to an endless address")
+        if location := next_hop(response):
+            self._follow(_robots_request(origin, location, request))
             return
-        if moved and request.hops < _ROBOTS_HOPS:
-            self._follow(_robots_request(origin, response.location, request))
+        status, body, failure = read_robots(response)
+        if failure is not None:
+            self._lose_errand(request, *failure)
             return
-        if not response.http_status:
-            self._lose_errand(request, response.outcome, response.reason)
-            return
-        if response.truncated in ("disconnect", "time"):  # the rule that concerns us may be in the part that is missing
-            self._lose_errand(request, Outcome.BROKEN, "robots.txt was cut off")
-            return
-        status = 404 if moved else response.http_status  # too many hops: "unavailable", as if there were none
-        body, _ = decode_body(response.body, Headers(response.head), LIMIT_BYTES)
         self._book.put(origin, status, body, now)
         source = origin_of(request.url)
         if source not in self._errands and request.url == source + "/robots.txt":

@@ -10,12 +10,18 @@ from xxhash import xxh3_64_intdigest
 from gossamer.config import Limits
 from gossamer.index.candidates import turn
 from gossamer.index.hosts import Hosts
-from gossamer.index.merging import Keys, Positions
+from gossamer.index.kin import Kin
+from gossamer.index.merging import Keys, Positions, search
 from gossamer.index.pages import host_of_key
 from gossamer.own_rules import of_host
 from gossamer.web.url import domain_of, host_of
 
 Mask = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+U1 = npt.NDArray[np.uint8]
+
+PAGES_PER_HOST, PAGES_PER_DOMAIN, HOSTS_PER_DOMAIN = 1, 2, 3  # limits that are in a page's way
+NOBODY = 255  # as a generation: nobody vouches for this host
 
 
 @dataclass(frozen=True)
@@ -66,21 +72,56 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
     return most
 
 
-def admitted(index: Hosts, homes: Homes, order: Positions, limits: Limits, most: npt.NDArray[np.int64]) -> Mask:
-    """Of the pages in this order, which enter if each takes what room is left? One answer per place in it."""
-    allowed = np.ones(len(order), np.bool_)
+def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Mask) -> U1:
+    """Of each host the generation that it would be of, by all links that lead to pages of it; NOBODY vouches for one
+    that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
+    found = np.full(len(homes.hosts), NOBODY, np.uint8)
+    here, at = search(homes.hosts[homes.is_new], host_of_key(targets))
+    at = np.flatnonzero(homes.is_new)[at[here]]
+    leads, which = np.unique(host_of_key(referrers[here]), return_inverse=True)
+    known, rows = index.look_up(leads)
+    generation, is_barren = kin.standing(leads)
+    is_kin = (referrers[here] != 0) & known[which] & (rows["domain"][which] == homes.domains[at])
+    next_one = np.minimum(generation[which].astype(np.int64) + ~is_redirect[here], NOBODY - 1)
+    offered = np.where(is_kin, np.where(is_barren[which], NOBODY, next_one), 0).astype(np.uint8)
+    np.minimum.at(found, at, offered)
+    return found
+
+
+def caps(
+    index: Hosts, kin: Kin, homes: Homes, order: Positions, limits: Limits, most: npt.NDArray[np.int64], generation: U1
+) -> U1:
+    """Of the pages in this order, which enter if each takes what room is left? One answer per place in it: 0, or the
+    limit that is in its way."""
+    found = np.zeros(len(order), np.uint8)
     host = homes.of_page[order]
     domain_pages, domain_hosts = index.domain_counts(homes.domains)
-    allowed &= homes.known[host] + turn(host.astype(np.uint64)) < most[host]
+    found[homes.known[host] + turn(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
     if limits.hosts_per_domain:
         arrived, first = np.unique(host, return_index=True)
         new = arrived[np.argsort(first)]
         new = new[homes.is_new[new]]
-        fits = np.ones(len(homes.hosts), np.bool_)
-        fits[new] = domain_hosts[new] + turn(homes.domains[new]) < limits.hosts_per_domain
-        allowed &= fits[host]
+        # What barren hosts take from the others is given back, but they do not get more and more of it.
+        used = domain_hosts - np.minimum(kin.barren(homes.domains), limits.hosts_per_domain)
+        fits = _fitting(used, homes.domains, new, generation, limits.hosts_per_domain)
+        found[~fits[host]] = HOSTS_PER_DOMAIN
     if limits.pages_per_domain:
-        left = np.flatnonzero(allowed)
+        left = np.flatnonzero(found == 0)
         used = domain_pages[host[left]] + turn(homes.domains[host[left]])
-        allowed[left] = used < limits.pages_per_domain
-    return allowed
+        found[left[used >= limits.pages_per_domain]] = PAGES_PER_DOMAIN
+    return found
+
+
+def _fitting(used: Counts, domains: Keys, new: Positions, generation: U1, most: int) -> Mask:
+    """Which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host that was:
+    those that lead from one to the next have the other half to themselves, and the first come first there."""
+    fits = np.ones(len(domains), np.bool_)
+    fits[new] = False
+    near, far = new[generation[new] <= 1], new[(generation[new] > 1) & (generation[new] != NOBODY)]
+    fits[near] = used[near] + turn(domains[near]) < most
+    entered, counts = np.unique(domains[near[fits[near]]], return_counts=True)
+    found, at = search(entered, domains)
+    used = used.copy()
+    used[found] += counts[at[found]]
+    fits[far] = used[far] + turn(domains[far]) < -(-most // 2)
+    return fits

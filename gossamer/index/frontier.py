@@ -6,7 +6,7 @@ import numpy as np
 
 from gossamer import config
 from gossamer.archive.manifest import Changes
-from gossamer.columns import NEVER
+from gossamer.columns import NEVER, Status
 from gossamer.index.candidates import NOTHING_YET, Candidates, Cuts, Mark, Ranks, better, top, turn
 from gossamer.index.files import FileStore, Named, add, file_name, remove
 from gossamer.index.kept import KIND, Facts, read_kept, write_kept
@@ -39,6 +39,9 @@ class Frontier:
         self._later = Later(share // 4 // 24)
         self._taken: Keys = np.zeros(0, np.uint64)
         self._now_s = 0
+        self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
+        self.latest_far_s = NEVER  # those that are forbidden
+        self._far_s = NO_HORIZON_S  # when the first of these is due; they are not in `_later`, a scan finds them
         self._per_host = 1
         self._width = 1
         self._files: list[str] = []
@@ -71,11 +74,22 @@ class Frontier:
         if len(self._candidates) > self._capacity:
             self._trim()
 
+    def wait_until(self, latest_s: float, latest_far_s: float) -> None:
+        """No page that waits for a visit waits longer (if it is forbidden: than the second): what says so was written
+        while the clock was wrong."""
+        is_set_back = latest_s + BUCKET_S < self.latest_s < NEVER
+        self.latest_s, self.latest_far_s = int(latest_s), min(int(latest_far_s), NEVER)
+        if is_set_back or self._later.reaches(self.latest_s):
+            self.rank_anew()
+            self._now_s = 0
+        if self._later.horizon_s < NO_HORIZON_S:  # there is more to come, which only the index knows
+            self._later.horizon_s = min(self._later.horizon_s, max(self.latest_s, self._now_s + BUCKET_S))
+
     def take(self, count: int, now_s: float, per_host: int) -> Rows:
         """At most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
         self._turn_to(now_s)
         self._per_host, self._width = max(per_host, 1), max(count, len(self._taken), self._width)
-        scanned = self._now_s >= self._later.horizon_s
+        scanned = self._now_s >= min(self._later.horizon_s, self._far_s)
         if scanned:
             self._scan()
         elif len(keys := self._later.take(self._now_s)):
@@ -108,9 +122,10 @@ class Frontier:
             found, rows = self._index.pages.look_up(keys[order])
             valid = found & (rows["due_s"] == due_s[order])
             if valid.any():
-                return int(rows["due_s"][valid].min())
+                return min(int(rows["due_s"][valid].min()), self._far_s)
             self._later.forget_first()  # all of them changed since, and came again elsewhere
-        return self._later.horizon_s if self._later.horizon_s < NO_HORIZON_S else None
+        next_s = min(self._later.horizon_s, self._far_s)
+        return next_s if next_s < NO_HORIZON_S else None
 
     def last_due_s(self, limit_s: float) -> int | None:
         """When all that becomes due up to the limit is due; None: nothing does."""
@@ -171,7 +186,7 @@ class Frontier:
         self._candidates.keys, self._candidates.ranks = keys, ranks
         self._candidates.floor = Mark(*facts["floor"]) if facts["floor"] else None
         self._candidates.cuts = Cuts(hosts, cut_ranks, cut_keys)
-        self._later.horizon_s = facts["horizon_s"]
+        self._later.horizon_s, self._far_s = facts["horizon_s"], facts.get("far_s", NO_HORIZON_S)
         self._later.add(later, due_s)
         self._admit(self._index.pages.look_up(taken)[1])  # nobody visited them, or else their rows come now
         for rows in self._index.pages.since_fold():
@@ -188,6 +203,7 @@ class Frontier:
             "width": self._width,
             "floor": candidates.floor,
             "horizon_s": self._later.horizon_s,
+            "far_s": self._far_s,
         }
         arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
         write_kept(path, self._whose(), facts, arrays)
@@ -218,11 +234,17 @@ class Frontier:
 
     def _admit(self, rows: Rows) -> None:
         keys = np.ascontiguousarray(rows["key"])
-        due = rows["due_s"] <= self._now_s
+        waits = (rows["status"] == Status.NEW) | (rows["status"] == Status.FAILED)
+        latest_s = np.where(waits, self.latest_s, self.latest_far_s)
+        due = (rows["due_s"] <= self._now_s) | ((rows["due_s"] > latest_s) & (rows["due_s"] != NEVER))
         wanted = due & ~search(self._taken, keys)[0]
         self._candidates.put(keys, self._ranks(rows), wanted)
         if not due.all():
             waits = ~due & (rows["due_s"] != NEVER)
+            far = waits & (rows["due_s"] > self.latest_s)
+            if far.any():
+                self._far_s = min(self._far_s, int(rows["due_s"][far].min()))
+            waits &= ~far
             self._later.add(keys[waits], rows["due_s"][waits])
 
     def _ranks(self, rows: Rows) -> Ranks:
@@ -235,6 +257,7 @@ class Frontier:
         self._kept_at = None
         self._candidates.clear()
         self._later.clear()
+        self._far_s = NO_HORIZON_S
         for rows in self._index.pages.scan():
             self._admit(rows)
             if len(self._candidates) > self._capacity:

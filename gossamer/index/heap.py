@@ -5,7 +5,6 @@ grows in order of discovery, so it is also what breadth-first ranks by. An entry
 endian) and the bytes.
 """
 
-import mmap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import room
 from gossamer.errors import ArchiveError
-from gossamer.index.files import FileStore, Named, add, file_name, remove
+from gossamer.index.files import FileStore, Named, add, file_name, mapped, remove
 
 MAX_TEXT = 0xFFFF
 MAX_DELTAS = 8  # small segments before they are joined
@@ -29,8 +28,7 @@ class Segment:
         self.name = name
         self.kind = kind
         self.start = int(name.rsplit("-", 1)[1].split(".")[0], 16)
-        with path.open("rb") as file:
-            self.bytes: mmap.mmap = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.bytes = mapped(path)
         self.stop = self.start + len(self.bytes)
 
 

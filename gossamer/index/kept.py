@@ -37,6 +37,6 @@ def read_kept(path: Path, whose: Facts) -> tuple[Facts, list[npt.NDArray[Any]]] 
                 return None
             arrays = [np.fromfile(file, dtype, count) for dtype, count in head["arrays"]]
             is_whole = not file.read(1) and all(len(a) == n for a, (_, n) in zip(arrays, head["arrays"], strict=True))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, MemoryError):
         return None
     return (head["facts"], arrays) if is_whole else None

@@ -79,6 +79,10 @@ class Later:
         times = [int(t) for batches in self._buckets.values() for _, due_s in batches for t in due_s[due_s <= limit_s]]
         return max(times, default=None)
 
+    def reaches(self, limit_s: float) -> bool:
+        """Whether something is due in a bucket that begins later."""
+        return max(self._buckets, default=0) * BUCKET_S > limit_s
+
     def forget_first(self) -> None:
         self._pop(min(self._buckets))
 

@@ -10,6 +10,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.index.files import FileStore, Named
 from gossamer.index.heap import Heap
 from gossamer.index.hosts import Hosts
+from gossamer.index.kin import Kin
 from gossamer.index.merging import Keys, Rows
 from gossamer.index.table import Table
 
@@ -18,24 +19,30 @@ ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
 class PageIndex:
-    """Shares of `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones', a sixth
-    for the frontier's candidates; the rest is work space (a merge needs twice its overlay for a moment)."""
+    """Shares of `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones' and half of that
+    for what these have onward, a sixth for the frontier's candidates; the rest is work space (a merge needs twice its
+    overlay for a moment)."""
 
-    def __init__(self, pages: Table, visited: Table, heap: Heap, hosts: Hosts) -> None:
+    def __init__(self, pages: Table, visited: Table, onward: Table, heap: Heap, hosts: Hosts, kin: Kin) -> None:
         self.pages = pages
         self.visited = visited
+        self.onward = onward
         self.heap = heap
         self.hosts = hosts
+        self.kin = kin
 
     @classmethod
     def open(cls, store: FileStore, files: Named, settings: config.Index) -> "PageIndex":
         """What the named files say; no names, an empty index."""
         memory = settings.memory_mb << 20
+        hosts = Hosts.open(store, files)
         return cls(
             Table.open(columns.PAGE, store, files, memory // 6),
             Table.open(columns.VISITED, store, files, memory // 16),
+            Table.open(columns.ONWARD, store, files, memory // 32),
             Heap.open(store, files),
-            Hosts.open(store, files),
+            hosts,
+            Kin(Table.open(columns.KIN, store, files, memory // 64), hosts),
         )
 
     @property
@@ -50,7 +57,7 @@ class PageIndex:
     def flush(self, store: FileStore, label: str) -> Changes:
         """Write what changed since the last flush. Once per round: the round's number names the files."""
         changes = Changes()
-        for part in (self.pages, self.visited, self.heap, self.hosts):
+        for part in (self.pages, self.visited, self.onward, self.heap, self.hosts, self.kin):
             changes = changes | part.flush(store, label)
         return changes
 
@@ -58,18 +65,25 @@ class PageIndex:
         """Forget all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = self.pages.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.visited.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
-        return changes | self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
+        changes |= self.onward.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
+        changes |= self.kin.table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
+        changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
+        self.kin.recount()
+        return changes
 
     def release(self, changes: Changes) -> None:
         """After the commit: the files that it removed may go."""
         for names in changes.removed.values():
             self.pages.release(names)
             self.visited.release(names)
+            self.onward.release(names)
+            self.kin.release(names)
             self.heap.release(names)
 
     @property
     def memory_bytes(self) -> int:
-        return sum(part.memory_bytes for part in (self.pages, self.visited, self.heap, self.hosts))
+        parts = (self.pages, self.visited, self.onward, self.heap, self.hosts, self.kin)
+        return sum(part.memory_bytes for part in parts)
 
 
 def zone_of_key(keys: Keys) -> Keys:

@@ -8,16 +8,17 @@ widths.
 """
 
 import json
-import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gossamer import columns
 from gossamer.archive.store import room
 from gossamer.errors import ArchiveError
+from gossamer.index.files import damaged, mapped
 from gossamer.index.merging import Bounds, Keys, Positions, Rows, Source, Spec, steps
 
 MAGIC = b"GOSSRUN1"
@@ -96,15 +97,18 @@ class Run:
 
     def __init__(self, name: str, path: Path, table: columns.Table) -> None:
         self.name = name
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        size = int.from_bytes(self._map[8:12], "little")
-        if self._map[:8] != MAGIC or len(self._map) < 12 + size:
-            raise ArchiveError(f"{path} is not an index file of this version")
-        header = json.loads(self._map[12 : 12 + size])
-        start = -(-(12 + size) // ALIGN) * ALIGN
+        self._map = mapped(path)
+        try:
+            size = int.from_bytes(self._map[8:12], "little")
+            if self._map[:8] != MAGIC or len(self._map) < 12 + size:
+                raise ArchiveError(f"{path} is not an index file of this version")
+            self._read_header(json.loads(self._map[12 : 12 + size]), -(-(12 + size) // ALIGN) * ALIGN, table)
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise damaged(path) from None
+
+    def _read_header(self, header: dict[str, Any], start: int, table: columns.Table) -> None:
         if header["table"] != table.name or len(self._map) != start + header["bytes"]:
-            raise ArchiveError(f"{path} is damaged: restore it, or the crawl directory, from a copy")
+            raise ValueError("of another table, or cut off")
         self.count: int = header["rows"]
         self.total: int = header["total"]
         self._dtype = table.numpy

@@ -7,7 +7,7 @@ from numba import njit
 
 from gossamer.crawl import habits
 from gossamer.lab.learning import learn, place, rank_pages, take_out
-from gossamer.lab.queues import F8, Queues, best_rank, place_host, pop, put
+from gossamer.lab.queues import Queues, best_rank, place_host, pop, put
 from gossamer.lab.world import (
     ACTIVE,
     BATCH_START,
@@ -17,7 +17,6 @@ from gossamer.lab.world import (
     COST,
     DRAINING,
     HELD,
-    I8,
     LEARNT,
     LEARNT_ANEW,
     QUEUED,
@@ -25,6 +24,7 @@ from gossamer.lab.world import (
     TAKEN,
     TIME,
     TOPPED,
+    UNKNOWN,
     VISITS,
     Calls,
     Rules,
@@ -125,7 +125,7 @@ def _make_rounds(
     workbench is topped up. False: the limit is reached, or nothing is left."""
     number, real = world.number, world.real
     left = bench.counts[1] + number[ACTIVE]
-    if not (number[COMMITTING] or number[LEARNT_ANEW]) and _is_round_over(number, real, rules, left):
+    if not (number[COMMITTING] or number[LEARNT_ANEW]) and _is_round_over(world, bench, rules, left):
         number[COMMITTING] = min(number[HELD], rules.width)
         number[BATCHES] += 1
         is_measured = number[BATCHES] < len(world.commits_s)
@@ -154,13 +154,31 @@ def _make_rounds(
 
 
 @njit
-def _is_round_over(number: I8, real: F8, rules: Rules, left: int) -> bool:
+def _is_round_over(world: World, bench: Queues, rules: Rules, left: int) -> bool:
+    number, real = world.number, world.real
     if number[HELD] == 0:
         return False
     if number[HELD] >= rules.width or left == 0:
         return True
     is_idle = number[ACTIVE] < rules.connections // 2
-    return _ends_early(number[STARVING] > 0, is_idle, real[TIME] - real[LEARNT], real[COST])
+    since_s = real[TIME] - real[LEARNT]
+    if since_s < habits.STARVING_S or not (number[STARVING] or is_idle):
+        return False
+    return _ends_early(number[STARVING] > 0, is_idle, _promises(world, bench), since_s, real[COST])
+
+
+@njit
+def _promises(world: World, bench: Queues) -> bool:
+    """As `crawl/supply.py` sees it: the round has found pages of hosts that nothing is asked of now."""
+    held = world.held[: world.number[HELD]]
+    waiting = world.taken.copy()  # of hosts: pages taken out that have not come back
+    for page in held:
+        waiting[bench.host[page]] -= 1
+    for page in held:
+        for target in world.indices[world.indptr[page] : world.indptr[page + 1]]:
+            if world.state[target] == UNKNOWN and waiting[bench.host[target]] <= 0:
+                return True
+    return False
 
 
 @njit

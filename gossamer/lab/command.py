@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gossamer.cli import Parser
 from gossamer.errors import ConfigError
 from gossamer.lab.numbers import natural
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     from gossamer.lab.experiments import EXPERIMENTS
 
-    top = argparse.ArgumentParser(prog="gossamer lab", description="Simulate crawls before you spend bandwidth.")
+    top = Parser(prog="gossamer lab", description="Simulate crawls before you spend bandwidth.")
     commands = top.add_subparsers(required=True, metavar="EXPERIMENT")
     for name, experiment in EXPERIMENTS.items():
         text = (experiment.__doc__ or "").splitlines()[0]

@@ -32,6 +32,7 @@ class Curve:
     dashed: bool = False
     steps: bool = False
     color: str = ""
+    dots: bool = False  # without a line between them
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     markers: bool = False
+    names: Sequence[str] = ()  # of the places 0, 1, ... of the y axis, from above
 
 
 def draw(figure: Figure, out: Path) -> list[Path]:
@@ -56,14 +58,17 @@ def draw(figure: Figure, out: Path) -> list[Path]:
         for number, curve in enumerate(figure.curves):
             x, y = thin(curve)
             style = {"color": curve.color or colors[(2 * number + (number >= 10)) % 20], "label": curve.label}
-            style |= {"linestyle": "--" if curve.dashed else "-", "linewidth": 1.4}
-            style |= {"marker": "o", "markersize": 4} if figure.markers else {}
+            style |= {"linestyle": "" if curve.dots else "--" if curve.dashed else "-", "linewidth": 1.4}
+            style |= {"marker": "o", "markersize": 4} if figure.markers or curve.dots else {}
             axes.plot(x, y, drawstyle="steps-post" if curve.steps else "default", **style)
         axes.set(title=figure.title, xlabel=figure.x, ylabel=figure.y)
         if figure.log_x:
             axes.set_xscale("log")
         if figure.log_y:
             axes.set_yscale("log")
+        if figure.names:
+            axes.set_yticks(range(len(figure.names)), figure.names)
+            axes.invert_yaxis()
         if len(figure.curves) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         written = [out / f"{figure.name}.{kind}" for kind in ("png", "svg")]

@@ -91,8 +91,8 @@ def simulate(
     graph: Graph,
     strategy: Strategy,
     starts: npt.ArrayLike,
-    conditions: Conditions = Conditions(),  # noqa: B008  frozen
-    knowledge: Knowledge = Knowledge(),  # noqa: B008
+    conditions: Conditions = Conditions(),  # frozen, so that all may share it
+    knowledge: Knowledge = Knowledge(),
     pages: int = 0,
 ) -> Trace:
     """Crawl from these pages until nothing is left, or `pages` have been visited."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from xxhash import xxh3_64_intdigest
 
+from gossamer.archive.checksums import Checksum
 from gossamer.archive.store import Directory, checked
 
 _LOCAL = "tmp/"  # files that are being made are nowhere yet
@@ -63,6 +64,13 @@ class Spread:
         if not path.exists():
             path.write_bytes(self._ask("get", name))
         return path
+
+    def checksum(self, name: str) -> Checksum:
+        """Made where the file is: it is not sent for that."""
+        return self._near.checksum(name) if self._is_near(name) else Checksum(*json.loads(self._ask("checksum", name)))
+
+    def size(self, name: str) -> int:
+        return self._near.size(name) if self._is_near(name) else int(self._ask("size", name))
 
     def list(self, prefix: str) -> list[str]:
         near = self._near.list(prefix)
@@ -133,6 +141,10 @@ class Shelf(socketserver.ThreadingTCPServer):
             return json.dumps(self.directory.create(name, data)).encode()
         elif what == "get":
             return self.directory.get(name)
+        elif what == "checksum":
+            return json.dumps(self.directory.checksum(name)).encode()
+        elif what == "size":
+            return str(self.directory.size(name)).encode()
         elif what == "list":
             return json.dumps(self.directory.list(name)).encode()
         elif what == "delete":

@@ -16,6 +16,8 @@ from typing import Any
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import RealClock
 from gossamer.config import Config
+from gossamer.crawl.seeds import hand_in
+from gossamer.federation.exchange import Inbox
 from gossamer.lab.proxy import Proxy
 from gossamer.lab.sites_runs import Crawled, Setting, Watch
 from gossamer.lab.spread import Shelf, Spread
@@ -67,7 +69,8 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:
         store = stack.enter_context(closing(Spread(directories[0], 0, ports[0])))
         log = stack.enter_context(EventLog(folders[0] / "log" / "crawl.jsonl"))
         stack.enter_context(store.lock(config.crawl.agent))
-        supervisor = _Supervisor(folders, ports, setting, config, clock, log, [], [seeds], store=store)
+        hand_in(Inbox(store), [], [seeds])
+        supervisor = _Supervisor(folders, ports, setting, config, clock, log, store=store)
         watch = Watch(lambda: [*proxies, *supervisor.proxies])
         supervisor.run(watch.look)
         watch.look()

@@ -12,6 +12,8 @@ ways that it understands.
 
 import difflib
 import importlib
+import os
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -200,6 +202,8 @@ def strategy(name: str) -> Strategy:
 
 def _imported(name: str) -> Strategy:
     module, _, attribute = name.partition(":")
+    if (here := os.getcwd()) not in sys.path:  # last, so that no file of the user's stands in for one of Python's
+        sys.path.append(here)
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

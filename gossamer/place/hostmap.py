@@ -12,7 +12,8 @@ HostKeys = npt.NDArray[np.integer]
 I8 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u2")])  # turn: how often it has moved
+# turn: rises with each change of sites; even: its site was decided upon, odd: it was handed over by the site before.
+ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u2")])
 _UNDECIDED = 0
 
 
@@ -55,7 +56,9 @@ class HostMap:
         return self._ring.of_keys(host_keys)
 
     def record(self, entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves."""
+        """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves. A site that is
+        not in our list yet has got its hosts handed over, and will tell us itself once it is."""
+        entries = entries[entries["site"] < len(self.sites)]
         entries = entries[np.argsort(entries["turn"], kind="stable")]
         undecided = self._site[entries["host"]] == _UNDECIDED
         entries = entries[undecided | (entries["turn"] > self._turn[entries["host"]])]
@@ -63,12 +66,19 @@ class HostMap:
         self._turn[entries["host"]] = entries["turn"]
         return entries
 
-    def moved(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
-        """Entries that say that hosts are at other sites from now on."""
-        entries = np.zeros(len(host_keys), ENTRY)
-        entries["host"], entries["site"] = host_keys, sites
-        entries["turn"] = self._turn[host_keys] + (self._site[host_keys] != _UNDECIDED)
-        return entries
+    def is_handed_over(self, host_keys: HostKeys) -> Mask:
+        """Whether the site got it from another one, with all that was known of it."""
+        handed_over: Mask = self._turn[host_keys] & 1 == 1
+        return handed_over
+
+    def decided(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+        """Entries that give hosts to sites which have nothing to wait for: they are new, or their site is gone."""
+        known = self._site[host_keys] != _UNDECIDED
+        return _entries(host_keys, sites, np.where(known, (self._turn[host_keys] | 1) + 1, 0))
+
+    def handed_over(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+        """Entries that go with the hosts to their new sites."""
+        return _entries(host_keys, sites, self._turn[host_keys] + 1 | 1)
 
     def entries(self) -> npt.NDArray[np.void]:
         """All that is decided."""
@@ -79,3 +89,9 @@ class HostMap:
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._site))
+
+
+def _entries(host_keys: HostKeys, sites: I8, turns: npt.NDArray[np.integer]) -> npt.NDArray[np.void]:
+    entries = np.zeros(len(host_keys), ENTRY)
+    entries["host"], entries["site"], entries["turn"] = host_keys, sites, turns
+    return entries

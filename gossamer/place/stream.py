@@ -80,7 +80,7 @@ def learn(parts: Parts, rule: Rule, size: int, linked: float) -> None:
     known, k = parts.known, len(parts.load)
     known[SEEN] += size
     known[LINKED] += linked
-    is_due = known[SEEN] >= 2 * known[COMPUTED]
+    is_due = known[SEEN] > 0 and known[SEEN] >= 2 * known[COMPUTED]
     if is_due:
         known[COMPUTED] = known[SEEN]
         known[ALPHA] = k ** (rule.gamma - 1.0) * known[LINKED] / known[SEEN] ** rule.gamma

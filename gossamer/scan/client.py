@@ -96,7 +96,11 @@ class Client:
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):  # they are for the coordinator, which then stops its clients
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # they are for the coordinator, which then stops its clients
         signal.signal(number, signal.SIG_IGN)
     tune()
     gc.freeze()  # what is there now stays: each website looks only through what it made itself

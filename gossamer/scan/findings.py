@@ -24,6 +24,7 @@ from gossamer.scan.websites import Website, name_of
 from gossamer.web.html import parse_html
 from gossamer.web.http import content_type
 from gossamer.web.robots import Rules
+from gossamer.web.sniff import is_html
 
 LINKS = pa.schema(
     [
@@ -35,12 +36,12 @@ LINKS = pa.schema(
         ("seen", pa.timestamp("ms", tz="UTC")),
     ]
 )
-# Failures that may pass: what the page said before may still be true.
+# Failures that may pass, and refusals: what the page said before may still be true.
 PASSING = tuple(
     outcome.name.lower()
     for outcome in (
         Outcome.SERVER_ERROR, Outcome.THROTTLED, Outcome.ROBOTS_UNREACHABLE, Outcome.DNS_FAILED,
-        Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN,
+        Outcome.CONNECT_FAILED, Outcome.TLS_FAILED, Outcome.TIMEOUT, Outcome.BROKEN, Outcome.FORBIDDEN,
     )
 )  # fmt: skip
 _READ = ("ok", "unchanged")
@@ -211,7 +212,7 @@ def _anchors(at: Reading, pages: dict[str, tuple[str, int]], config: Config) -> 
 
             def read(i: int, answer: Answer, some: list[str] = some) -> None:
                 mime, declared = content_type(answer.headers)
-                if "html" in mime or not mime:
+                if is_html(answer.body, mime):
                     body = answer.body[: config.fetch.parse_bytes]
                     document = parse_html(body, some[i], declared, max_links=config.limits.links, anchors=True)
                     found[some[i]] = document.anchors

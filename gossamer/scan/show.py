@@ -14,6 +14,7 @@ from gossamer.scan.coordinator import View
 from gossamer.scan.records import Record
 from gossamer.watch.figures import count, size, span
 from gossamer.watch.panel import Panel
+from gossamer.watch.terminal import shown
 
 _SHOWN = 3
 _PLAIN_S = 10.0  # between two lines where no terminal is
@@ -41,7 +42,8 @@ class Display(Panel):
 
     def update(self, view: View) -> None:
         if self._live is not None:
-            self._live.update(panel(view), refresh=True)
+            with shown():
+                self._live.update(panel(view), refresh=True)
         elif not self._quiet and view.elapsed_s >= self._next_s:
             self._next_s = view.elapsed_s + _PLAIN_S
             each = "  ".join(f"{row['client']} {row['done']}+{len(row['under_way'])}" for row in view.clients)

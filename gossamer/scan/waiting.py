@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from gossamer.crawl.stats import Stats
 from gossamer.watch.figures import moment
 
-_LASTING = ("gone", "rejected", "no_name", "refused_address", "bad_redirect", "refused_type")  # not tried again soon
+_LASTING = (
+    "gone",
+    "rejected",
+    "forbidden",
+    "no_name",
+    "refused_address",
+    "bad_redirect",
+    "refused_type",
+)  # not tried again soon
 _QUIET_S = 10.0  # a website of which nothing comes for so long is worth a word
 
 

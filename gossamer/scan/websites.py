@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gossamer.config import Config
+from gossamer.crawl.seed_lines import check_text, lines
 from gossamer.errors import SeedError
 from gossamer.web.url import domain_of, host_of, normalise, origin_of
 
@@ -48,10 +49,7 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
         path = Path(name)
         if not path.is_file():
             raise SeedError(f"{name} is no file; write the websites to scan into one, one host name or URL per line")
-        for line in path.read_text("utf-8", "replace").splitlines():
-            line = line.strip()
-            if not line or line.startswith("#"):
-                continue
+        for line in lines(path.read_bytes(), check_text(path)):
             url = normalise(line if "://" in line else f"http://{line}/")
             if url is None:
                 invalid.append(line)

@@ -24,6 +24,7 @@ from gossamer.crawl.handover import unowned
 from gossamer.crawl.post import Orders
 from gossamer.crawl.runtime import tune
 from gossamer.errors import Deposed, GossamerError, OutOfSpace
+from gossamer.federation.aside import Aside
 from gossamer.federation.exchange import Exchange, Inbox, Joined
 from gossamer.federation.gate import Gate
 from gossamer.federation.gateway import Gateway
@@ -106,7 +107,9 @@ class Desk:
 
     def _heard(self) -> Mapping[str, Any] | None:
         said = self._registrar.orders(self._name)
-        if said is None or said["incarnation"] == self._incarnation:
+        if said is None or "incarnation" not in said:
+            return None
+        if said["incarnation"] == self._incarnation:
             return said
         if said["incarnation"] > self._incarnation:
             raise Deposed(f"another process has the place of {self._name}")
@@ -127,13 +130,15 @@ def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> No
     store = opener(job, config, clock.now())
     wire = Wire(job["address"])
     desk = Desk(Registrar(wire, config.site.lease_s), clock, name, job["incarnation"], config.site.lease_s)
-    exchange: Exchange = NatsExchange(wire, name)
+    log = EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl")
+    aside = Aside(name, store, log)
+    exchange: Exchange = NatsExchange(wire, name, aside=aside)
     others = {}
     if job["is_home"]:
         exchange = Joined(exchange, Inbox(store))
         if job["federation"]:
             others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
-            exchange = Gateway(exchange, job["federation"]["site"], others, job["federation"]["gone"])
+            exchange = Gateway(exchange, job["federation"]["site"], others, job["federation"]["gone"], aside)
     there = (
         place(job["federation"], name, Locator(config.resolve, clock, config.carbon.places))
         if job["federation"]
@@ -143,20 +148,18 @@ def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> No
     if job["federation"] and job["federation"]["is_replicated"]:
         begun = Chain.read(store, name).number + 1  # that of the take-over
         exchange = gate = Gate(exchange, begun, lambda: desk.replicated)
-    urls, files = job["urls"], [Path(path) for path in job["files"]]
     try:
-        with EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl") as log:
+        with log:
             chain = _open(store, name, exchange, job, clock.now())
             if gate:
                 gate.committed = lambda: chain.number
             while True:
                 desk.begin()
-                agent = Agent(store, config, clock, exchange, log, urls, files, post=desk, chain=chain, place=there)
+                agent = Agent(store, config, clock, exchange, log, desk, chain, there, aside)
                 stopper = threading.Thread(target=_forward, args=(stopping, agent), daemon=True)
                 stopper.start()
                 if agent.run(lambda _: None).ended != ZONES_MOVE:
                     break
-                urls, files = [], []  # those of before are committed, and files go on being read
         desk.leave()
     finally:
         for each in (wire, *others.values()):

@@ -15,21 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
-from gossamer.archive.copies import restore
 from gossamer.archive.store import Directory
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome
-from gossamer.crawl.seeds import parse_seeds
-from gossamer.crawl.stats import Stats, waited_for_s
+from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
+from gossamer.crawl.stats import Stats, refused_links, waited_for_s
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
+from gossamer.federation.exchange import Inbox
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import make_keys, paths, tls_name
 from gossamer.federation.members import in_words, why_behind
 from gossamer.federation.wire import Wire
 from gossamer.remembered import remember
 from gossamer.site.neighbours import Neighbours, Summary, kept_by, read_summary
-from gossamer.site.replicas import holders, replica_of
 from gossamer.site.server import die_with_parent
 from gossamer.site.supervisor import SITES_CHANGE, Supervisor
 from gossamer.site.totals import Totals
@@ -58,8 +57,9 @@ def opened(
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
     with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
+        hand_in(Inbox(store), urls, files)  # before anything else: from here on they cannot be lost
         remember(directory, config)
-        yield Supervisor(directory, config, clock, log, urls, files, neighbours, totals=totals)
+        yield Supervisor(directory, config, clock, log, neighbours, totals=totals)
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ class SiteRun:
                 stats = self._supervisor.run(show)
             if stats.ended != SITES_CHANGE:
                 return stats
-            seeds = []  # those of before are committed, or files that go on being read
+            seeds = []  # those of before were handed in
 
 
 class FederationRun:
@@ -205,33 +205,6 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
 
 
-def adopt(federation: Federation, site: str) -> Path:
-    """Make the directory of a site that is lost, from the replica that another one on this machine has of it. Run then,
-    it gives its hosts away, as it would if it left by itself. Returns where the replica was."""
-    federation.check_site(site)
-    if federation.sites[site].weight or federation.sites[site].gone:
-        raise ConfigError(
-            f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "
-            f"federation.version = {federation.shared.version + 1}, bring the file to all sites, and run this again"
-        )
-    directory = federation.directory(site)
-    if (directory / "gossamer.json").exists():
-        raise ConfigError(f"{directory} holds a crawl: if that is site {site}, run it; if it is damaged, move it away")
-    names = [name for name, one in federation.sites.items() if not one.gone]
-    kept_at = holders(names, site, federation.shared.replicas)
-    found = [replica_of(federation.directory(name), site) for name in kept_at]
-    found = [replica for replica in found if (replica / "gossamer.json").exists()]
-    if not found:
-        raise ConfigError(
-            f"no site on this machine has a replica of {site}: run this where there is one (replicas/{site} of a "
-            "directory); without any, write `gone = true`, and what only it had is lost"
-        )
-    federation.check_contact()
-    newest = max(found, key=lambda replica: sum(at.number for at in snapshots(Directory(replica)).values()))
-    restore(directory, [newest])
-    return newest
-
-
 def _wire(federation: Federation, site: str, address: str = "") -> Wire:
     """To a site, as one of its own."""
     url = f"tls://{address or federation.sites[site].address}"
@@ -265,13 +238,15 @@ def final(federation: Federation, before: Counter[str], refused: int, elapsed_s:
     run.subtract(before)
     figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
     figures |= {"run_visits": run["visits"], "wire_bytes": run["wire_bytes"], "refused_seeds": refused}
+    figures["refused"] = refused_links(total)
     figures["outcomes"] = {name: run[name] for name in map(word, Outcome) if run[name]}
     return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, ended=ended, **figures)
 
 
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     if not seeds and federation.first not in federation.here:
-        raise SeedError("nothing to crawl: give at least one URL, or a file of URLs")
+        raise SeedError(NO_SEEDS)
+    parse_seeds(seeds)  # a mistake should be found before any site is started
 
 
 def _all_counters(federation: Federation) -> Counter[str]:

@@ -21,7 +21,7 @@ from gossamer.crawl.placing import Placing
 from gossamer.errors import ConfigError
 from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import paths, tls_name
-from gossamer.federation.link import NO_STREAM, Link, bucket
+from gossamer.federation.link import NO_STREAM, Link, bucket, facts
 from gossamer.federation.members import Members, is_holding, to_carry_out
 from gossamer.federation.wire import Unreachable, Wire
 from gossamer.place.hostmap import HostMap
@@ -38,7 +38,9 @@ Summary = Mapping[str, Any]
 _STANDING = bucket("standing", in_memory=True)
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _REPLICATE_S = 5.0  # how long the last commits may take to reach the other sites that keep them
-_LINGER_S = 20.0  # who knows that all is over waits so long for the others to hear it
+_LINGER_S = 20.0  # who knows that all know that it is over waits so long for the others to hear that
+_ABSENT_S = 600.0  # ... and so long for a site that may not know it and cannot be reached
+_WORDS = {"finished", "sent", "marks", "numbers", "serial", "done"}  # of every summary
 
 
 class Neighbours:
@@ -66,6 +68,8 @@ class Neighbours:
         self._serial = 0
         self._wave: tuple[dict[str, Any], dict[str, int]] | None = None
         self._done_s: float | None = None
+        self._over: set[str] = set()  # other sites that know that all is over
+        self._behind_s = 0.0  # when one was last heard that did not know it
         self._left: set[str] = set()  # sites that have ended, for a reason of their own
         self.waiting_for: list[str] = []  # when we are finished ourselves
 
@@ -127,8 +131,11 @@ class Neighbours:
         return self._replication.replicated(agent) if self._replication else 0
 
     def hear(self) -> dict[str, Summary | None]:
-        """How the others stand; None: not to be reached. Who has said good-bye is not asked any more."""
-        found = {name: read_summary(wire, name) for name, wire in self._wires.items() if name not in self._left}
+        """How the others stand; None: not to be reached. Who has said good-bye is not asked any more; it says it in our
+        server too, since we may not reach its own before that is gone."""
+        assert self._own is not None
+        asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
+        found = {name: read_summary(wire, name) or read_summary(self._own, name) for name, wire in asked.items()}
         self._left |= {name for name, other in found.items() if other is not None and other.get("left")}
         return {name: other for name, other in found.items() if name not in self._left}
 
@@ -138,7 +145,8 @@ class Neighbours:
             self._replication.finish(_REPLICATE_S)
         others = self.hear()
         self._serial += 1
-        self._tell({**mine, "left": True, **self._standing()})
+        reached = [wire for name, wire in self._wires.items() if others.get(name) is not None]
+        self._tell({**mine, "left": True, **self._standing()}, *reached)
         if self._done_s is None and any(other is not None for other in others.values()):
             time.sleep(_GOODBYE_S)
 
@@ -155,11 +163,24 @@ class Neighbours:
             return False
         self.waiting_for = [name for name, other in others.items() if other is None]
         if self._done_s is not None:
-            late = self._clock.monotonic() - self._done_s > _LINGER_S
-            return late or all(other is None or other["done"] for other in others.values())
+            return self._may_end(others, self._done_s)
         if any(other is not None and other["done"] for other in others.values()) or self._is_second(mine, others):
             self._done_s = self._clock.monotonic()
         return False
+
+    def _may_end(self, others: Mapping[str, Summary | None], done_s: float) -> bool:
+        """We know that all is over. Whoever does not, and is alive, cannot hear us just now: it would wait for ever if
+        we were gone when it can again. So we end when all know it, and know that we do."""
+        now_s = self._clock.monotonic()
+        self._over |= {name for name, other in others.items() if other is not None and other["done"]}
+        self.waiting_for = [name for name in others if name not in self._over]
+        if any(others[name] is not None for name in self.waiting_for):
+            self._behind_s = now_s
+            return False
+        if self.waiting_for:
+            return now_s - max(done_s, self._behind_s) > _ABSENT_S
+        known = all(other is None or self.site in other.get("over", ()) for other in others.values())
+        return known or now_s - done_s > _LINGER_S
 
     def _is_second(self, mine: Summary, others: Mapping[str, Summary | None]) -> bool:
         heard = [other for other in others.values() if other is not None]
@@ -183,11 +204,12 @@ class Neighbours:
         return {
             "serial": self._serial,
             "done": self._done_s is not None,
+            "over": sorted(self._over),
             "members": members,
             "refused": self.refused,
         }
 
-    def _tell(self, mine: Summary) -> None:
+    def _tell(self, mine: Summary, *elsewhere: Wire) -> None:
         async def put(link: Link) -> int:
             try:
                 return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
@@ -196,8 +218,9 @@ class Neighbours:
                 return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
 
         assert self._own is not None
-        with contextlib.suppress(Unreachable):  # the next one will be heard
-            self._own.call(put)
+        for wire in (self._own, *elsewhere):
+            with contextlib.suppress(Unreachable):  # the next one will be heard
+                wire.call(put)
 
 
 def read_summary(wire: Wire, site: str) -> Summary | None:
@@ -213,7 +236,8 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
         found = wire.call(ask)
     except Unreachable:
         return None
-    return json.loads(found[-1].data) if found and found[-1].data else None
+    said = facts(found[-1]) if found else None
+    return said if said is not None and (said.get("left") or said.keys() >= _WORDS) else None
 
 
 def place(job: Mapping[str, Any], agent: str, locate: Locate) -> Place:

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 
@@ -24,10 +24,12 @@ from gossamer.place.rebalance import Moves, moves
 from gossamer.place.ring import Ring
 from gossamer.web.url import host_key
 
+Columns = dict[str, npt.NDArray[Any]]
+
 _PAGES = "SELECT host, count(*) AS pages FROM pages GROUP BY host ORDER BY host"
 _LINKS = """SELECT source.host AS source, target.host AS target, count(*) AS links
     FROM links JOIN pages source ON source.key = links.source JOIN pages target ON target.key = links.target
-    WHERE links.verdict = 'followed' AND source.host <> target.host GROUP BY ALL"""
+    WHERE links.verdict IN ('followed', 'later') AND source.host <> target.host GROUP BY ALL"""
 _FAR = """SELECT host, any_value(country) AS country, median(connect_s) FILTER (connect_s > 0) AS connect_s
     FROM visits WHERE country <> '' GROUP BY host"""
 
@@ -78,10 +80,7 @@ def propose(federation: Federation) -> Proposal:
         )
     if absent := [f"{site} ({federation.directory(site)})" for site in federation.elsewhere]:
         raise ConfigError(f"a rebalance reads all sites' archives; on this machine is none of {', '.join(absent)}")
-    with closing(query.open_database(federation.path)) as database:
-        pages = database.execute(_PAGES).fetchnumpy()
-        links = database.execute(_LINKS).fetchnumpy()
-        far = {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
+    pages, links, far = query.with_database(federation.path, _crawled)
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
         raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")
@@ -89,7 +88,7 @@ def propose(federation: Federation) -> Proposal:
     source, target = (np.array([number[str(host)] for host in links[end]], np.int64) for end in ("source", "target"))
     weight, size = np.asarray(links["links"], np.float64), np.asarray(pages["pages"], np.int64)
     graph = incidence(source, target, len(hosts), weight, size)
-    site = _host_map(federation).of_keys(np.array([host_key(host) for host in hosts], np.int64))
+    site = host_map(federation).of_keys(np.array([host_key(host) for host in hosts], np.int64))
     names = list(members.weights)
     sites = {name: {**asdict(federation.sites[name]), "weight": members.weights[name]} for name in names}
     open_, goal = priced(sites)
@@ -100,6 +99,14 @@ def propose(federation: Federation) -> Proposal:
     found = moves(graph, goal, part, federation.config.crawl.seed, toll[:, open_])
     large = [replace(each, part=int(open_[each.part])) for each in found.too_large]
     return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
+
+
+def _crawled(
+    database: duckdb.DuckDBPyConnection,
+) -> tuple[Columns, Columns, dict[str, tuple[str, float | None]]]:
+    """Hosts with their pages, links between hosts, and where hosts are."""
+    pages, links = database.execute(_PAGES).fetchnumpy(), database.execute(_LINKS).fetchnumpy()
+    return pages, links, {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
 
 
 def _kilometres(
@@ -137,7 +144,7 @@ def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> No
     Inbox(Directory(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
 
 
-def _host_map(federation: Federation) -> HostMap:
+def host_map(federation: Federation) -> HostMap:
     """As all sites together know it."""
     found = HostMap(Ring(of_file(federation).weights))
     for site in federation.here:

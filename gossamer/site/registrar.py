@@ -12,7 +12,7 @@ from typing import Any
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.federation.link import NO_STREAM, Link, Take, always, bucket
+from gossamer.federation.link import NO_STREAM, Link, Take, always, bucket, facts
 from gossamer.federation.wire import Unreachable, Wire
 
 Facts = dict[str, Any]
@@ -56,7 +56,7 @@ class Registrar:
             found = self._wire.call(ask)
         except Unreachable:
             return None
-        return {_key(message): json.loads(message.data) for message in sorted(found, key=_key) if message.data}
+        return {_key(message): said for message in sorted(found, key=_key) if (said := facts(message)) is not None}
 
     def order(self, name: str, orders: Facts) -> bool:
         return self._put(_ORDERS, name, orders)
@@ -120,15 +120,15 @@ class Registrar:
         self._ends[subject] = self._wire.keep(listen)
 
     def _ordered(self, message: Msg) -> None:
-        if message.data:
+        if (said := facts(message)) is not None:
             with self._guard:
-                self._orders[_key(message)] = json.loads(message.data)
+                self._orders[_key(message)] = said
 
     def _wished(self, message: Msg) -> None:
-        key = _key(message)
+        key, said = _key(message), facts(message)
         with self._guard:
-            if key not in self._taken:
-                self._wishes[key] = (message.metadata.sequence.stream, json.loads(message.data))
+            if said is not None and key not in self._taken:
+                self._wishes[key] = (message.metadata.sequence.stream, said)
 
 
 def _key(message: Msg) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import chains
-from gossamer.archive.manifest import Snapshot, dumps, file_name, file_names, load, number_of, whole
+from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed, whole
+from gossamer.archive.mark import MARK
 from gossamer.archive.store import Directory, Memory, room
 from gossamer.clocks import Clock
 from gossamer.errors import ArchiveError
@@ -23,6 +24,7 @@ from gossamer.web.url import host_key
 
 FOLDER = "replicas"  # of a site's directory: those of others
 SUBJECT = "gossamer.files"
+_PARTIAL = ".partial"  # no site has such a name
 _PIECE_BYTES = 1 << 20
 _ASK_S = 0.25
 _ANSWER_S = 10.0
@@ -66,7 +68,7 @@ class Source:
                 return self._piece(str(asked["name"]), int(asked["offset"]))
             if asked["site"] in self._have:
                 self._have[asked["site"]] = {str(k): int(v) for k, v in asked["have"].items()}
-            return json.dumps({agent: file_names(self._store, agent) for agent in chains(self._store)}).encode()
+            return json.dumps({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))}).encode()
         except (ValueError, KeyError, TypeError, AttributeError, ArchiveError, OSError):
             return b""
 
@@ -84,12 +86,24 @@ class Replica:
     """A holder's side: one site's archive, brought up to date by a thread."""
 
     def __init__(self, folder: Path, holder: str, wire: Wire, clock: Clock) -> None:
-        self._store = Directory.prepare(folder, clock.now())
+        self._open(folder, clock.now())
         self._holder, self._wire = holder, wire
         self._ending = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
         self._thread.start()
+
+    def _open(self, folder: Path, now_s: float) -> None:
+        """Before it has a manifest, a replica is none, and is kept under another name."""
+        self._folder = folder
+        is_begun = (folder / MARK).exists()
+        self._store = Directory.prepare(folder if is_begun else folder.with_name(folder.name + _PARTIAL), now_s)
+        self._name()
+
+    def _name(self) -> None:
+        if self._store.path != self._folder and chains(self._store):
+            self._store.path.rename(self._folder)
+            self._store = Directory(self._folder)
 
     def close(self) -> None:
         self._ending.set()
@@ -123,24 +137,16 @@ class Replica:
         for name in names:
             there.put(name, b"".join(_pieces(name, ask)))
         at = load(there, agent)[0]
-        if self._is_of_another_life(agent, at):
+        if is_of_another_life(load(self._store, agent)[0], at):
             self._sweep(agent, set(), [])
         for name in sorted(at.names()):
             if not self._store.local(name).exists():
                 self._keep(name, ask)
         # One manifest that says all: those before it name files that may be gone.
         newest = file_name(agent, at.number)
-        self._store.create(newest, dumps(whole(at)))
+        self._store.create(newest, sealed(whole(at)))
         self._sweep(agent, at.names(), [newest])
-
-    def _is_of_another_life(self, agent: str, at: Snapshot) -> bool:
-        """Whether the site has come back from a replica that was behind ours: then the same numbers, and names of
-        files, mean other things. Each process that continues a chain begins an epoch, and says with which number."""
-        mine = load(self._store, agent)[0]
-        if not mine.number:
-            return False
-        begun = at.state.get("epochs", {}).get(str(mine.epoch + 1))
-        return mine.number > at.number or (begun is not None and mine.number >= int(begun))
+        self._name()
 
     def _keep(self, name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> None:
         path = self._store.scratch(name)
@@ -201,6 +207,18 @@ class Replication:
 def replica_of(directory: Path, site: str) -> Path:
     """Where a site keeps what another one has."""
     return directory / FOLDER / site
+
+
+def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
+    """Whether a chain cannot have been as `mine` before it was as `at`: its site has come back from a replica that was
+    behind. Then the same numbers, and names of files, mean other things. Each process that continues a chain begins an
+    epoch, and says with which number."""
+    epochs: Numbers = mine.state.get("epochs", {})
+    theirs: Numbers = at.state.get("epochs", {})
+    if any(theirs.get(epoch, begun) != begun for epoch, begun in epochs.items()):
+        return True
+    begun = theirs.get(str(mine.epoch + 1))
+    return mine.number > at.number or (begun is not None and 0 < begun <= mine.number)
 
 
 def _pieces(name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> Iterator[bytes]:

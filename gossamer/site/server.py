@@ -49,8 +49,9 @@ logfile_max_num: 3
 """
 
 
-# Other sites take what is for them and say that they have it; what agents of this site are told is not theirs.
-_OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>", "$KV.standing.>")
+# Other sites take what is for them and say that they have it; what agents of this site are told is not theirs. Of how
+# sites stand each may say what concerns itself.
+_OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>")
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,16 @@ class Open:
     others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
 
     def access(self) -> str:
-        others = f", permissions: {{ publish: {{ deny: {json.dumps(list(self.others_may_not))} }} }}"
-        users = [f"{{ user: {tls_name(site)}{'' if site == self.site else others} }}" for site in self.sites]
+        users = [f"{{ user: {tls_name(site)}{self._limits(site)} }}" for site in self.sites]
         names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
         files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
         return f"tls {{ {files}, verify_and_map: true }}\nauthorization {{ users: [{', '.join(users)}] }}"
+
+    def _limits(self, site: str) -> str:
+        if site == self.site:
+            return ""
+        denied = [*self.others_may_not, *(f"$KV.standing.{other}" for other in self.sites if other != site)]
+        return f", permissions: {{ publish: {{ deny: {json.dumps(denied)} }} }}"
 
 
 class Server:

@@ -4,7 +4,7 @@ knows when the crawl is over. It touches no page and no link."""
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +44,6 @@ class Supervisor:
         config: Config,
         clock: Clock,
         log: EventLog,
-        urls: Sequence[str],
-        files: Sequence[Path],
         neighbours: "Neighbours | None" = None,
         store: Store | None = None,
         totals: Totals | None = None,
@@ -56,7 +54,6 @@ class Supervisor:
         self._store, self._neighbours = store or Directory(directory), neighbours
         self._abroad = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
-        self._seeds = {"urls": list(urls), "files": [str(path.resolve()) for path in files]}
         self._home = config.crawl.agent
         before = snapshots(self._store)
         self._members: dict[str, Member] = {}
@@ -232,7 +229,6 @@ class Supervisor:
             "is_home": member.name == self._home,
             "quiet_until_s": quiet_until_s,
             "federation": self._neighbours.job() if self._neighbours else None,
-            **(self._seeds if member.name == self._home else {"urls": [], "files": []}),
         }
 
     # Orders

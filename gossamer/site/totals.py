@@ -9,7 +9,7 @@ from gossamer.archive.manifest import Snapshot
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
-from gossamer.crawl.stats import Stats, waited_for_s
+from gossamer.crawl.stats import Stats, refused_links, waited_for_s
 from gossamer.site.members import Member
 
 _NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")  # only of those that run
@@ -68,6 +68,7 @@ class Totals:
             run_visits=run["visits"],
             wire_bytes=run["wire_bytes"],
             refused_seeds=refused,
+            refused=refused_links(total),
             outcomes={name: run[name] for name in map(word, Outcome) if run[name]},
             hosts=total["hosts"],
             known=total["known"],

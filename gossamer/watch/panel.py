@@ -6,6 +6,8 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 
+from gossamer.watch.terminal import shown
+
 
 class Panel:
     """Use as a context manager. `_live` is there while there is a terminal to draw on."""
@@ -24,5 +26,6 @@ class Panel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            with shown():
+                self._live.stop()
             self._live = None

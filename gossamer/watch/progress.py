@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.config import Config
-from gossamer.crawl.stats import CALM, LEAST_S, Stats
+from gossamer.crawl.stats import CALM, LEAST_S, Stats, remedy
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
 from gossamer.watch.panel import Panel
+from gossamer.watch.terminal import shown
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S
@@ -91,11 +92,12 @@ class Progress(Panel):
         self._pace.see(stats)
         if self._quiet:
             return
-        if self._live is not None:
-            self._live.update(self.display(stats), refresh=True)
-        elif stats.elapsed_s >= self._next_line_s:
-            self._next_line_s = stats.elapsed_s + _PLAIN_S
-            self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
+        with shown():
+            if self._live is not None:
+                self._live.update(self.display(stats), refresh=True)
+            elif stats.elapsed_s >= self._next_line_s:
+                self._next_line_s = stats.elapsed_s + _PLAIN_S
+                self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line above the display, such as a warning; shown also when quiet."""
@@ -251,6 +253,8 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
             grid.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
     for word, times in stats.errors.items():
         grid.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+    for setting, links in stats.refused.items():
+        grid.add_row(" refused", count(links), remedy(setting))
     if stats.refused_seeds:
         grid.add_row(" seed lines", Text(count(stats.refused_seeds), "yellow"), "are no web address; write https://...")
     rows: list[RenderableType] = [grid]

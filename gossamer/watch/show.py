@@ -1,15 +1,18 @@
-"""How `gossamer inspect` and `gossamer versions` show what the crawler made of a URL."""
+"""How `gossamer inspect`, `versions` and `verify` show what they find to a person."""
 
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.archive.damage import files_in_words
 from gossamer.archive.rows import printable
+from gossamer.archive.verify import Verified
 from gossamer.watch.figures import count, size
 
 _LINKS = 20  # shown to a person; a program gets all
@@ -119,3 +122,28 @@ def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
         figures = [count(row["visits"]), str(row["http_status"]), size(row["wire_bytes"])]
         table.add_row(str(row["version"]), *times, *figures, Text(printable(row["title"] or row["location"])))
     return table
+
+
+def verify_report(found: Verified, directory: str) -> str:
+    """What is wrong, file by file, and what can be done about it."""
+    lines = [f"{fault.name} {fault.problem}; repair: {fault.remedy}" for fault in found.faults]
+    lines.append(
+        f"{files_in_words(found.files)}, {size(found.bytes)}: {count(len(found.faults))} damaged, missing or unnamed"
+    )
+    if found.unsummed:
+        are = "has" if found.unsummed == 1 else "have"
+        lines.append(f"{found.unsummed:,} of them {are} no checksum on record: written by an earlier version")
+    if found.leftovers:
+        them = "it" if len(found.leftovers) == 1 else "them"
+        lines.append(f"{files_in_words(len(found.leftovers))} that a crash left: the next crawl removes {them}")
+    if found.faults:
+        lines.append(f"see what `gossamer repair {directory} --dry-run` can do, and do it with --apply")
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Files counted on a terminal; nothing elsewhere."""
+    console = Console(stderr=True)
+    with console.status(what) as status:
+        yield lambda done, total, name: status.update(f"{what}: {done:,} of {total:,} files  {name}")

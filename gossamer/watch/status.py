@@ -15,11 +15,12 @@ from rich.text import Text
 from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.rows import printable
-from gossamer.archive.store import Directory
+from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
-from gossamer.crawl.stats import CALM, waited_for_s
+from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
+from gossamer.federation.aside import ASIDE, refused, set_aside
 from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
@@ -53,7 +54,7 @@ def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
 
 
 def _status(at: Reading, full: bool | None) -> dict[str, Any]:
-    store = Directory(at.directory)
+    store = ReadOnly(at.directory)
     counters = _counters(at)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
     agents = {agent: _agent(at, store, agent) for agent in sorted({*at.snapshots, *locks})}
@@ -76,10 +77,12 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "waits_until_s": _waits_until_s(states, RealClock().now()),
         "rounds": sum(at.numbers.values()),
         **known,
+        "refused_links": refused_links(counters),
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
         "costs": _costs(at),
+        "messages": {"set_aside": set_aside(store), "refused": refused(store)},
         **(_scan(at) if full else {"statuses": None, "top_hosts": None, "costs_by_country": None}),
         "disk": disk,
         "disk_bytes": sum(disk.values()),
@@ -87,7 +90,7 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
     }
 
 
-def _agent(at: Reading, store: Directory, agent: str) -> dict[str, Any]:
+def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
     snapshot = at.snapshots.get(agent)
     committed = {"round": snapshot.number, "committed_s": snapshot.time_s} if snapshot else {}
     return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None}
@@ -160,6 +163,8 @@ def render(found: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [_headline(found), Text(), _totals(found)]
     if found["outcomes"]:
         parts += [Text(), _shares("visits by outcome", found["outcomes"], found["errors"])]
+    if found["refused_links"]:
+        parts += [Text(), _limits(found["refused_links"])]
     if found["statuses"]:
         parts += [Text(), _shares("pages by status", found["statuses"], {})]
     if found["top_hosts"]:
@@ -209,7 +214,20 @@ def _totals(found: Mapping[str, Any]) -> Table:
     grid.add_row("committed", "", moment(found["last_commit_s"]))
     if found["waits_until_s"]:
         grid.add_row("now", "", waiting(found["waits_until_s"]))
+    _mail(grid, found)
     return grid
+
+
+def _mail(grid: Table, found: Mapping[str, Any]) -> None:
+    """What other agents and sites said, and nobody could read."""
+    messages = found["messages"]
+    if messages["set_aside"]:
+        where = Text(f"messages that nobody could read, in {found['directory']}/{ASIDE}", "yellow")
+        grid.add_row("set aside", count(messages["set_aside"]), where)
+    if messages["refused"]:
+        why = Counter(str(each["why"]) for each in messages["refused"])
+        words = [f"{printable(reason)} ({times})" for reason, times in why.most_common()]
+        grid.add_row("refused", count(len(messages["refused"])), Text("messages: " + "\n".join(words), "yellow"))
 
 
 def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float]) -> Table:
@@ -219,6 +237,14 @@ def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float
     for name, number in sorted(values.items(), key=lambda value: (-value[1], value[0])):
         style = "yellow" if name in trouble else ""
         grid.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
+    return grid
+
+
+def _limits(links: Mapping[str, int]) -> Table:
+    grid = _grid()
+    grid.add_row(Text("links not followed", "bold"))
+    for setting, times in links.items():
+        grid.add_row(setting.partition(".")[2], count(times), remedy(setting))
     return grid
 
 

@@ -2,11 +2,11 @@
 """Reads a page's markup in one pass over its bytes: the same Tokens as `tree.tokenise`, many times as fast.
 
 It follows the HTML standard's tokeniser and keeps as much of the tree's state as links need: raw text, templates,
-noscript, and whether we are in an image or formula. It never copies the page and never looks outside it; every
-byte is looked at a bounded number of times, so hostile markup takes linear time.
+shadow trees, noscript, and whether we are in an image or formula. It never copies the page and never looks outside it;
+every byte is looked at a bounded number of times, so hostile markup takes linear time.
 """
 
-from cpython.unicode cimport PyUnicode_Decode, PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_DecodeCharmap, PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memcmp, memset
 
 from gossamer.web import tokens as _tokens
@@ -126,7 +126,7 @@ cdef struct Slice:
 
 
 cdef struct Attributes:  # the first of each name, as the standard says
-    Slice href, xlink, src, rel, name, content, http_equiv, lang, xml_lang
+    Slice href, xlink, src, srcdoc, rel, name, content, http_equiv, lang, xml_lang, shadow
     bint is_closed  # <tag/>
 
 
@@ -149,6 +149,8 @@ cdef void keep_attribute(Attributes* into, bytes_t name, Py_ssize_t size, bytes_
             keep(&into.name, at, length)
         elif is_word(name, 4, "lang", 4):
             keep(&into.lang, at, length)
+    elif size == 6 and is_word(name, 6, "srcdoc", 6):
+        keep(&into.srcdoc, at, length)
     elif size == 7 and is_word(name, 7, "content", 7):
         keep(&into.content, at, length)
     elif size == 8 and is_word(name, 8, "xml:lang", 8):
@@ -158,6 +160,8 @@ cdef void keep_attribute(Attributes* into, bytes_t name, Py_ssize_t size, bytes_
             keep(&into.xlink, at, length)
         elif is_word(name, 10, "http-equiv", 10):
             keep(&into.http_equiv, at, length)
+    elif size == 14 and is_word(name, 14, "shadowrootmode", 14):
+        keep(&into.shadow, at, length)
 
 
 cdef bytes_t read_attributes(bytes_t p, bytes_t end, Attributes* into) noexcept nogil:
@@ -334,16 +338,22 @@ cdef inline bint is_other_scheme(bytes_t p, Py_ssize_t length) noexcept nogil:
     return not is_word(p, i, "http", 4) and not is_word(p, i, "https", 5)
 
 
+cdef inline bint is_mode(Slice mode) noexcept nogil:
+    """Whether it is a mode of a shadow root."""
+    return mode.at != NULL and (is_word(mode.at, mode.length, "open", 4) or is_word(mode.at, mode.length, "closed", 6))
+
+
 cdef class Page:
     cdef bytes_t end
-    cdef bytes encoding  # b"": UTF-8
+    cdef str table  # the 256 characters of a single-byte encoding; "": UTF-8
     cdef bytes agent
     cdef Py_ssize_t max_links
     cdef object tokens
     cdef dict hrefs
     cdef bint has_title
     cdef bint in_noscript
-    cdef int templates
+    cdef int templates  # open ones that hide what is in them
+    cdef int shadows  # open ones that are part of the page (declarative shadow DOM)
     cdef int depth  # of the images, formulas and islands of HTML in them
     cdef unsigned char[32] foreign
 
@@ -353,10 +363,10 @@ cdef class Page:
     cdef str text(self, bytes_t at, Py_ssize_t length):
         """A value as text, its character references not replaced."""
         cdef str value
-        if not self.encoding:
+        if not self.table:
             value = PyUnicode_DecodeUTF8(<const char*>at, length, "replace")
         else:
-            value = PyUnicode_Decode(<const char*>at, length, <const char*>self.encoding, "replace")
+            value = PyUnicode_DecodeCharmap(<char*>at, length, self.table, "replace")
         if length and memchr(at, 0, length) != NULL:
             value = value.replace("\0", "\ufffd")
         return value
@@ -410,6 +420,7 @@ cdef class Page:
         if tag == TITLE or tag == SCRIPT or tag == STYLE or tag == RAW or tag == IFRAME or tag == PLAINTEXT:
             if tag == IFRAME:
                 self.link(tag, attributes)
+                self.frame(attributes.srcdoc)
             return self.raw_text(tag, name, length, p)
         if tag == SVG or tag == MATH:
             if not attributes.is_closed:
@@ -417,7 +428,10 @@ cdef class Page:
         elif tag == NOSCRIPT:
             self.in_noscript = True
         elif tag == TEMPLATE:
-            self.templates += 1
+            if self.templates or not is_mode(attributes.shadow):
+                self.templates += 1
+            else:
+                self.shadows += 1
         elif not self.templates:
             self.element(tag, attributes)
         return p
@@ -464,7 +478,10 @@ cdef class Page:
         if tag == NOSCRIPT:
             self.in_noscript = False
         elif tag == TEMPLATE:
-            self.templates -= self.templates > 0
+            if self.templates:
+                self.templates -= 1
+            else:
+                self.shadows -= self.shadows > 0
         elif self.depth:
             if tag == SVG or tag == MATH or tag == SVG_ISLAND or tag == MATH_ISLAND:
                 self.pop(tag)
@@ -480,20 +497,24 @@ cdef class Page:
         if tag == PLAINTEXT:
             return NULL
         close = skip_script(p, self.end) if tag == SCRIPT else skip_raw(p, self.end, name, length)
-        if tag == TITLE and not self.has_title and not self.templates:
+        if tag == TITLE and not self.has_title and not self.templates and not self.shadows:
             self.has_title = True
             self.tokens.title = _tokens.title(unescape_text(self.text(p, min(close - p, TITLE_BYTES))))
         return close
+
+    cdef bint counts(self) noexcept:
+        """Whether a base or refresh is the document's own: not so for readers without scripts and in a shadow tree."""
+        return not self.in_noscript and not self.shadows
 
     cdef int element(self, Tag tag, Attributes attributes) except -1:
         if tag == META:
             if attributes.content.length:
                 self.meta(attributes)
         elif tag == BASE:
-            if attributes.href.at != NULL and not self.in_noscript and self.tokens.base is None:
+            if attributes.href.at != NULL and self.counts() and self.tokens.base is None:
                 self.tokens.base = self.value(attributes.href)
         elif tag == HTML:
-            if not self.tokens.language:
+            if not self.tokens.language and not self.shadows:
                 if attributes.lang.length:
                     self.tokens.language = self.value(attributes.lang)[:LANGUAGE_CHARS]
                 elif attributes.xml_lang.length:
@@ -515,7 +536,7 @@ cdef class Page:
             ):
                 self.tokens.robots.append(self.value(attributes.content))
         name = attributes.http_equiv
-        if name.at != NULL and not self.in_noscript and is_word(name.at, name.length, "refresh", 7):
+        if name.at != NULL and self.counts() and is_word(name.at, name.length, "refresh", 7):
             if self.tokens.refresh is None:
                 self.tokens.refresh = self.value(attributes.content)
         return 0
@@ -540,6 +561,11 @@ cdef class Page:
         if tag == LINK and rel & CANONICAL and self.tokens.canonical is None:
             self.tokens.canonical = target
         self.add(<str>target, NOFOLLOW if rel & MARKED else FOLLOW)
+        return 0
+
+    cdef int frame(self, Slice document) except -1:
+        if document.length and not self.templates and len(self.tokens.frames) < self.max_links:
+            self.tokens.frames.append(self.value(document))
         return 0
 
     cdef int add(self, str target, int flag) except -1:
@@ -575,12 +601,12 @@ cdef class Page:
         return text if len(text) <= REFERENCE_CHARS else None
 
 
-def scan(bytes body not None, str encoding not None, str agent not None, Py_ssize_t max_links):
-    """The Tokens of a page in UTF-8 (encoding "") or in a Python codec whose ASCII bytes are ASCII characters."""
+def scan(bytes body not None, str table not None, str agent not None, Py_ssize_t max_links):
+    """The Tokens of a page in UTF-8 (table "") or in a single-byte encoding, by the table of its 256 characters."""
     cdef Page page = Page.__new__(Page)
     cdef bytes_t start = body
     page.end = start + len(body)
-    page.encoding = encoding.encode()
+    page.table = table
     page.agent = agent.encode()
     page.max_links = max_links
     page.tokens = Tokens()

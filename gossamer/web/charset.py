@@ -1,12 +1,15 @@
 """The only module that decides which character encoding a body is in, and decodes it.
 
-Byte order mark, then the Content-Type header, then a meta element, as in the HTML standard; what declares
-nothing is UTF-8 if it has non-ASCII bytes and they are valid UTF-8, otherwise windows-1252.
+Byte order mark, then the Content-Type header, then a meta element, then an XML declaration, as in the HTML standard;
+what declares nothing is UTF-8 if it has non-ASCII bytes and they are valid UTF-8, otherwise windows-1252.
 """
 
+import codecs
 import re
 
-# The Encoding standard's labels: WHATWG name, Python codec, labels besides the name.
+from gossamer.web import legacy
+
+# The Encoding standard's labels: WHATWG name, Python codec ("legacy" mends what differs), labels besides the name.
 _TABLE = """
 utf-8 utf-8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf8 x-unicode20utf8
 ibm866 cp866 866 cp866 csibm866
@@ -53,7 +56,7 @@ euc-kr cp949 windows-949
 replacement - csiso2022kr hz-gb-2312 iso-2022-cn iso-2022-cn-ext iso-2022-kr
 utf-16be utf-16-be unicodefffe
 utf-16le utf-16-le csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16
-x-user-defined -
+x-user-defined x-user-defined
 """
 _CODECS: dict[str, str] = {}
 _LABELS: dict[str, str] = {}
@@ -61,26 +64,14 @@ for _name, _codec, *_labels in map(str.split, _TABLE.strip().splitlines()):
     _CODECS[_name] = _codec
     _LABELS.update(dict.fromkeys([_name, *_labels], _name))
 
-# Here an ASCII byte may be half a character, or a single value may not be decodable alone.
-_MULTIBYTE = frozenset(
-    [
-        "gbk",
-        "gb18030",
-        "big5",
-        "iso-2022-jp",
-        "shift_jis",
-        "euc-jp",
-        "euc-kr",
-        "replacement",
-        "utf-16be",
-        "utf-16le",
-    ]
-)
+_CJK = frozenset(("gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr"))
+_OTHERS = frozenset(("utf-8", "utf-16be", "utf-16le", "replacement"))
 
 _PRESCAN_BYTES = 1024  # the standard's
 _LATE_BYTES = 16_384  # for pages that declare their encoding late and are not UTF-8
 _HEADER = re.compile(r"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"',]+))""", re.IGNORECASE)
 _CONTENT = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.IGNORECASE)
+_XML = re.compile(rb"""<\?xml(?=[^>]*>)[^>]*?encoding[\0- ]*=[\0- ]*(?:"([^"\0- ]+)"|'([^'\0- ]+)')""")
 _NEXT = re.compile(rb"<(?:(!--)|(meta)(?=[\t\n\f\r /])|/?[a-z][^\t\n\f\r >]*|[!/?])", re.IGNORECASE)
 _ATTRIBUTE = re.compile(
     rb"""[\t\n\f\r /]*(?:(>)|([^\t\n\f\r />][^\t\n\f\r />=]*)"""
@@ -97,7 +88,21 @@ def declared_charset(body: bytes, content_type: str = "") -> str:
             return "utf-16be" if body[0] == 0xFE else "utf-16le"
     header = _HEADER.search(content_type) if "=" in content_type else None
     name = label(header[1] or header[2] or header[3] or "") if header else ""
-    return name or _of_meta(body, _PRESCAN_BYTES) or _undeclared(body)
+    return name or _of_prescan(body) or _undeclared(body)
+
+
+def _of_prescan(body: bytes) -> str:
+    """What the page says itself: a meta element, else an XML declaration at its very beginning."""
+    if body.startswith((b"<\0?\0x\0", b"\0<\0?\0x")):
+        return "utf-16le" if body[0] else "utf-16be"
+    return _of_meta(body, _PRESCAN_BYTES) or _of_xml(body)
+
+
+def _of_xml(body: bytes) -> str:
+    """The standard's "get an XML encoding"."""
+    declared = _XML.match(body, 0, _PRESCAN_BYTES) if body.startswith(b"<?xml") else None
+    name = label((declared[1] or declared[2]).decode("latin-1")) if declared else ""
+    return "utf-8" if name.startswith("utf-16") else name
 
 
 def label(text: str) -> str:
@@ -105,23 +110,28 @@ def label(text: str) -> str:
     return _LABELS.get(text.strip("\t\n\f\r ").lower(), "")
 
 
-def codec(charset: str) -> str:
-    """The Python codec of a WHATWG name."""
-    return _CODECS[charset]
-
-
-def is_ascii_based(charset: str) -> bool:
-    """Whether each ASCII byte of such a body is an ASCII character."""
-    return charset not in _MULTIBYTE
+def table(charset: str) -> str:
+    """The 256 characters of a single-byte encoding, "" for others."""
+    return "" if charset in _CJK or charset in _OTHERS else legacy.table(_CODECS[charset])
 
 
 def decode(body: bytes, charset: str) -> str:
     """The text; what is not valid becomes U+FFFD. A byte order mark is not part of it."""
     if charset == "replacement":
         return "\ufffd" if body else ""
-    if charset == "x-user-defined":
-        return body.decode("latin-1").translate({0x80 + i: 0xF780 + i for i in range(128)})
-    return body.decode(_CODECS[charset], "replace").removeprefix("\ufeff")
+    if charset in _CJK:
+        return legacy.decode(body, charset)
+    if charset in _OTHERS:
+        return body.decode(_CODECS[charset], "replace").removeprefix("\ufeff")
+    return codecs.charmap_decode(body, "strict", table(charset))[0]
+
+
+def encode(text: str, charset: str) -> bytes | None:
+    """What stands for a character in an encoding that is no Unicode; None if nothing does (see `legacy.encode`)."""
+    if charset in _CJK:
+        return legacy.encode(text, charset)
+    at = table(charset).find(text)
+    return bytes([at]) if at >= 0 and text != "\ufffd" else None
 
 
 def _undeclared(body: bytes) -> str:

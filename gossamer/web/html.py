@@ -4,7 +4,8 @@ What counts as a link: where a reader may go from here. That is the href of `a` 
 of an `a` in an image), the src of `frame` and `iframe`, and `link` elements that name a page: alternate (but
 no style sheet), canonical, next, prev. Not images, style sheets, scripts or media; never forms. Links in
 `noscript` count, as we run no scripts, but a base or refresh there does not. Comments and templates hold no
-links, and "#section" is none.
+links, but for templates that are shadow trees (`shadowrootmode`): what is in these is on the page. The document
+in the srcdoc of an `iframe` has a base, refresh and robots directives of its own. "#section" is no link.
 
 rel=nofollow, ugc and sponsored mark single links; robots directives for everyone or for us, in meta elements
 and X-Robots-Tag headers, mark all of them. Where several speak, the most restrictive wins. The canonical link
@@ -14,10 +15,11 @@ is a hint and one link among others: it hides nothing.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gossamer.web import tree
-from gossamer.web.charset import codec, declared_charset, decode, is_ascii_based
+from gossamer.web.charset import declared_charset, decode, encode
+from gossamer.web.charset import table as charset_table
 from gossamer.web.text import text_of
 from gossamer.web.tokens import FOLLOW, Tokens
 from gossamer.web.url import resolve, resolve_all, whatwg
@@ -31,10 +33,10 @@ __all__ = ["Document", "parse_html", "text_of", "tokenise"]
 
 
 def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
-    encoding = "" if charset == "utf-8" else codec(charset)
-    if not is_ascii_based(charset) or charset == "x-user-defined":
-        body, encoding = decode(body, charset).encode(), ""
-    tokens: Tokens = scan(body, encoding, agent, max_links)
+    table = charset_table(charset)
+    if not table and charset != "utf-8":
+        body = decode(body, charset).encode()
+    tokens: Tokens = scan(body, table, agent, max_links)
     return tokens
 
 
@@ -47,15 +49,19 @@ REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
 # https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept. Nothing is tried
 # twice: a page may say a million digits.
 _LONGEST_BASE = 4096  # one that every link would repeat
+_DEEPEST_FRAME = 4  # of documents in srcdoc attributes of documents in srcdoc attributes
 _REFRESH = re.compile(
     r"""[\t\n\f\r ]*+([0-9]++(?:\.[0-9]*+)?|\.[0-9]*+)[0-9.]*+(?:[\t\n\f\r ]*+[;,]|[\t\n\f\r ])[\t\n\f\r ]*+"""
     r"""(?:url[\t\n\f\r ]*+=[\t\n\f\r ]*+)?(?:"([^"]*)|'([^']*)|(.*))""",
     re.IGNORECASE | re.DOTALL,
 )
 _SENT_AS_UTF8 = frozenset(["utf-8", "utf-16be", "utf-16le", "replacement", "x-user-defined"])
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DIRECTIVE = re.compile(r"[a-z_-]+")
-# Directives of X-Robots-Tag that have a value; any other "word:" names the robot that is addressed.
-_VALUED = frozenset(["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"])
+# Directives with a value, which is none itself: max-image-preview:none forbids no more than a picture. What is left of
+# a date is no directive either.
+_VALUED = re.compile(r"(?:unavailable_after|max-[a-z]++(?:-[a-z]++)*+)\s*+:\s*+[^\s,;]*+")
+_ADDRESSED = re.compile(r"\s*([a-z*][^\s:]*)\s*:").match  # a robot's name; no part of a date begins like that
 
 
 @dataclass(slots=True)
@@ -91,18 +97,19 @@ def parse_html(
     """
     charset = declared_charset(body, content_type)
     agent = agent.lower()
-    if anchors:
-        tokens = tree.tokenise(body, charset, agent, max_links, anchors=True)
-    else:
-        tokens = tokenise(body, charset, agent, max_links)
-    base = (whatwg(_in_charset(tokens.base, charset), url) if tokens.base else None) or url
-    if base.startswith(("data:", "javascript:")) or len(base) > _LONGEST_BASE:
-        base = url
+    read = partial(tree.tokenise, anchors=True) if anchors else tokenise
+    tokens = read(body, charset, agent, max_links)
+    base = _base(tokens.base, url, charset) or url
     noindex, nofollow = _directives(tokens.robots, robots_tags, agent)
     moves = _refresh(refresh or tokens.refresh, base, charset)
+    texts = _anchors(tokens.anchors, base, charset)
     follow, avoid = _split(tokens.hrefs, base, url, charset)
     if moves and moves[0] <= REFRESH_S and moves[1] != url:
         follow = [moves[1], *(link for link in follow if link != moves[1])]
+    if tokens.frames:
+        frames = _Frames(read, agent, url, max_links - len(tokens.hrefs), follow, avoid, texts)
+        frames.add(tokens.frames, base)
+        follow, avoid = list(dict.fromkeys(follow)), list(dict.fromkeys(avoid))
     if avoid:
         known = set(follow)
         avoid = [link for link in avoid if link not in known]
@@ -117,8 +124,48 @@ def parse_html(
         nofollow_links=[*follow, *avoid] if nofollow else avoid,
         refresh=moves,
         base=base,
-        anchors=_anchors(tokens.anchors, base, charset),
+        anchors=texts,
     )
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Adds the links of documents in srcdoc attributes to those of their page."""
+
+    read: Callable[[bytes, str, str, int], Tokens]
+    agent: str
+    url: str  # of the page
+    room: int  # links that may still be added
+    follow: list[str]
+    avoid: list[str]
+    texts: dict[str, str]
+
+    def add(self, documents: list[str], fallback: str, depth: int = 1) -> None:
+        """`fallback`: the base of the document around them, which a base element of theirs is relative to."""
+        for document in documents:
+            if self.room <= 0:
+                return
+            tokens = self.read(document.encode("utf-8", "replace"), "utf-8", self.agent, self.room)
+            base = _base(tokens.base, fallback, "utf-8") or fallback
+            follow, avoid = _split(tokens.hrefs, base, self.url, "utf-8")
+            moves = _refresh(tokens.refresh, base, "utf-8")
+            if moves and moves[0] <= REFRESH_S and moves[1] != self.url and len(tokens.hrefs) < self.room:
+                follow.append(moves[1])
+            self.room -= len(follow) + len(avoid)
+            (self.avoid if _directives(tokens.robots, (), self.agent)[1] else self.follow).extend(follow)
+            self.avoid.extend(avoid)
+            for link, text in _anchors(tokens.anchors, base, "utf-8").items():
+                self.texts.setdefault(link, text)
+            if depth < _DEEPEST_FRAME:
+                self.add(tokens.frames, base, depth + 1)
+
+
+def _base(href: str | None, url: str, charset: str) -> str | None:
+    """What a base element says, if it may be followed."""
+    base = whatwg(_in_charset(href, charset), url) if href else None
+    if base is None or base.startswith(("data:", "javascript:")) or len(base) > _LONGEST_BASE:
+        return None
+    return base
 
 
 def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[list[str], list[str]]:
@@ -148,47 +195,49 @@ def _in_charset(href: str, charset: str) -> str:
     path, mark, query = href.partition("?")
     if query.isascii() or charset in _SENT_AS_UTF8:
         return href
-    return path + mark + query.translate(_escapes(codec(charset)))
+    if charset == "iso-2022-jp":
+        return path + mark + _NOT_ASCII.sub(lambda run: _run(run[0], charset), query)
+    return path + mark + query.translate(_escapes(charset))
 
 
 class _Escapes(dict[int, str]):
     """How each character is sent, found out once: pages of megabytes may consist of nothing else."""
 
-    def __init__(self, encoding: str) -> None:
-        self._encoding = encoding
+    def __init__(self, charset: str) -> None:
+        self._charset = charset
 
     def __missing__(self, code: int) -> str:
         if len(self) >= _MEMO_CHARACTERS:
             self.clear()
-        self[code] = found = _percent(chr(code), self._encoding)
+        self[code] = found = chr(code) if code < 0x80 else _percent(chr(code), self._charset)
         return found
 
 
 _escapes = lru_cache(maxsize=8)(_Escapes)
 
 
-def _percent(character: str, encoding: str) -> str:
-    if character.isascii():
-        return character
-    try:
-        return "".join(f"%{byte:02X}" for byte in character.encode(encoding))
-    except UnicodeEncodeError:
-        return f"%26%23{ord(character)}%3B"
+def _run(text: str, charset: str) -> str:
+    """Characters that share escape sequences, or else each for itself."""
+    return _percent(text, charset) if encode(text, charset) else "".join(_percent(char, charset) for char in text)
+
+
+def _percent(text: str, charset: str) -> str:
+    sent = encode(text, charset)
+    return f"%26%23{ord(text)}%3B" if sent is None else "".join(f"%{byte:02X}" for byte in sent)
 
 
 def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> tuple[bool, bool]:
     """noindex, nofollow"""
     if not metas and not headers:
         return False, False
-    words = {word for content in metas for word in _DIRECTIVE.findall(content.lower())}
+    words = {word for content in metas for word in _DIRECTIVE.findall(_VALUED.sub("", content.lower()))}
     for header in headers:
         addressed = ""
-        for part in header.lower().split(","):
-            name, colon, rest = part.partition(":")
-            if colon and name.strip() not in _VALUED:
-                addressed, part = name.strip(), rest
-            if addressed in ("", agent):
-                words.add(part.strip())
+        for part in _VALUED.sub("", header.lower()).split(","):
+            if robot := _ADDRESSED(part):
+                addressed, part = robot[1], part[robot.end() :]
+            if addressed in ("", "*", agent):
+                words.update(_DIRECTIVE.findall(part))
     return bool(words & {"noindex", "none"}), bool(words & {"nofollow", "none"})
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
@@ -115,7 +116,10 @@ def retry_after_s(value: str, now: float) -> float | None:
     if not value or len(value) > _LONGEST_DATE:
         return None
     try:
-        return max(parsedate_to_datetime(value).timestamp() - now, 0.0)
+        moment = parsedate_to_datetime(value)
+        # RFC 9110 section 5.6.7: dates are in GMT, also in the form of asctime, which has no zone.
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(moment.timestamp() - now, 0.0)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 

@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from gossamer.web.url import resolve
+
 LIMIT_BYTES = 500 << 10  # RFC 9309 section 2.5: at least so much must be read; we read no more
 
 _ALLOW, _DISALLOW, _AGENT, _DELAY, _SITEMAP = range(5)
@@ -18,6 +20,11 @@ _NAMES = {
     "sitemap": _SITEMAP, "Sitemap": _SITEMAP, "site-map": _SITEMAP,
 }  # fmt: skip
 _SPACE = " \t\v\f"  # str.strip() would also take octets of UTF-8, such as the A0 of à
+# White space that RFC 9309 does not know, and what nobody sees: people paste them.
+_ODD_SPACE = " \t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200e\u200f"
+_ODD_SPACE += "\u2028\u2029\u202f\u205f\u2060\u3000\ufeff\ufffd"  # the last: a no-break space of Latin-1
+# The same at the beginning of a value, as octets. No path or name begins so.
+_ODD_BEGIN = re.compile(f"(?:\xa0|{'|'.join(char.encode().decode('latin-1') for char in _ODD_SPACE)})++").match
 _TWO_WORDS = re.compile(r"[ \t\v\f]*+([^ \t\v\f]++)[ \t\v\f]++([^ \t\v\f]++)[ \t\v\f]*+").fullmatch
 _TOKEN = re.compile(r"[a-z0-9_\-.!]+")
 _NUMBER = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?=$|[\s<])")
@@ -80,7 +87,7 @@ class Rules:
     ) -> None:
         self.group = group  # the user-agent token whose group applies: ours, "*", or "" if there is none
         self.crawl_delay_s = crawl_delay_s
-        self.sitemaps = list(sitemaps)  # as written: relative ones are to be resolved against the origin
+        self.sitemaps = list(sitemaps)  # as written; `sitemap_urls` makes addresses of them
         # Rank: twice the pattern's length, plus one to allow. The highest that matches decides, so the most
         # specific rule wins, and allow among equals (section 2.2.2).
         plain: dict[str, tuple[int, str]] = {}
@@ -98,7 +105,7 @@ class Rules:
                     plain[rule.head] = (rule.rank, line)  # `/fish*` is `/fish`, one octet longer
         self._plain = plain
         self._few = tuple(plain) if len(plain) <= _FEW else ("",)
-        self._lengths = sorted(set(map(len, plain)), reverse=True)
+        self._lengths = _by_length(plain)
         self._wild = sorted(wild.values(), key=lambda rule: rule.rank, reverse=True)
         text = sum(len(line) for _, _, line in lines)
         self.size_bytes = 500 + 2 * text + _RULE_BYTES * len(lines) + sum(len(s) + 60 for s in sitemaps)
@@ -125,17 +132,23 @@ class Rules:
         rank, line = self._deciding(path)
         return rank & 1 == 1, _text(line[:_SHOWN])
 
+    def sitemap_urls(self, url: str) -> list[str]:
+        """The sitemaps as normal forms; what is relative is relative to `url`, the address of the robots.txt."""
+        found = (resolve(text, url) for text in self.sitemaps)
+        return list(dict.fromkeys(target for target in found if target is not None))
+
     def _deciding(self, path: str) -> tuple[int, str]:
         if not _NORMAL(path):
             path = _normal(path if path.isascii() else _octets(path))
         rank, line = 1, ""  # allowed, as long as nothing speaks against it
         if path.startswith(self._few):
             plain = self._plain
-            for length in self._lengths:
-                found = plain.get(path[:length])
-                if found is not None:
-                    rank, line = found
+            for length, highest in self._lengths:
+                if highest <= rank:
                     break
+                found = plain.get(path[:length])
+                if found is not None and found[0] > rank:
+                    rank, line = found
         for rule in self._wild:
             if rule[0] <= rank:
                 break
@@ -169,8 +182,8 @@ def _parse(body: bytes, agent: str) -> Rules:
     for_us = for_all = delay_us = delay_all = False
     after_rule = after_delay = False
     for line in _lines(body):
-        name, _, value = line.partition(":")
-        kind = _NAMES.get(name)
+        name, colon, value = line.partition(":")
+        kind = _NAMES.get(name) if colon else None  # a name alone is no line of a group
         if kind is None:
             kind, value = _unusual(line)
             if kind is None:
@@ -178,6 +191,9 @@ def _parse(body: bytes, agent: str) -> Rules:
         if "#" in value:
             value = value[: value.index("#")]
         value = value.strip(_SPACE)
+        if value[:1] > "\x7f":
+            begin = _ODD_BEGIN(value)
+            value = value[begin.end() :] if begin else value
         if kind <= _DISALLOW:
             after_rule = after_delay = True
             if value:
@@ -202,8 +218,8 @@ def _parse(body: bytes, agent: str) -> Rules:
                 delays.append(float(number[1]))
             if number and delay_all:
                 delays_anyone.append(float(number[1]))
-        elif value:
-            sitemaps[_text(value)] = None
+        elif text := _text(value).strip(_ODD_SPACE):
+            sitemaps[text] = None
     if named:
         return Rules(_indexes(ours), agent, max(delays, default=None), tuple(sitemaps))
     return Rules(_indexes(anyone), "*" if starred else "", max(delays_anyone, default=None), tuple(sitemaps))
@@ -230,7 +246,7 @@ def _unusual(line: str) -> tuple[int | None, str]:
     line = line.partition("#")[0]
     name, colon, value = line.partition(":")
     if colon:
-        kind = _NAMES.get(name.strip(_SPACE).lower())
+        kind = _NAMES.get(_text(name).strip(_ODD_SPACE).lower())
         if kind is not None:
             return kind, value
     words = _TWO_WORDS(line)
@@ -254,6 +270,21 @@ def _indexes(lines: list[_Line]) -> list[_Line]:
         if allow and pattern.endswith(("/index.html", "/index.htm"))
     ]
     return lines + found if found else lines
+
+
+def _by_length(plain: dict[str, tuple[int, str]]) -> list[tuple[int, int]]:
+    """The lengths of prefixes, longest first, each with the highest rank among those of its length and shorter ones.
+
+    The longest prefix need not rank highest: `/*` is the prefix `/`, yet as long as `/x`.
+    """
+    highest: dict[int, int] = {}
+    for prefix, (rank, _) in plain.items():
+        highest[len(prefix)] = max(highest.get(len(prefix), 0), rank)
+    found, so_far = [], 0
+    for length in sorted(highest):
+        so_far = max(so_far, highest[length])
+        found.append((length, so_far))
+    return found[::-1]
 
 
 def _wild(allow: bool, pattern: str, line: str) -> _Wild:

@@ -27,6 +27,7 @@ class Tokens:
     robots: list[str] = field(default_factory=list)  # contents of meta elements for all robots, or for us
     refresh: str | None = None  # content of the first such meta element
     hrefs: dict[str, int] = field(default_factory=dict)  # reference without fragment: FOLLOW | NOFOLLOW
+    frames: list[str] = field(default_factory=list)  # documents in srcdoc attributes
     anchors: dict[str, str] = field(default_factory=dict)  # by reference, what a reader clicks on; only if asked for
 
 

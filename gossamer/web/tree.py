@@ -1,6 +1,7 @@
 """The only module that builds a tree of a page: it reads links where the scanner is not built, and anchor texts."""
 
 import re
+from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -8,7 +9,9 @@ from gossamer.web.charset import decode
 from gossamer.web.text import MARKUP
 from gossamer.web.tokens import FOLLOW, LANGUAGE_CHARS, NOFOLLOW, REFERENCE_CHARS, Tokens, reference, title
 
-_WANTED = "a,area,base,frame,iframe,link,meta"
+_WANTED = "a,area,base,frame,iframe,link,meta,template[shadowrootmode]"
+_SHADOW_MODES = ("open", "closed")
+_DEEPEST_SHADOW = 8  # each is read through a tree of its own
 _LINK_RELATIONS = frozenset(["alternate", "canonical", "next", "prev"])
 _NOFOLLOW = frozenset(["nofollow", "sponsored", "ugc"])
 
@@ -35,18 +38,9 @@ def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: boo
     markup = _bounded(decode(body, charset))
     parser = LexborHTMLParser(markup)
     tokens = Tokens()
-    room = len(markup) if anchors else 0  # hostile links nest, and each has the text of all inside it
-    for node in parser.css(_WANTED):
-        tag, attributes = node.tag, node.attributes
-        if tag == "meta":
-            _meta(tokens, attributes, agent)
-        elif tag == "base":
-            if tokens.base is None and "href" in attributes:
-                tokens.base = attributes["href"] or ""
-        elif len(tokens.hrefs) < max_links:
-            href = _link(tokens, str(tag), attributes)
-            if href is not None and room > 0:
-                room -= _anchor(tokens, href, node)
+    # Hostile links nest, and each has the text of all inside it.
+    collector = _Collector(tokens, agent, max_links, len(markup) if anchors else 0)
+    collector.collect(parser)
     if (tokens.base is not None or tokens.refresh is not None) and b"<noscript" in body.lower():
         _outside_noscript(tokens, markup, agent)
     tokens.title = _title(parser)
@@ -54,6 +48,46 @@ def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: boo
     attributes = root.attributes if root else {}
     tokens.language = (attributes.get("lang") or attributes.get("xml:lang") or "")[:LANGUAGE_CHARS]
     return tokens
+
+
+@dataclass(slots=True)
+class _Collector:
+    """Fills the Tokens of a page from its tree and the shadow trees in it."""
+
+    tokens: Tokens
+    agent: str
+    max_links: int
+    room: int  # characters of markup that may still be read for texts of links
+
+    def collect(self, parser: LexborHTMLParser, shadows: int = 0) -> None:
+        tokens = self.tokens
+        for node in parser.css(_WANTED):
+            tag, attributes = node.tag, node.attributes
+            if tag == "meta":
+                _meta(tokens, attributes, self.agent, is_own=not shadows)
+            elif tag == "base":
+                if not shadows and tokens.base is None and "href" in attributes:
+                    tokens.base = attributes["href"] or ""
+            elif tag == "template":
+                if shadows < _DEEPEST_SHADOW and (attributes["shadowrootmode"] or "").lower() in _SHADOW_MODES:
+                    self.collect(LexborHTMLParser(_content(node)), shadows + 1)
+            else:
+                self._reference(node, str(tag), attributes)
+
+    def _reference(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
+        if tag == "iframe" and attributes.get("srcdoc") and len(self.tokens.frames) < self.max_links:
+            self.tokens.frames.append(attributes["srcdoc"] or "")
+        if len(self.tokens.hrefs) < self.max_links:
+            href = _link(self.tokens, tag, attributes)
+            if href is not None and self.room > 0:
+                self.room -= _anchor(self.tokens, href, node)
+
+
+def _content(template: LexborNode) -> str:
+    """The markup in a template, which the tree keeps apart from the page's."""
+    markup = template.html or ""
+    start = MARKUP.match(markup)
+    return markup[start.end() : -len("</template>")] if start else ""
 
 
 def _bounded(markup: str) -> str:
@@ -111,13 +145,14 @@ def _anchor(tokens: Tokens, href: str, node: LexborNode) -> int:
     return len(node.html or "") + 1
 
 
-def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str) -> None:
+def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str, is_own: bool = True) -> None:
+    """`is_own`: of the document itself, not of a shadow tree in it."""
     content = attributes.get("content")
     if not content:
         return
     if (attributes.get("name") or "").strip().lower() in ("robots", agent):
         tokens.robots.append(content)
-    if tokens.refresh is None and (attributes.get("http-equiv") or "").lower() == "refresh":
+    if is_own and tokens.refresh is None and (attributes.get("http-equiv") or "").lower() == "refresh":
         tokens.refresh = content
 
 

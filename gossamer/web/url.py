@@ -47,9 +47,10 @@ _MEMO_NAME = 300  # no host name that can be looked up is longer
 def whatwg(href: str, base: str | None = None) -> str | None:
     """What the WHATWG URL parser makes of a reference, serialised; None where it fails."""
     try:
-        return str(URL.parse(href) if base is None else _parsed(base).join(href))
+        found = str(URL.parse(href) if base is None else _parsed(base).join(href))
     except (URLError, UnicodeEncodeError):
         return _whatwg_odd(href, base)
+    return _without_carets(found) if "^" in found else found
 
 
 def normalise(url: str) -> str | None:
@@ -153,7 +154,20 @@ def _whatwg_odd(href: str, base: str | None) -> str | None:
     host = found.host_str or ""
     if prefix in host and _PUNYCODE.search(host):
         return None  # the name was not ASCII after all, but percent-encoded: then no label may be wrong
-    return str(found).replace(prefix, "xn--")
+    return _without_carets(str(found).replace(prefix, "xn--"))
+
+
+def _without_carets(url: str) -> str:
+    """A path's `^` percent-encoded, as the standard says since 2025 and the library does not; elsewhere it stays."""
+    end = re.search(r"[?#]|\Z", url).start()  # type: ignore[union-attr]  # every text has an end
+    is_opaque = url[url.index(":") + 1 : end][:1] != "/"  # as of mailto:
+    return url if is_opaque else url[:end].replace("^", "%5E") + url[end:]
+
+
+def earlier_form(url: str) -> str:
+    """The normal form under which crawls before `^` was percent-encoded know a page."""
+    path, mark, query = url.partition("?")
+    return path.replace("%5E", "^") + mark + query
 
 
 def _hide(match: re.Match[str], prefix: str) -> str:
@@ -249,6 +263,11 @@ def domain_of(host: str) -> str:
     if host[-1:] == "]" or host[-1:].isdigit():  # a name that ends in a number is an IPv4 address
         return host
     return _suffixes().privatesuffix(host.rstrip(".")) or host
+
+
+def deepest(url: str, limits: Limits) -> int:
+    """How many links from a seed it may be."""
+    return min(limits.depth, limits.depth_dynamic) if is_dynamic(url) else limits.depth
 
 
 def trap(url: str, limits: Limits) -> str:

@@ -1,5 +1,6 @@
 """What every Exchange does with batches that come twice, too late or in the wrong order."""
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,8 +13,14 @@ from hypothesis import strategies as st
 from nats_site import Network, eventually
 
 from gossamer.archive.store import Memory
+from gossamer.federation.envelope import PIECE_BYTES
 from gossamer.federation.exchange import (
+    ABROAD,
     ANY,
+    HOSTS,
+    LINKS,
+    NEWS,
+    PART_BYTES,
     SEEDS,
     ZONES,
     Batch,
@@ -26,7 +33,9 @@ from gossamer.federation.exchange import (
     encode,
     high_water,
 )
+from gossamer.federation.link import MESSAGE_BYTES
 
+KINDS = (LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS)
 site = pytest.fixture(nats_site.running, scope="module", name="site")
 Make = Callable[[], AbstractContextManager[Exchange]]
 
@@ -63,6 +72,31 @@ def test_all_of_a_batch_arrives(make: Make) -> None:
         assert len(full.data) > 999_000
         assert exchange.publish(full)
         assert exchange.pending("a_3", {}) == [full]
+
+
+sizes = st.one_of(
+    st.integers(0, 3_000),
+    st.builds(
+        lambda edge, off: max(0, edge + off),
+        st.sampled_from([PART_BYTES, PIECE_BYTES, 2 * PIECE_BYTES, MESSAGE_BYTES, 2 * MESSAGE_BYTES]),
+        st.integers(-1_500, 1_500),
+    ),
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.lists(sizes, min_size=1, max_size=3)), min_size=1, max_size=3))
+def test_whatever_its_kind_and_size_it_arrives(make: Make, rounds: list[tuple[str, list[int]]]) -> None:
+    """Whatever a commit names must be publishable: there is no second chance to make it smaller."""
+    made = [
+        Batch("a1", number, part, "a3", random.Random(size).randbytes(size), kind, len(parts), number - 1)
+        for number, (kind, parts) in enumerate(rounds, 1)
+        for part, size in enumerate(parts)
+    ]
+    with make() as exchange:
+        for one in made:
+            assert exchange.publish(one)
+        assert exchange.pending("a3", {}) == made
 
 
 def test_only_for_me(make: Make) -> None:

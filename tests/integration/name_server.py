@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 A, AAAA, CNAME = 1, 28, 5
 Records = list[tuple[int, str]]  # type and value
-Reply = tuple[int, Records] | None  # response code and records; None: silence
+Reply = tuple[int, Records] | bytes | None  # response code and records; or all but the number; None: silence
 
 
 class NameServer:
@@ -45,7 +45,9 @@ class NameServer:
             name, kind = ".".join(labels).lower(), struct.unpack(">H", query[at + 1 : at + 3])[0]
             self.questions.append((name, kind))
             reply = self._reply(name, kind)
-            if reply is not None:
+            if isinstance(reply, bytes):
+                self._socket.sendto(query[:2] + reply, sender)
+            elif reply is not None:
                 self._socket.sendto(self._message(query[:2], query[12 : at + 5], *reply), sender)
 
     def _message(self, number: bytes, question: bytes, code: int, records: Records) -> bytes:

@@ -4,10 +4,15 @@ import csv
 import gzip
 import io
 import json
+import os
+import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
+import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from commands import answer, committed_visits, complaint, run, running, succeed
+from commands import answer, committed_visits, complaint, environment, line, run, running, succeed
 from warcio.archiveiterator import ArchiveIterator
 
 from gossamer import config
@@ -117,7 +122,7 @@ def test_warnings_are_shown_even_when_quiet(web: RunningWeb, tmp_path: Path) -> 
     assert "only to servers that are yours" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_ends_cleanly_and_the_crawl_goes_on_later(web: RunningWeb, tmp_path: Path, number: int) -> None:
     command = ("crawl", web.start_url, "--testweb", web.address)
     with running(*command, *SLOW, "--json", at=tmp_path) as crawl:
@@ -154,6 +159,43 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert urls_of(tmp_path / "crawl") == Counter(wanted)
 
 
+def test_a_terminal_that_is_closed_ends_the_crawl_cleanly(web: RunningWeb, tmp_path: Path) -> None:
+    """Which the kernel says by SIGHUP, to all processes of the terminal, and by failing whatever is written there."""
+    command = line("crawl", web.start_url, "--testweb", web.address, *SLOW)
+    child, terminal = pty.fork()
+    if not child:  # it is our own terminal's first process now, as a shell would be
+        os.chdir(tmp_path)
+        os.execve(command[0], command, environment())
+    with open(terminal, "rb", buffering=0) as screen:
+        while committed_visits(tmp_path / "crawl") < 5:
+            select.select([screen], [], [], 0.05)[0] and screen.read(1 << 16)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    state = Chain.read(Directory(tmp_path / "crawl"), "a0").state
+    assert state["clean"]
+    assert 5 <= state["counters"]["visits"] < len(of_host(web, "h0.test"))
+
+
+def test_hang_ups_come_in_numbers_and_nohup_is_obeyed(web: RunningWeb, tmp_path: Path) -> None:
+    """The kernel, the shell and systemd all say it: only Ctrl-C and SIGTERM mean something else the second time."""
+    with RunningWeb(SPEC, options=["--fault", "h1.test=hang"]) as hanging:
+        command = ("crawl", "http://h0.test/", "http://h1.test/", "--testweb", hanging.address, *SLOW, "--quiet")
+        with running(*command, "--set", "fetch.timeout_s=20", at=tmp_path) as crawl:
+            crawl.wait_until(lambda: committed_visits(tmp_path / "crawl") >= 5, "commit")
+            for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):  # while it waits for h1
+                crawl.signal(number)
+                time.sleep(0.3)
+            assert crawl.finish() == (0, "", "")
+    assert Chain.read(Directory(tmp_path / "crawl"), "a0").state["clean"]
+    deaf = line("crawl", web.start_url, "--testweb", web.address, *SLOW, "--pages", "20", "--json", "--dir", "deaf")
+    with subprocess.Popen(["nohup", *deaf], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) as crawl:
+        while not committed_visits(tmp_path / "deaf"):
+            time.sleep(0.05)
+        crawl.send_signal(signal.SIGHUP)
+        told = json.loads(crawl.communicate(timeout=120)[0])
+    assert (crawl.returncode, told["visits"]) == (0, 20)
+
+
 def test_only_one_crawl_at_a_time_in_a_directory(web: RunningWeb, tmp_path: Path) -> None:
     command = ("crawl", web.start_url, "--testweb", web.address, *LONG)
     with running(*command, "--quiet", at=tmp_path) as crawl:
@@ -168,6 +210,19 @@ def test_only_one_crawl_at_a_time_in_a_directory(web: RunningWeb, tmp_path: Path
         assert answer("query", "crawl", "SELECT count(*) AS n FROM visits", "--json", at=tmp_path)[0]["n"] > 0
         crawl.signal(signal.SIGINT)
         assert crawl.finish() == (0, "", "")
+
+
+def test_an_order_of_ones_own_is_found_where_one_is(web: RunningWeb, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from gossamer.order.strategies import Strategy, by_depth\nORDER = Strategy('mine', 'my own', by_depth)\n"
+    )
+    command = line("crawl", web.start_url, "--testweb", web.address, *QUICK, "--order", "mine:ORDER", "--json")
+    for agents in ("1", "2"):
+        # -P: as the installed command `gossamer` does, Python does not look here by itself.
+        started = [sys.executable, "-P", *command[1:], "--agents", agents, "--dir", f"of{agents}"]
+        done = subprocess.run(started, cwd=tmp_path, env=environment(), capture_output=True, timeout=120)
+        assert (done.returncode, done.stderr.decode()) == (0, "")
+        assert json.loads(done.stdout)["visits"] == 60
 
 
 # Seeds that come later

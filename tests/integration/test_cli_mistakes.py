@@ -35,8 +35,13 @@ def test_mistaken_seeds(tmp_path: Path) -> None:
         assert f"'{seed}' is neither a file nor a web address" in said
         assert "https://example.org/" in said
     assert not (tmp_path / "x").exists()
-    (tmp_path / "empty.txt").write_text("\n# nothing\n")
-    succeed("crawl", "empty.txt", "--testweb", "127.0.0.1:1", "--quiet", "--dir", "y", at=tmp_path)
+    for data in (b"", b"\n# nothing\n", b"\x1f\x8b\0\0", b"example.org\n"):
+        (tmp_path / "few.txt").write_bytes(data)
+        for command in (("crawl", "few.txt", "--testweb", "127.0.0.1:1", "--dir", "x"), ("scan", "few.txt")):
+            if command[0] == "crawl" or data != b"example.org\n":  # to a scan, names are websites
+                said = complaint(*command, at=tmp_path)
+                assert "write one" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["few.txt"]
 
 
 def test_a_seed_that_cannot_be_reached(tmp_path: Path) -> None:
@@ -61,7 +66,7 @@ def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Pa
     ]  # fmt: skip
     for arguments in readers:
         said = complaint(*arguments, at=tmp_path)
-        assert "other has layout 99, this Gossamer reads layout 3" in said
+        assert "other has layout 99, this Gossamer knows layouts up to 3" in said
         assert "use the version that wrote it" in said
     (other / "gossamer.json").write_text("not JSON")
     assert "is damaged" in complaint("status", "other", at=tmp_path)
@@ -119,6 +124,13 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
         (("--order", "opick", "--testweb", "127.0.0.1:1"), 'there is no order "opick"; did you mean opic?'),
         (("--order", "no.such:thing", "--testweb", "127.0.0.1:1"), 'write "module:name" of a Strategy'),
         (("--testweb", "nowhere"), "'nowhere' is not an address; write it like \"127.0.0.1:8080\""),
+        (("--testweb", "93.184.215.14:80"), "93.184.215.14:80: a test web is on this machine, as in 127.0.0.1:8080"),
+        (("--testweb", "10.0.0.1:80"), "to send names to other servers of yours, use resolve.map"),
+        (("--testweb", "[2001:db8::1]:80"), "a test web is on this machine"),
+        (("--set", 'resolve.map={"*" = "93.184.215.14:80"}'), "say who is crawling"),
+        (("--contact", "nonsense"), "fetch.contact must be one line of text, like you@example.org or https://example.org"),
+        (("--contact", "me@example.org", "--dir", "s3://bucket/crawl"), "s3://bucket/crawl is an address"),
+        (("--set", 'site.disks=["az://box/crawl"]'), "az://box/crawl is an address"),
         (("--speed", "9"), "gossamer crawl: error: unrecognized arguments: --speed 9"),
         (("--pagse", "9"), "unrecognized arguments: --pagse 9; did you mean --pages?"),
         ((), "say who is crawling"),
@@ -167,7 +179,32 @@ def test_exports_replace_nothing_unasked(done: Path, tmp_path: Path) -> None:
 def test_other_mistakes(done: Path, tmp_path: Path) -> None:
     assert "'nonsense' is neither a file nor a web address" in complaint("add", "crawl", "nonsense", at=done)
     assert "'nonsense' is not a web address" in complaint("inspect", "nonsense", at=done)
-    assert "invalid choice: 'crwal'" in complaint("crwal", at=done)
+    assert "invalid choice: 'crwal'; did you mean crawl?" in complaint("crwal", at=done)
+    assert "invalid choice: 'nonsense' (choose from" in complaint("nonsense", at=done)
+    assert "invalid choice: 'statsu'; did you mean status?" in complaint("federation", "statsu", "f.toml", at=done)
+    assert "invalid choice: 'rnu'; did you mean run?" in complaint("site", "rnu", "f.toml", "--name", "a", at=done)
+    assert "invalid choice: 'retier'; did you mean retire?" in complaint("agents", "crawl", "retier", "a1", at=done)
+    assert "there is no file jion; did you mean `gossamer scan join FILE`?" in complaint("scan", "jion", "f", at=done)
+    assert "invalid choice: 'ordre'; did you mean order?" in complaint("lab", "ordre", at=done)
     assert "required: COMMAND" in complaint(at=done)
     assert "a web needs 1 host" in complaint("testweb", "--hosts", "0", at=done)
     assert "there is no such directory" in complaint("testweb", "--root", "a.test=/no/such", at=done)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("crawl", "http://a.test/", "--testweb", "127.0.0.1:1", "--dir"), ("add", "{}", "http://a.test/"), ("status",),
+        ("agents",), ("query", "{}", "SELECT 1"), ("versions", "{}", "http://a.test/"), ("show", "{}", "http://a.test/"),
+        ("export", "{}", "--urls", "-"), ("restore", "{}", "disk"), ("restore", "c"), ("demo", "--dir"),
+        ("scan", "sites.txt", "--dir"), ("plan", "sites.txt", "--from"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_a_crawl_is_not_kept_at_an_address(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "sites.txt").write_text("a.test\n")
+    address = "s3://bucket/crawl"
+    filled = [word.format(address) for word in command]
+    said = complaint(*filled, *([] if address in filled else [address]), at=tmp_path)
+    assert f"{address} is an address, and Gossamer keeps its files in directories of this machine only" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["sites.txt"]

@@ -1,5 +1,6 @@
 """The client against a real socket: what it sends, what it keeps, and what it makes of the answer."""
 
+import socket
 import threading
 import time
 from typing import Any
@@ -96,8 +97,9 @@ def test_a_server_that_closes_is_noticed(loopback: Loopback, field: bytes) -> No
         (200, Outcome.OK), (203, Outcome.OK), (204, Outcome.OK), (206, Outcome.OTHER), (299, Outcome.OK),
         (300, Outcome.BAD_REDIRECT), (301, Outcome.BAD_REDIRECT), (304, Outcome.OTHER),
         (305, Outcome.BAD_REDIRECT), (306, Outcome.BAD_REDIRECT), (400, Outcome.REJECTED),
-        (401, Outcome.REJECTED), (403, Outcome.REJECTED), (404, Outcome.GONE), (410, Outcome.GONE),
-        (418, Outcome.REJECTED), (429, Outcome.THROTTLED), (451, Outcome.REJECTED),
+        (401, Outcome.FORBIDDEN), (402, Outcome.FORBIDDEN), (403, Outcome.FORBIDDEN),
+        (407, Outcome.FORBIDDEN), (404, Outcome.GONE), (410, Outcome.GONE),
+        (418, Outcome.REJECTED), (429, Outcome.THROTTLED), (451, Outcome.FORBIDDEN),
         (500, Outcome.SERVER_ERROR), (502, Outcome.SERVER_ERROR), (503, Outcome.THROTTLED),
         (504, Outcome.SERVER_ERROR), (600, Outcome.OTHER), (999, Outcome.OTHER),
     ],
@@ -133,6 +135,96 @@ def test_redirects_that_lead_nowhere(loopback: Loopback, status: int, location: 
 def test_two_different_targets_are_none(loopback: Loopback) -> None:
     response = loopback.fetch_bytes(b"HTTP/1.1 302 x\r\nLocation: /b\r\nLocation: /c\r\n\r\n")
     assert (response.outcome, response.location) == (Outcome.BROKEN, "")
+
+
+NO_FIELD = b"HTTP/1.1 %s\r\nX-A: one\r\n  two\r\npreload\r\n%s\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "field", "body", "stays"),
+    [(b"200 OK", b"Content-Length: 5", b"hello", True), (b"200 OK", b"Content-Length: 5", b"hello and more", True),
+     (b"200 OK", b"X: y", b"hello", False),
+     (b"404 No", b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n", True),
+     (b"304 Not Modified", b"X: y", b"", True), (b"301 Moved", b"Location: /there\r\nContent-Length: 0", b"", True)],
+)  # fmt: skip
+def test_a_header_line_that_is_no_field_is_passed_over(
+    loopback: Loopback, status: bytes, field: bytes, body: bytes, stays: bool
+) -> None:
+    """libcurl refuses such an answer. From then on its host is read without it: every byte is kept, folds too."""
+    head = NO_FIELD % (status, field)
+    server = loopback.serve(lambda exchange: exchange.send(head + body) and stays)
+    visitor = loopback.visitor(server)
+    assert visitor.fetch().outcome is Outcome.BROKEN, "the first time; nobody is asked twice in a row"
+    for _ in range(2):
+        response = visitor.fetch(etag='"1"')
+        assert response.head == head
+        assert response.body == (body[:5] if b"Length: 5" in field else body)
+        assert (response.http_status, response.truncated) == (int(status[:3]), "")
+        assert response.request_head == server.exchanges[-1].head
+        assert Headers(response.head).get("x-a") == "one two"
+    moved = status.startswith(b"301")
+    assert response.location == ("http://a.test/there" if moved else "")
+    assert visitor.fetch("http://b.test/").outcome is Outcome.BROKEN, "another host"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "truncated"),
+    [(NO_FIELD % (b"200 OK", b"Content-Length: 9") + b"hello", Outcome.OK, "disconnect"),
+     (NO_FIELD % (b"200 OK", b"Content-Length: 9999") + b"x" * 9999, Outcome.OK, "length"),
+     (b"HTTP/1.1 100 Continue\r\n\r\n" + NO_FIELD % (b"200 OK", b"X: y"), Outcome.OK, ""),
+     (b"HTTP/1.1 200 OK\r\npre", Outcome.BROKEN, ""), (b"", Outcome.BROKEN, ""), (b"SSH-2.0", Outcome.BROKEN, ""),
+     (b"HTTP/1.1 200 OK\r\n" + b"pre" * 9999 + b"\r\n\r\n", Outcome.BROKEN, "")],
+)  # fmt: skip
+def test_what_else_such_a_host_may_send(loopback: Loopback, answer: bytes, outcome: Outcome, truncated: str) -> None:
+    answers = [NO_FIELD % (b"200 OK", b"X: y"), answer]
+    server = loopback.serve(lambda exchange: exchange.send(answers[len(server.exchanges) > 1]) and False)
+    visitor = loopback.visitor(server, fetch__body_bytes=1024, fetch__header_bytes=4096)
+    visitor.fetch()
+    response = visitor.fetch()
+    assert (response.outcome, response.truncated) == (outcome, truncated)
+    assert len(response.body) <= 1024
+    assert response.reason or outcome is Outcome.OK
+
+
+def test_such_a_host_may_be_silent(loopback: Loopback) -> None:
+    first = NO_FIELD % (b"200 OK", b"X: y")
+    server = loopback.serve(lambda e: (e.send(first) if len(server.exchanges) < 2 else server.pause(9.0)) and False)
+    visitor = loopback.visitor(server, fetch__timeout_s=1.0)
+    visitor.fetch()
+    assert visitor.fetch().outcome is Outcome.TIMEOUT
+    assert visitor.client.active == 0
+
+
+SETTINGS = bytes.fromhex("000006040000000000 000300000080")
+GOAWAY = bytes.fromhex("000008070000000000 00000000 0000000d")
+
+
+@pytest.mark.parametrize("first", [SETTINGS, GOAWAY])
+def test_a_server_of_http2_is_called_so(loopback: Loopback, first: bytes) -> None:
+    response = loopback.fetch_bytes(first)
+    assert (response.outcome, response.http_status, response.body) == (Outcome.BROKEN, 0, b"")
+    assert response.reason == "the server speaks only HTTP/2, and we speak HTTP/1.1"
+
+
+def test_a_server_that_wants_http2_in_the_handshake_is_called_so(loopback: Loopback) -> None:
+    def refuse(connection: socket.socket) -> socket.socket:
+        connection.recv(4096)
+        connection.sendall(bytes.fromhex("15 0303 0002 0278"))  # alert 120, RFC 7301 section 3.2
+        return connection
+
+    server = loopback.serve(lambda exchange: False, wrap=refuse)
+    response = loopback.visitor(server).fetch("https://a.test/")
+    assert response.outcome is Outcome.TLS_FAILED
+    assert response.reason == "the server speaks only HTTP/2, and we speak HTTP/1.1"
+
+
+@pytest.mark.parametrize("start", [b"SSH-2.0-OpenSSH_9.9\r\n", b"<html>old", b"220 mail.test ESMTP\r\n"])
+def test_what_is_not_http_is_shown(loopback: Loopback, start: bytes) -> None:
+    """Also when the server goes on for ever."""
+    server = loopback.serve(lambda exchange: exchange.send(start) and not server.pause(5.0))
+    response = loopback.visitor(server).fetch()
+    assert (response.outcome, response.http_status, response.body) == (Outcome.BROKEN, 0, b"")
+    assert response.reason.startswith(f"the answer is not HTTP: it begins with {start[:8]!r}"[:-1])
 
 
 def test_304_answers_only_a_condition(loopback: Loopback) -> None:

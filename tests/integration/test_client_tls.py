@@ -54,6 +54,17 @@ def test_a_trusted_certificate(loopback: Loopback, server: RawServer) -> None:
 
 
 @pytest.mark.usefixtures("trusted")
+def test_header_lines_that_are_no_fields(loopback: Loopback, server: RawServer) -> None:
+    """What libcurl refuses is read from its connection: the certificate is checked all the same."""
+    head = b"HTTP/1.1 200 OK\r\nStrict-Transport-Security: max-age=1;\r\npreload\r\nContent-Length: 100000\r\n\r\n"
+    server.answer = lambda exchange: exchange.send(head + b"x" * 100_000)
+    visitor = loopback.visitor(server)
+    assert visitor.fetch("https://a.test/").outcome is Outcome.BROKEN
+    response = visitor.fetch("https://a.test/")
+    assert (response.outcome, response.head, response.body) == (Outcome.OK, head, b"x" * 100_000)
+
+
+@pytest.mark.usefixtures("trusted")
 def test_the_wrong_host(loopback: Loopback, server: RawServer) -> None:
     response = loopback.visitor(server).fetch("https://b.test/")
     assert response.outcome is Outcome.TLS_FAILED

@@ -43,6 +43,20 @@ def test_a_lost_disk_loses_nothing(web: RunningWeb, tmp_path: Path) -> None:
     assert files(first) == files(other)
 
 
+def test_what_a_crash_left_on_a_copy_is_not_restored(web: RunningWeb, tmp_path: Path) -> None:
+    """A copy is written before the original: whoever dies in between leaves a file that no manifest ever names."""
+    first, other = tmp_path / "crawl", tmp_path / "other"
+    values = {"site.copies": 2, "site.disks": [str(other)], "crawl.width": 30}
+    crawl(web, first, {**values, "crawl.pages": 100})
+    (other / "warc" / "a0-00000001-9.warc.gz").write_bytes(b"half of a round")
+    (other / "notes.txt").write_text("mine")
+    shutil.rmtree(first)
+    restore(first, [other])
+    assert not (first / "warc" / "a0-00000001-9.warc.gz").exists()
+    assert (first / "notes.txt").read_text() == "mine"
+    assert len(visited(crawl(web, first, {**values, "crawl.pages": 110}, seeds=[]))) >= 110
+
+
 def test_a_new_disk_gets_what_it_lacks(web: RunningWeb, tmp_path: Path) -> None:
     first, other = tmp_path / "crawl", tmp_path / "other"
     values = {"site.copies": 2, "site.disks": [str(other)], "crawl.width": 30}

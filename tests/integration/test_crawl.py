@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from crawls import QUICK, crawl, statuses, visited
 from raw_server import Exchange, Loopback
+from rich.console import Console
 
 from gossamer.api import Crawl
 from gossamer.archive.chain import Chain
+from gossamer.archive.linkgraph import read_links
 from gossamer.archive.store import Directory
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
@@ -18,7 +21,9 @@ from gossamer.crawl.stats import Stats
 from gossamer.index.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
-from gossamer.web.url import domain_of, host_of
+from gossamer.watch.progress import summary
+from gossamer.watch.status import render, status
+from gossamer.web.url import domain_of, host_of, origin_of
 
 SPEC = WebSpec(seed=11, hosts=40, pages=700, page_bytes=6_000.0, links=20.0, robots_broken=0.0, crawl_delay_s=0.02)
 
@@ -51,6 +56,79 @@ def test_a_crawl_visits_what_can_be_reached_and_nothing_else(web: RunningWeb, tm
     assert by_status["denied"] > 0
     assert by_status["new"] == 0
     assert missing_cash(tmp_path) == 0
+
+
+def test_rules_are_committed_with_the_visit_that_brought_them(web: RunningWeb, tmp_path: Path) -> None:
+    """A crash after a commit must not find rules whose sitemaps nobody has read: round by round, both or neither."""
+    crawl(web, tmp_path, {"crawl.width": 5, "archive.merge_files": 0})
+    rounds = 0
+    for path in sorted((tmp_path / "tables").glob("robots-*.parquet")):
+        visits = pq.read_table(path.with_name(path.name.replace("robots-", "visits-"))).to_pylist()
+        asked = {origin_of(visit["url"]) for visit in visits if visit["is_robots"]}
+        ruled = {row["origin"] for row in pq.read_table(path).to_pylist()}
+        assert ruled <= asked, path.name
+        rounds += 1
+    assert rounds > 5
+
+
+def test_a_sitemap_on_another_host_is_read(loopback: Loopback, tmp_path: Path) -> None:
+    """The robots.txt that names it is the permission, for the host's own pages, through an index and restarts."""
+
+    def answer(exchange: Exchange) -> bool:
+        url = f"{exchange.host}{exchange.path}"
+        texts = {
+            "a.test/robots.txt": "Sitemap: http://cdn.test/index.xml",
+            "cdn.test/robots.txt": "Sitemap: http://cdn.test/own.xml",
+            "cdn.test/index.xml": "<sitemapindex><sitemap><loc>http://cdn.test/1.xml</loc></sitemap></sitemapindex>",
+            "cdn.test/1.xml": "<urlset>" + "".join(
+                f"<url><loc>http://{name}</loc></url>" for name in ("a.test/found", "b.test/", "cdn.test/page")
+            ) + "</urlset>",
+        }  # fmt: skip
+        kind = "text/plain" if url.endswith(".txt") else "text/xml" if url.endswith(".xml") else "text/html"
+        return exchange.send_page(texts.get(url, "<html>").encode(), fields=f"Content-Type: {kind}\r\n".encode())
+
+    address = f"127.0.0.1:{loopback.serve(answer).port}"
+    values = {**QUICK, "crawl.scope": "host", "resolve.map": {"*": address}, "crawl.width": 1}
+    for pages in (1, 2, 0):  # stopped before and after the index was read
+        config = Config().replace({**values, "crawl.pages": pages})
+        found = Crawl(tmp_path, ["http://a.test/"], config)
+        found.run()
+    assert statuses(found) == {
+        "http://a.test/": "fetched",
+        "http://cdn.test/index.xml": "fetched",
+        "http://cdn.test/1.xml": "fetched",
+        "http://a.test/found": "fetched",
+    }
+
+
+def test_a_crawl_that_is_left_with_what_is_forbidden_ends(loopback: Loopback, tmp_path: Path) -> None:
+    """However patient it is: what a server forbids is due again in a day."""
+
+    def answer(exchange: Exchange) -> bool:
+        if exchange.path == "/":
+            return exchange.send_page(b"<a href=/no>x</a>", fields=b"Content-Type: text/html\r\n")
+        return exchange.send_page(b"", "404 x" if exchange.path == "/robots.txt" else "403 x")
+
+    address = f"127.0.0.1:{loopback.serve(answer).port}"
+    patient = {"crawl.patience_s": 7_200.0, "polite.backoff_max_s": 20.0, "polite.crawl_delay_max_s": 20.0}
+    config = Config().replace({**QUICK, **patient, "resolve.map": {"*": address}})
+    found = Crawl(tmp_path, ["http://a.test/"], config)
+    assert found.run().ended == "nothing left to visit"
+    assert statuses(found) == {"http://a.test/": "fetched", "http://a.test/no": "forbidden"}
+
+
+def test_links_that_are_followed_later_are_of_the_same_version(web: RunningWeb, tmp_path: Path) -> None:
+    shallow, deep = ({"limits.depth": depth, "limits.depth_dynamic": depth} for depth in (1, 3))
+    crawl(web, tmp_path / "twice", shallow)
+    crawl(web, tmp_path / "twice", deep)
+    crawl(web, tmp_path / "once", deep)
+    twice, once = (read_links(tmp_path / name) for name in ("twice", "once"))
+    edges = [
+        {(of.urls[a], of.urls[b]) for a, b in zip(of.source.tolist(), of.target.tolist(), strict=True)}
+        for of in (twice, once)
+    ]
+    assert len(edges[1]) > 100
+    assert edges[0] == edges[1]
 
 
 def test_robots_txt_is_obeyed(web: RunningWeb, tmp_path: Path) -> None:
@@ -246,8 +324,56 @@ def test_a_crawl_that_waits_for_what_failed_says_so(tmp_path: Path, pages: int) 
     assert 0 < seen[0] - Chain.read(Directory(tmp_path / "crawl"), "a0").time_s <= 60.0
 
 
+def test_what_servers_forbid_does_not_keep_a_crawl(loopback: Loopback, tmp_path: Path) -> None:
+    """It is due again in a day: this crawl has ended, the next one does not ask yet, and nobody says it was gone."""
+    answers = {"/": "200 OK", "/401": "401 Unauthorized", "/403": "403 Forbidden", "/404": "404 Not Found"}
+    body, html = b"".join(b"<a href=%s>x</a>" % path.encode() for path in answers), b"Content-Type: text/html\r\n"
+    server = loopback.serve(lambda exchange: exchange.send_page(body, answers.get(exchange.path, "404"), html))
+    config = Config().replace({**QUICK, "resolve.map": {"*": f"127.0.0.1:{server.port}"}})
+    for _ in range(2):
+        crawl = Crawl(tmp_path, ["http://a.test/"], config)
+        assert crawl.run().ended == "nothing left to visit"
+    assert Counter(server.paths) == Counter(["/robots.txt", *answers])
+    assert statuses(crawl) == {
+        "http://a.test/": "fetched", "http://a.test/401": "forbidden",
+        "http://a.test/403": "forbidden", "http://a.test/404": "gone",
+    }  # fmt: skip
+
+
 def test_what_is_due_only_later_ends_a_crawl_with_words_about_then(tmp_path: Path) -> None:
     values = {"crawl.patience_s": 0.0, "polite.backoff_s": 400.0, "resolve.map": {"*": "127.0.0.1:1"}}
     ended = Crawl(tmp_path, ["http://a.test/"], Config().replace({**QUICK, **values})).run().ended
     assert ended.startswith("nothing is due for another 7 minutes: what failed is tried again then")
     assert ended.endswith("the same command goes on")
+
+
+def test_what_limits_refused_is_said_and_lifted(web: RunningWeb, tmp_path: Path) -> None:
+    values = {"limits.depth": 1, "crawl.sitemaps": False}
+    config = Config().replace({**QUICK, "resolve.map": {"*": web.address}, **values})
+    stats = Crawl(tmp_path, web.start_urls, config).run()
+    found = status(tmp_path)["refused_links"]
+    assert list(found) == ["limits.depth"]
+    assert stats.refused == found
+    console = Console(width=200, record=True)
+    for shown in (render(status(tmp_path)), summary(stats, {})):
+        console.print(shown)
+        text = console.export_text()
+        assert f"{found['limits.depth']:,}" in text
+        assert "limits.depth: with a greater one the same command follows them" in text
+    whole = crawl(web, tmp_path / "whole", {"crawl.sitemaps": False})
+    again = Crawl(tmp_path, [], config.replace({"limits.depth": 15}))
+    again.run()
+    assert statuses(again) == statuses(whole)
+    assert status(tmp_path)["refused_links"] == status(tmp_path / "whole")["refused_links"]
+
+
+def test_how_deep_pages_are_does_not_depend_on_the_order(web: RunningWeb, tmp_path: Path) -> None:
+    """Pages at the limit are visited by long ways first, or by short ones."""
+    depths = {}
+    for order, connections in (("breadth-first", 1), ("random", 8), ("larger-sites-first", 8)):
+        values = {"limits.depth": 4, "crawl.order": order, "crawl.width": 10, "polite.connections": connections}
+        found = crawl(web, tmp_path / order, {**values, "crawl.sitemaps": False, "archive.links": order == "random"})
+        depths[order] = {row["url"]: row["depth"] for row in found.query("SELECT url, depth FROM pages")}
+        assert "new" not in statuses(found).values()
+    assert depths["random"] == depths["larger-sites-first"] == depths["breadth-first"]
+    assert max(depths["random"].values()) == 4

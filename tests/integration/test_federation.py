@@ -1,6 +1,7 @@
 """Several sites crawl together what one crawls alone, and exchange only what they must."""
 
 import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import running
 from crawls import QUICK, crawl, statuses
 from federations import Sites, federation, free_port, write
 
@@ -24,7 +26,8 @@ from gossamer.federation.file import Federation, home_of, load
 from gossamer.federation.keys import context, make_keys, paths, tls_name
 from gossamer.federation.wire import Wire
 from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.site.federated import adopt, crossed, prepare
+from gossamer.site.adoption import adopt
+from gossamer.site.federated import crossed, prepare
 from gossamer.site.neighbours import Neighbours, read_summary
 from gossamer.site.rebalance import propose
 from gossamer.site.server import Server
@@ -43,8 +46,8 @@ VALUES: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
+        yield running_web
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +271,21 @@ def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path:
     made = subprocess.run([*command, "keys", str(path)], capture_output=True, text=True, timeout=60)
     assert "every site has its own" in made.stdout
     assert prepare(load(path)) == []
+
+
+def test_a_terminal_that_is_closed_ends_all_sites_cleanly(web: RunningWeb, tmp_path: Path) -> None:
+    values = {**VALUES, "resolve.map": {"*": web.address}, "polite.delay_s": 0.5}
+    path = write(tmp_path, {name: free_port() for name in ("north", "east")}, values, 1)
+    with running("federation", "run", path, *web.start_urls, "--quiet", at=tmp_path) as process:
+        sites = Sites(load(path))
+        process.wait_until(lambda: sites.visits("north") and sites.visits("east"), "visits of both")
+        process.signal(signal.SIGHUP)
+        code, said, err = process.finish()
+    assert (code, err) == (0, "")
+    assert "ended: stopped" in said
+    states = [at.state for site in ("north", "east") for at in snapshots(Directory(tmp_path / site)).values()]
+    assert len(states) == 2
+    assert all(state["clean"] for state in states)
 
 
 def test_a_ring_cannot_be_rebalanced_and_only_lost_sites_are_adopted(tmp_path: Path) -> None:

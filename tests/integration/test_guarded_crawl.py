@@ -76,3 +76,21 @@ def test_t078_names_that_cannot_be_found(tmp_path: Path, names: NameServer) -> N
     }  # fmt: skip
     assert statuses(found)["http://missing.test/"] in ("failed", "gone")
     assert statuses(found)["http://broken.test/"] == "new", "it may be found later"
+
+
+def test_malformed_replies_lose_no_other_host(tmp_path: Path, canary: RawServer) -> None:
+    """One name server's nonsense is about one name; and a host whose first replies were nonsense is asked for again."""
+
+    def reply(name: str, kind: int) -> Reply:
+        if name == "nonsense.test" or (name == "mending.test" and server.asked(name) <= 3):
+            return b"\x81\x80\x00\x01\x00\x01"
+        return 0, [(A, "127.0.0.1")] if kind == A else []
+
+    server = NameServer(reply)
+    names = [*(f"h{number}.test" for number in range(10)), "nonsense.test", "mending.test", "last.test"]
+    seeds = [f"http://{name}:{canary.port}/" for name in names]
+    found = crawl(tmp_path, server, seeds, private=True, failed_ttl_s=1.0)
+    server.close()
+    assert {url for url, status in statuses(found).items() if status != "fetched"} == {
+        seeds[names.index("nonsense.test")]
+    }

@@ -35,6 +35,8 @@ def check_scaling(rows: list[dict[str, float]]) -> None:
         assert row["pages_per_s"] > 0
         assert 0 <= row["inject_s"] < float("inf")
         assert row["balance"] > 0, "an agent had nothing to do"
+        assert row["cpu_ms"] == pytest.approx(1000 * row["crawler_cores"] / row["pages_per_s"])
+        assert row["cpu_ms"] > 0
 
 
 def check_latency(rows: list[dict[str, float]]) -> None:

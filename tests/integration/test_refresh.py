@@ -11,6 +11,7 @@ from raw_server import Exchange, Loopback
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
+from gossamer.archive.versions import versions
 from gossamer.clocks import FastClock
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
@@ -87,6 +88,56 @@ def test_links_of_an_outdated_version_no_longer_count(loopback: Loopback, tmp_pa
     # How often depends on who was visited together; if it stayed where it is, /c would have none at its second visit.
     urls = {f"http://a.test/{name}" for name in ("", "b", "c")}
     assert {row["url"] for row in passed} >= urls, "pages that did not change pass their cash on all the same"
+
+
+def test_validators_of_a_304_are_adopted(loopback: Loopback, tmp_path: Path) -> None:
+    """RFC 9111 section 4.3.4: the server renames the version that we have, so we ask for it by its new name."""
+    conditions: list[set[bytes]] = []
+
+    def answer(exchange: Exchange) -> bool:
+        if exchange.path != "/":
+            return exchange.send_page(b"", "404 Not Found")
+        fields = (b"If-None-Match", b"If-Modified-Since")
+        conditions.append({line for line in exchange.head.split(b"\r\n") if line.startswith(fields)})
+        number = len(conditions)
+        if number == 1:
+            fields = b'Content-Type: text/html\r\nETag: "1"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n'
+            return exchange.send_page(b"<a href=/a>a</a>", fields=fields)
+        if number == 2:
+            return exchange.send(b'HTTP/1.1 304 Not Modified\r\nETag: "2"\r\n\r\n')
+        return exchange.send(b"HTTP/1.1 304 Not Modified\r\nLast-Modified: Mon, 07 Nov 1994 08:49:37 GMT\r\n\r\n")
+
+    found = come_back(loopback, tmp_path, answer, crawl__pages=5)
+    since = b"If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", b"If-Modified-Since: Mon, 07 Nov 1994 08:49:37 GMT"
+    assert conditions == [
+        set(),
+        {b'If-None-Match: "1"', since[0]},
+        {b'If-None-Match: "2"', since[0]},
+        {b'If-None-Match: "2"', since[1]},
+    ]
+    assert hits(found.directory) == {"": 0, "a": 1}, "its links stay"
+    assert missing(found.directory) == 0
+
+
+def test_a_page_that_is_forbidden_for_a_while_is_not_gone(loopback: Loopback, tmp_path: Path) -> None:
+    """It is asked for again, and until then what it said when it last had content counts."""
+
+    def pages(path: str, number: int) -> tuple[str, bytes]:
+        if path == "/":
+            return ("403 Forbidden" if number == 2 else "200 OK"), b"<a href=/a>a</a>"
+        return "404 Not Found", b""
+
+    server, clock = loopback.serve(site(pages)), FastClock(SPEED)
+    values = {**QUICK, **AGAIN, "fetch.forbidden_s": 600.0, "resolve.map": {"*": f"127.0.0.1:{server.port}"}}
+    for visits, wanted in ((2, "fetched"), (3, "forbidden"), (4, "fetched")):
+        now = {"crawl.pages": visits, "refresh.policy": "never" if visits == 2 else "fixed"}  # first both pages
+        found = Crawl(tmp_path, ["http://a.test/"], Config().replace({**values, **now}), clock)
+        found.run()
+        assert found.query("SELECT status FROM pages WHERE url = 'http://a.test/'") == [{"status": wanted}]
+        assert found.query("SELECT url, hits FROM targets") == [{"url": "http://a.test/a", "hits": 1}]
+        assert hits(tmp_path) == {"": 0, "a": 1}
+        assert missing(tmp_path) == 0
+    assert [version["outcome"] for version in versions(tmp_path, "http://a.test/")] == ["ok"]
 
 
 def test_a_page_that_is_gone_takes_its_links_with_it(loopback: Loopback, tmp_path: Path) -> None:

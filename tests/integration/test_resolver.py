@@ -1,14 +1,14 @@
 """Names to addresses: against a real name server on loopback, and without one."""
 
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from name_server import AAAA, NameServer, Reply
 from name_server import A as A_
 
-from gossamer.clocks import RealClock, VirtualClock
+from gossamer.clocks import Clock, RealClock, VirtualClock
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.errors import ConfigError
@@ -20,27 +20,34 @@ PUBLIC, OTHER = "93.184.216.34", "151.101.1.69"
 class Asker:
     """A resolver and its name server, closed at the test's end."""
 
-    def __init__(self, server: NameServer | None, timeout_s: float = 10.0, **changes: Any) -> None:
+    def __init__(
+        self, server: NameServer | None, timeout_s: float = 10.0, clock: Clock | None = None, **changes: Any
+    ) -> None:
         options = {f"resolve.{name}": value for name, value in changes.items()}
         if server is not None:
             options["resolve.nameservers"] = [server.address]
-        self.clock = RealClock()
+        self.clock: Any = clock or RealClock()
         self.resolver = Resolver(Config().replace(options).resolve, self.clock, timeout_s)
 
     def ask(self, name: str, port: int = 80) -> Answer:
-        answers: list[Answer] = []
-        self.resolver.look_up(name, port, answers.append)
+        return self.ask_all([name], port)[name]
+
+    def ask_all(self, names: Sequence[str], port: int = 80) -> dict[str, Answer]:
+        """All at the same time."""
+        answers: dict[str, Answer] = {}
+        for name in names:
+            self.resolver.look_up(name, port, lambda answer, name=name: answers.update({name: answer}))  # type: ignore[misc]
         poll = select.epoll()
         poll.register(self.resolver.fileno(), select.EPOLLIN)
         for _ in range(1000):
-            if answers:
+            if len(answers) == len(names):
                 break
             timeout_s = self.resolver.timeout_s()
             assert timeout_s is not None
             poll.poll(timeout_s)
             self.resolver.process()
         poll.close()
-        return answers[0]
+        return answers
 
 
 @pytest.fixture
@@ -85,6 +92,56 @@ def test_failures_are_told_apart_and_remembered(serve: Any, reply: Reply, outcom
     asked = len(server.questions)
     assert asker.ask("example.test").outcome is outcome
     assert len(server.questions) == asked
+
+
+MALFORMED = b"\x81\x80\x00\x01\x00\x01"  # flags, one question, one answer, and then nothing
+
+
+@pytest.mark.parametrize("broken", [1, 5])
+def test_a_malformed_reply_is_the_problem_of_its_name_only(serve: Any, broken: int) -> None:
+    """c-ares closes the socket that a reply came on which it cannot parse, and fails all names that wait there."""
+
+    def reply(name: str, kind: int) -> Reply:
+        if name.startswith("broken"):
+            return MALFORMED
+        return (0, [(A_, PUBLIC)] if kind == A_ else [])
+
+    _, asker = serve(reply)
+    sound = [f"h{number}.test" for number in range(20)]
+    bad = [f"broken{number}.test" for number in range(broken)]
+    answers = asker.ask_all([*sound[:10], *bad, *sound[10:]])
+    assert {name: answers[name] for name in sound} == dict.fromkeys(sound, Answer(PUBLIC, 80))
+    assert {answers[name].outcome for name in bad} == {Outcome.DNS_FAILED}
+    assert asker.ask("later.test") == Answer(PUBLIC, 80)
+
+
+def test_half_an_answer_is_none(serve: Any) -> None:
+    """The IPv6 address has come and the IPv4 one has not when the socket is lost: asked again, both are there."""
+
+    def reply(name: str, kind: int) -> Reply:
+        if name == "broken.test":
+            return MALFORMED
+        if kind == A_:
+            return (0, [(A_, PUBLIC)]) if server.asked("a.test") > 2 else None
+        return (0, [(AAAA, "2606:2800:220:1::1")])
+
+    server, asker = serve(reply)
+    answer = asker.ask_all(["a.test", "broken.test"])["a.test"]
+    assert {answer.address, *answer.others} == {PUBLIC, "2606:2800:220:1::1"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "after_s", "again"),
+    [(MALFORMED, 10.0, True), ((2, []), 10.0, True), (MALFORMED, 1.0, False), ((3, []), 10.0, False)],
+)
+def test_that_a_name_server_failed_is_soon_forgotten(serve: Any, reply: Reply, after_s: float, again: bool) -> None:
+    """That a name does not exist is remembered for minutes: a name server said so."""
+    server, asker = serve(lambda name, kind: reply, clock=VirtualClock())
+    assert asker.ask("example.test").outcome is not None
+    asked = len(server.questions)
+    asker.clock.advance(after_s)
+    assert asker.ask("example.test").outcome is not None
+    assert (len(server.questions) > asked) is again
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.1.1", "0.0.0.0"])

@@ -1,6 +1,8 @@
 """`gossamer scan` and `gossamer plan` as users run them: what is found, what changed, what is wrong, what is next."""
 
+import contextlib
 import json
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -156,15 +158,32 @@ def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"empty.txt", "one.txt"}, "a mistake leaves nothing behind"
 
 
-def test_an_interrupted_scan_goes_on(web: RunningWeb, twice: Path, tmp_path: Path) -> None:
-    """Ctrl-C in the middle, then the same command: everything is there, and no finished website is visited again."""
+def children(parent: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            number, _, rest = path.read_text().partition(" (")
+            if int(rest.rpartition(") ")[2].split()[1]) == parent:
+                found.append(int(number))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_scan_goes_on(web: RunningWeb, twice: Path, tmp_path: Path, number: int) -> None:
+    """Ctrl-C in the middle, or a terminal that is closed, which its clients hear too; then the same command: everything
+    is there, and no finished website is visited again."""
     listed = write_list(tmp_path / "SITES.txt", names(web))
     slow = ("scan", listed, "--testweb", web.address, *QUICK, "--depth", "2", "--delay", "0.08", "--at-once", "1")
     visits = len(web.log())
     with running(*slow, at=tmp_path) as process:
         done = tmp_path / "scan" / "scans" / "0001" / "done"
         process.wait_until(lambda: len(list(done.glob("*.json"))) >= 2, "two finished websites")
-        process.signal(signal.SIGINT)
+        clients = children(process.inner.pid)
+        assert clients
+        for client in clients:
+            os.kill(client, number)
+        process.signal(number)
         code, said, _ = process.finish()
     assert code == 0
     assert "was interrupted; the same command goes on where it was" in said

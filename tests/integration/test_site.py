@@ -109,20 +109,21 @@ def test_starting_again_is_not_getting_on() -> None:
     assert member.crashes == 0
 
 
-def test_stopped_and_gone_on_with(web: RunningWeb, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_stopped_and_gone_on_with(web: RunningWeb, tmp_path: Path, number: int) -> None:
     """Ctrl-C ends all of them cleanly; seeds added meanwhile are not forgotten."""
     directory = tmp_path / "c"
     with running(*crawl(web), at=tmp_path) as process:
         process.wait_until(lambda: visits(directory) > 10, "visits")
         processes = agents(directory)
-        process.signal(signal.SIGINT)
+        process.signal(number)
         code, out, err = process.finish()
     assert (code, err) == (0, "")
     assert json.loads(out)["ended"] == "stopped"
     assert len(processes) == 3
     assert not any(is_alive(number) for number in processes.values())
     assert all(at.state["clean"] for at in snapshots(Directory(directory)).values())
-    succeed("add", "c", *(f"http://h{number}.test/added" for number in range(8)), at=tmp_path)  # several agents' zones
+    succeed("add", "c", *(f"http://h{host}.test/added" for host in range(8)), at=tmp_path)  # several agents' zones
     told = answer(*crawl(web), at=tmp_path)
     assert told["visits"] == len(web.truth.reachable()) + 8
 

@@ -21,7 +21,8 @@ from gossamer.config import Config
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.post import Alone
-from gossamer.federation.exchange import Batch, InProcess, decode
+from gossamer.crawl.seeds import hand_in
+from gossamer.federation.exchange import Batch, Inbox, InProcess, Joined, decode
 from gossamer.index.pages import ZONE_SHIFT, PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -63,10 +64,12 @@ class Place:
     def run(self) -> None:
         """From start to end, as a process would."""
         store = Directory.prepare(self.directory, RealClock().now())
-        seeds, self.seeds = self.seeds, []
+        hand_in(Inbox(store), self.seeds, [])
+        self.seeds = []
         with store.lock(self.config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             chain = Chain.open(store, self.config.crawl.agent, self.exchange, self.zones)
-            Agent(store, self.config, RealClock(), self.exchange, log, seeds, post=Alone(self.owners), chain=chain).run(
+            exchange = Joined(self.exchange, Inbox(store))
+            Agent(store, self.config, RealClock(), exchange, log, post=Alone(self.owners), chain=chain).run(
                 lambda _: None
             )
         self.runs += 1

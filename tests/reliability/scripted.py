@@ -79,11 +79,13 @@ class Web:
 
     def crawl(self, directory: Path, seeds: Iterable[str], **changes: Any) -> Crawl:
         """A crawl of it to the end. Options are written section__key."""
-        values = {name.replace("__", "."): value for name, value in changes.items()}
-        config = Config().replace({**VALUES, "resolve.map": {"*": self.address}, **values})
-        crawl = Crawl(directory, seeds, config)
+        crawl = Crawl(directory, seeds, self.config(**changes))
         crawl.run()
         return crawl
+
+    def config(self, **changes: Any) -> Config:
+        values = {name.replace("__", "."): value for name, value in changes.items()}
+        return Config().replace({**VALUES, "resolve.map": {"*": self.address}, **values})
 
 
 def outcomes(crawl: Crawl) -> dict[str, str]:

@@ -14,7 +14,7 @@ from subprocess import Popen
 from typing import Any
 
 import numpy as np
-from support import PASSING, Command, check_polite, differing, outcomes, statuses
+from support import PASSING, Command, check_equal, check_polite, outcomes, statuses
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
@@ -264,9 +264,9 @@ def check_same(directory: Path, undisturbed: Path) -> None:
     check_zones(directory)
     check_indexes(directory)
     check_files(directory)
-    assert differing(statuses(directory), statuses(undisturbed)) == {}
-    assert differing(final_outcomes(directory), final_outcomes(undisturbed)) == {}
-    assert differing(hits(directory), hits(undisturbed)) == {}
+    check_equal(statuses(directory), statuses(undisturbed))
+    check_equal(final_outcomes(directory), final_outcomes(undisturbed))
+    check_equal(hits(directory), hits(undisturbed))
 
 
 def final_outcomes(directory: Path) -> Counter[tuple[str, str, int]]:

@@ -287,3 +287,9 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tup
     """Where two mappings differ; shorter to read than the mappings."""
     keys = one.keys() | other.keys()
     return {key: (one.get(key), other.get(key)) for key in sorted(keys) if one.get(key) != other.get(key)}
+
+
+def check_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """With a message that shows where they differ, outside of pytest too."""
+    found = differing(one, other)
+    assert not found, found

@@ -22,6 +22,7 @@ from federations import Sites, federation, free_port
 from gossamer import Crawl
 from gossamer.lab.proxy import Proxy
 from gossamer.site.rebalance import give_away
+from gossamer.site.replicas import holders
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import host_of
@@ -174,6 +175,29 @@ def test_a_site_is_lost_for_good(web: RunningWeb, alone: Crawl, tmp_path: Path, 
         sites.wait()
         check(sites, alone, web, lines, repeats=lost + 2 * (25 + 8) * agents, hosts_moved=True)
         assert sites.pages("south") == 0
+        assert sites.visits("south") > 0
+
+
+def test_a_site_is_lost_for_good_and_its_holder_is_new(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """A site joins that holds the replica by the new list, and has nothing of it: what the old holder has counts."""
+    lines = len(web.log())
+    with federation(tmp_path, NAMES, values(web), replicas=2) as sites:
+        assert holders([*NAMES, "oslo"], "south", 2) == ["oslo"] != holders(NAMES, "south", 2)
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(200)
+        sites.kill("south")
+        lost = sites.visits("south") - sites.replicated_visits("south")
+        shutil.rmtree(sites.federation.directory("south"))
+        sites.change("oslo", f'address = "127.0.0.1:{free_port()}"\n')
+        sites.start("oslo")
+        while not (sites.federation.directory("oslo") / "replicas").exists():
+            assert sites.processes["oslo"].poll() is None, sites.words("oslo")
+            time.sleep(0.1)
+        sites.change("south", "weight = 0\n")
+        sites.adopt("south")
+        sites.wait()
+        check(sites, alone, web, lines, repeats=lost + 2 * (25 + 8), hosts_moved=True)
+        assert "east/replicas/south: commit" in sites.words("south")
         assert sites.visits("south") > 0
 
 

@@ -33,7 +33,7 @@ from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.web import SyntheticWeb
 
 WIDTH, RETRIES = 60, 1
-# Depth depends on the order in which links are seen: no page may be refused for it.
+# No page is refused for its depth: what limits do with deep pages has tests of its own (test_depths.py).
 OPTIONS = [
     "--width", str(WIDTH), "--scope", "any", "--connections", "24", "--depth", "250",
     "--set", "limits.depth_dynamic=250", "--set", f"fetch.retries={RETRIES}", "--set", "fetch.retry_s=0.5",

@@ -206,9 +206,25 @@ def test_memory_is_bounded_and_nothing_waits_for_ever(site: Server, wires: list[
     assert receiver.applied == mine
 
 
-def test_too_long_for_a_message(wires: list[Wire]) -> None:
-    with pytest.raises(ValueError, match="too long"):
-        NatsExchange(wires[0], "a0").publish(Batch("a0", 1, 0, "a1", bytes(3_000_000)))
+def test_no_batch_is_too_long(site: Server, wires: list[Wire]) -> None:
+    """A server takes messages up to a limit; longer batches arrive whole, also when the server dies in between."""
+    sender, receiver = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1")
+    long = Batch("a0", 1, 0, "a1", random.Random(1).randbytes(5 * server_module.MESSAGE_BYTES + 1))
+    behind = Batch("a0", 2, 0, "a1", b"behind", previous=1)
+    assert sender.publish(long)
+    assert sender.publish(behind)
+    assert eventually(lambda: receiver.pending("a1", {})) == [long, behind]
+    site.stop()
+    site.start()
+    eventually(lambda: sender.publish(long))
+    again = NatsExchange(wires[1], "a1")
+    assert eventually(lambda: again.pending("a1", {})) == [long, behind]
+    again.acknowledge("a0>a1", 2)
+    eventually(lambda: sender.confirmed("a0>a1") == 2)
+    eventually(lambda: messages(wires[0]) == 0)
+
+
+def test_names_of_agents(wires: list[Wire]) -> None:
     with pytest.raises(ValueError, match="no name for an agent"):
         NatsExchange(wires[0], "a.0")
 

@@ -22,7 +22,7 @@ SPEC = WebSpec(
     seed=133, hosts=24, pages=240, host_exponent=0.4, links=20.0, page_bytes=3_000.0, latency_ms=10.0, changing=0.0,
     crawl_delays=0.1, crawl_delay_s=0.5, robots_broken=0.0, gzip=0.3, chunked=0.2,
 )  # fmt: skip
-# Depth depends on the order in which links are seen: no page may be refused for it.
+# No page is refused for its depth: what limits do with deep pages has tests of its own (test_depths.py).
 OPTIONS = [
     "--width", str(WIDTH), "--scope", "any", "--connections", "24", "--depth", "250", "--delay", str(DELAY_S),
     "--set", "limits.depth_dynamic=250", "--set", "fetch.retries=1", "--set", "fetch.retry_s=0.5",

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from raw_server import Exchange, Loopback
 from scripted import VALUES, Web, outcomes, page, reply, robots, statuses, verdicts
 from warcio.archiveiterator import ArchiveIterator
@@ -18,8 +19,10 @@ from gossamer import Config
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.crawl.agent import Agent
+from gossamer.crawl.seeds import hand_in
 from gossamer.federation.exchange import Inbox
 from gossamer.watch.log import EventLog
+from gossamer.watch.status import status
 
 LONG = "x" * 2_000  # content that is worth a reference instead of a copy
 
@@ -47,6 +50,13 @@ def test_t050_a_calendar_without_end(loopback: Loopback, tmp_path: Path) -> None
     assert len(set(web.asked("other.test"))) == 31
     capped = web.crawl(tmp_path / "capped", ["http://calendar.test/"], limits__pages_per_host=20)
     assert capped.query("SELECT count(*) AS n FROM pages") == [{"n": 20}]
+    for directory, settings in (
+        (tmp_path, ["depth", "depth_dynamic"]),
+        (tmp_path / "capped", ["depth_dynamic", "pages_per_host"]),
+    ):
+        refused = status(directory)["refused_links"]
+        assert sorted(refused) == [f"limits.{name}" for name in settings]
+        assert min(refused.values()) > 0
 
 
 def test_t051_session_ids(loopback: Loopback, tmp_path: Path) -> None:
@@ -151,6 +161,45 @@ def test_t055_names_without_end(loopback: Loopback, tmp_path: Path) -> None:
     assert len(web.asked("other.test")) == 21
 
 
+def test_t055_real_names_among_names_without_end(loopback: Loopback, tmp_path: Path) -> None:
+    """A site whose pages lead to its real hosts late, and a trap that had its turn long before."""
+
+    def anywhere(exchange: Exchange) -> bool:
+        start = numbers(exchange) + sum(map(ord, exchange.host))
+        return exchange.send(page(*(f"http://s{start}x{i}.d.test/p{i}" for i in range(20))))
+
+    real = [f"real{i}.d.test" for i in range(15)]
+    chain = {f"www.d.test/{i}": page(f"/{i + 1}") for i in range(9)}
+    web = Web(loopback, {
+        **chain, "www.d.test/0": page("/1", "http://trap.d.test/p0"),
+        "www.d.test/9": page(*(f"http://{host}/" for host in real)),
+        **{f"{host}/": page(text=host) for host in real}, **{f"/p{i}": anywhere for i in range(20)},
+    })  # fmt: skip
+    web.crawl(tmp_path, ["http://www.d.test/0"], limits__hosts_per_domain=40)
+    hosts = {exchange.host for exchange in web.exchanges()}
+    assert set(real) <= hosts
+    assert len(hosts) <= 40
+
+
+@pytest.mark.parametrize("first", ["/shop?page=1", "/shop?sort=a&start=0", "/blog/page/1/"])
+def test_a_list_over_many_pages_is_no_trap(loopback: Loopback, tmp_path: Path, first: str) -> None:
+    """Two hundred products on twenty pages, each of which leads to the next only."""
+    step = 10 if "start" in first else 1
+
+    def products(exchange: Exchange) -> bool:
+        number = numbers(exchange)
+        place = number // step - (step == 1)
+        if "product" in exchange.path:
+            return exchange.send(page("/"))
+        following = first.replace(str((step == 1 and 1) or 0), str(number + step)) if place < 19 else "/"
+        return exchange.send(page(*(f"/product/{10 * place + i}" for i in range(10)), following))
+
+    web = Web(loopback, {"/": page(first), "shop.test": products})
+    web.crawl(tmp_path, ["http://shop.test/"])
+    asked = [path for path in web.asked("shop.test") if "product" in path]
+    assert len(set(asked)) == len(asked) == 200
+
+
 def test_t056_pages_with_side_effects(loopback: Loopback, tmp_path: Path) -> None:
     def results(exchange: Exchange) -> bool:
         n = numbers(exchange) + 1
@@ -197,14 +246,13 @@ def test_t091_sitemaps(loopback: Loopback, tmp_path: Path) -> None:
         "/sitemap-html.xml": page("/4", text="not a sitemap"),
         "/sitemap.gz": reply(packed, mime="application/gzip"),
         "/bomb.xml.gz": reply(bomb, mime="application/gzip"),
-        "t.test": page(), "elsewhere.test": urlset("http://elsewhere.test/own", "http://t.test/6"),
+        "t.test": page(), "elsewhere.test": urlset("http://elsewhere.test/own", "http://t.test/6", "http://foreign.test/7"),
     })  # fmt: skip
     found = web.crawl(tmp_path, ["http://t.test/"])
     asked = Counter(web.asked())
-    assert {f"t.test/{i}" for i in (1, 2, 3, 5)} | {"t.test/bomb", "elsewhere.test/own"} <= set(asked)
+    assert {f"t.test/{i}" for i in (1, 2, 3, 5, 6)} | {"t.test/bomb", "elsewhere.test/own"} <= set(asked)
     assert max(asked.values()) == 1, "an index that names itself is read once"
     assert not [path for path in asked if path.startswith(("foreign.test", "t.test.evil.test"))]
-    assert "t.test/6" not in asked, "a sitemap speaks for its own host"
     assert "t.test/entity" not in asked
     assert not [path for path in asked if "root:" in path or "haha" in path]
     assert outcomes(found)["http://t.test/bomb.xml.gz"] == "ok"
@@ -262,7 +310,8 @@ def test_t095_the_clock_is_set_back(loopback: Loopback, tmp_path: Path) -> None:
     values = {**VALUES, "resolve.map": {"*": web.address}, "crawl.width": 4, "polite.delay_s": 0.02}
     store = Directory.prepare(tmp_path, clock.now())
     with EventLog(tmp_path / "log" / "crawl.jsonl") as log:
-        agent = Agent(store, Config().replace(values), clock, Inbox(store), log, ["http://t.test/0"])
+        hand_in(Inbox(store), ["http://t.test/0"], [])
+        agent = Agent(store, Config().replace(values), clock, Inbox(store), log)
         stats = agent.run(lambda _: None)
     assert stats.visits == 16
     assert web.asked() == [f"t.test/{i}" for i in range(16)], "all of them, down to the last level"

@@ -111,7 +111,7 @@ def test_t047_what_is_no_link(loopback: Loopback, tmp_path: Path) -> None:
         <a href="javascript:void(0)">x</a><a href="mailto:a@b">x</a><a href="tel:1">x</a><a>x</a>"""
     web = Web(loopback, {"/": page(text=text)})
     web.crawl(tmp_path, ["http://t.test/"])
-    assert sorted(web.asked()) == ["t.test/", "t.test/frame", "t.test/svg"]
+    assert sorted(web.asked()) == ["t.test/", "t.test/frame", "t.test/srcdoc", "t.test/svg"]
     assert all(exchange.head.startswith(b"GET ") for exchange in web.exchanges())
 
 

@@ -255,3 +255,12 @@ def test_t058_t008_robots_txt_that_redirects_to_a_page(loopback: Loopback, tmp_p
     web = Web(loopback, {"/robots.txt": moved("/"), "/": page("/x", text="Disallow: /x"), "/x": page()})
     web.crawl(tmp_path, ["http://t.test/"])
     assert "t.test/x" in web.asked()
+
+
+def test_a_slow_host_in_the_end_does_not_make_a_round_of_every_page(loopback: Loopback, tmp_path: Path) -> None:
+    """Its pages lead to what is known, and to more of the same host: nobody waits for what they say."""
+    replies = {f"/{i}": page("/", *(f"/{j}" for j in range(i, i + 3)), text=str(i)) for i in range(28)}
+    web = Web(loopback, {"/": page(*(f"/{i}" for i in range(25))), **replies})
+    found = web.crawl(tmp_path, ["http://t.test/"], polite__delay_s=0.3)
+    assert len(set(web.asked())) == 31
+    assert found.query("SELECT count(DISTINCT round) AS n FROM visits WHERE NOT is_robots")[0]["n"] < 10

@@ -14,6 +14,8 @@ import pytest
 from raw_server import Loopback
 from scripted import Web, moved, outcomes, page, reply, robots, statuses, verdicts
 
+from gossamer.crawl.inspect import inspect
+
 OPENSSL = shutil.which("openssl")
 
 
@@ -161,6 +163,37 @@ def test_t008_robots_redirects(loopback: Loopback, tmp_path: Path) -> None:
         assert outcomes(found)[f"http://{host}/public"] == "ok"
         assert (f"{host}/private/x" in web.asked()) == (hops > 5), "beyond five there is no robots.txt, by RFC 9309"
     assert web.asked(with_robots=True)[:6] == chain[:6]
+
+
+def test_robots_redirects_to_no_file_follow_one_rule(loopback: Loopback, tmp_path: Path) -> None:
+    """To itself, in a circle, a chain too long, no target: by RFC 9309 section 2.3.1.2 there is no robots.txt then."""
+    web = Web(loopback, {
+        "self.test/robots.txt": moved("/robots.txt"),
+        "circle.test/robots.txt": moved("/r"), "circle.test/r": moved("/robots.txt"),
+        **{f"long.test/{'robots.txt' if i == 0 else i}": moved(f"/{i + 1}") for i in range(9)},
+        "none.test/robots.txt": reply(b"", 301),
+    })  # fmt: skip
+    hosts = ["self.test", "circle.test", "long.test", "none.test"]
+    found = web.crawl(tmp_path, [f"http://{host}/private/x" for host in hosts])
+    assert {f"{host}/private/x" for host in hosts} <= set(web.asked())
+    rows = found.query("SELECT origin, verdict FROM robots")
+    assert {row["origin"]: row["verdict"] for row in rows} == {f"http://{host}": "allow_all" for host in hosts}
+    for host in hosts:
+        assert inspect(f"http://{host}/private/x", web.config())["robots"]["verdict"] == "allowed"
+
+
+def test_robots_that_cannot_be_decoded_forbid_for_now(loopback: Loopback, tmp_path: Path) -> None:
+    rules = b"User-agent: *\nDisallow: /private\n"
+    web = Web(loopback, {
+        "new.test/robots.txt": reply(rules, 200, "Content-Encoding: dcb"),
+        "broken.test/robots.txt": reply(b"\x1f\x8b\x08\x00" + rules, 200, "Content-Encoding: gzip"),
+    })  # fmt: skip
+    found = web.crawl(tmp_path, ["http://new.test/x", "http://broken.test/x"], crawl__patience_s=1.0)
+    assert not web.asked(), "only robots.txt"
+    assert set(statuses(found).values()) == {"new"}
+    assert {row["verdict"] for row in found.query("SELECT verdict FROM robots")} == {"deny_all"}
+    for host in ("new.test", "broken.test"):
+        assert inspect(f"http://{host}/x", web.config())["robots"]["verdict"] == "unreachable"
 
 
 @pytest.mark.skipif(OPENSSL is None, reason="makes its certificate with the openssl command")

@@ -6,17 +6,18 @@ from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.scope import Scope
+from gossamer.crawl.sitemaps import NamedSitemaps
 from gossamer.fetch.client import Request, Response
-from gossamer.web.url import host_of, page_key
+from gossamer.web.url import host_of, origin_of, page_key
 
 NOW_S = 1_700_000_000.0
 HTML = "Content-Type: text/html; charset=utf-8"
 
 
-def reader(scope: Scope | None = None, **changes: Any) -> Reader:
+def reader(scope: Scope | None = None, named: NamedSitemaps | None = None, **changes: Any) -> Reader:
     """With options written section__key."""
     config = Config().replace({name.replace("__", "."): value for name, value in changes.items()})
-    return Reader(config, scope or Scope("any"))
+    return Reader(config, scope or Scope("any"), named)
 
 
 def answer(
@@ -25,7 +26,8 @@ def answer(
 ) -> Response:  # fmt: skip
     """What a client hands over; `request` has fields of the Request."""
     head = "\r\n".join([f"HTTP/1.1 {status} x", *fields, "", ""]).encode("latin-1")
-    asked = Request(page_key(url), url, host_of(url), **request)
+    whose = {"origin": origin_of(url)} if request.get("is_robots") else {}
+    asked = Request(page_key(url), url, host_of(url), **{**whose, **request})
     sent = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
     return Response(asked, outcome, "", status, started_s, 0.5, "192.0.2.1", sent, head, body, truncated, location)
 

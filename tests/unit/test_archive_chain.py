@@ -1,5 +1,6 @@
 """The commit protocol, above all what a crash at each of its steps leaves."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_crash_while_recovering() -> None:
     with pytest.raises(Crash):
         crawl(*[Mortal(store, exchange, 4, False)] * 2, 3)
     for k in range(1, 5):
-        store.put("warc/a0-99999999-0.warc.gz", b"left over")
+        store.put("warc/a0-00000002-0.warc.gz", b"left over")
         dying = Mortal(store, exchange, k, True)
         with pytest.raises(Crash):
             Chain.open(dying, "a0", dying)
@@ -227,6 +228,118 @@ def test_sweeping_spares_other_agents_the_inbox_and_strangers() -> None:
     Chain.open(store, "a0", exchange)
     everything = [name for name in store.list("") if not name.startswith("manifest/")]
     assert everything == sorted([*spared, "logs/today"])
+
+
+def crawled(rounds: int, path: Path | None = None) -> tuple[Store, Wide]:
+    exchange = Wide()
+    store: Store = Directory.prepare(path, 1.0) if path else Memory()
+    crawl(store, exchange, rounds)
+    return store, exchange
+
+
+def everything(store: Store) -> dict[str, bytes]:
+    return {name: store.get(name) for name in store.list("")}
+
+
+@pytest.mark.parametrize("lost", [range(1, 9), range(5, 9), range(7, 9)], ids=["all", "newest four", "newest two"])
+def test_nothing_is_deleted_when_manifests_are_missing(lost: range) -> None:
+    """Files of rounds that no manifest speaks of are no rubbish: whoever finds them stops, and says so."""
+    store, exchange = crawled(8)
+    store.put("warc/a0-00000005-0.warc.gz", b"all that the round brought")
+    for number in lost:
+        store.delete(f"manifest/a0/{number:08d}.json")
+    before = everything(store)
+    with pytest.raises(ArchiveError, match=r"Nothing was .*`gossamer repair DIR --dry-run`"):
+        Chain.open(store, "a0", exchange)
+    assert everything(store) == before
+
+
+def test_what_is_there_is_told() -> None:
+    store, exchange = Memory(), InProcess()
+    for name in ("warc/a0-00000003-0.warc.gz", "tables/visits-a0-00000002-00000007-00000009.parquet"):
+        store.put(name, b"")
+    with pytest.raises(
+        ArchiveError, match=r"2 files .*\(1 visits, 1 warc; rounds 2 to 9\), and there is no manifest of a0"
+    ):
+        Chain.open(store, "a0", exchange)
+
+
+def test_files_of_an_agent_without_manifests_stop_the_others() -> None:
+    store, exchange = crawled(2)
+    store.put("warc/a1-00000007-0.warc.gz", b"")
+    with pytest.raises(ArchiveError, match="manifests are probably missing"):
+        Chain.open(store, "a0", exchange)
+    assert store.get("warc/a1-00000007-0.warc.gz") == b""
+
+
+def test_a_full_manifest_says_what_its_commit_removed() -> None:
+    """A crash before the deletion must not look as if manifests were missing; nor a power cut that undoes it."""
+    store, exchange = Memory(), InProcess()
+    chain = Chain.open(store, "a0", exchange)
+    for number in range(1, FULL_EVERY + 2):
+        name = f"warc/a0-{number:08d}-0.warc.gz"
+        store.put(name, b"")
+        removed = {"warc": list(chain.files.get("warc", []))}
+        commit(chain, exchange, Changes({"warc": [name]}, removed))
+    assert '"files"' in store.get(f"manifest/a0/{chain.number:08d}.json").decode()
+    for number in range(FULL_EVERY - 3, FULL_EVERY + 1):
+        store.put(f"warc/a0-{number:08d}-0.warc.gz", b"undead")
+    Chain.open(store, "a0", exchange)
+    assert store.list("warc/") == chain.files["warc"]
+
+
+def test_strangers_stay_and_do_not_stop_anybody() -> None:
+    store, exchange = crawled(2)
+    for name in ("warc/README.txt", "index/page-1", "tables/my-notes.parquet"):
+        store.put(name, b"mine")
+    Chain.open(store, "a0", exchange)
+    assert store.get("warc/README.txt") == store.get("index/page-1") == store.get("tables/my-notes.parquet") == b"mine"
+
+
+@pytest.mark.parametrize("data", [None, b"", b"3 ", b"4"], ids=["missing", "empty", "longer", "flipped"])
+@pytest.mark.parametrize("kind", ["index.page.run", "warc"])
+def test_damaged_files_stop_a_crawl_before_it_does_anything(kind: str, data: bytes | None) -> None:
+    store, exchange = crawled(2)
+    chain = Chain.open(store, "a0", exchange)
+    name = "index/page-run-a0-00000003.run" if kind.startswith("index") else "warc/a0-00000003-0.warc.gz"
+    store.put(name, b"3")
+    commit(chain, exchange, Changes({kind: [name]}))
+    store.put("warc/a0-00000004-0.warc.gz", b"rubbish")
+    if data is None:
+        store.delete(name)
+    else:
+        store.put(name, data)
+    if (kind, data) == ("warc", b"4"):
+        Chain.open(store, "a0", exchange)  # as long as it was: only `gossamer verify` reads the whole archive
+        return
+    with pytest.raises(ArchiveError, match=rf"{name} is (missing|damaged).*`gossamer repair DIR --dry-run`"):
+        Chain.open(store, "a0", exchange)
+    assert store.get("warc/a0-00000004-0.warc.gz") == b"rubbish"
+
+
+@pytest.mark.parametrize("place", range(0, 700, 7))
+def test_any_flipped_bit_of_a_manifest_is_found(place: int) -> None:
+    store, _ = crawled(3)
+    name = "manifest/a0/00000003.json"
+    data = bytearray(store.get(name))
+    data[place % len(data)] ^= 1
+    store.put(name, bytes(data))
+    with pytest.raises(ArchiveError, match=f"{name} is damaged; restore"):
+        Chain.read(store, "a0")
+
+
+def test_manifests_of_earlier_versions_open() -> None:
+    """They have no checksums, neither of files nor of themselves."""
+    store, exchange = crawled(3)
+    for name in store.list("manifest/"):
+        body = json.loads(store.get(name))
+        for field in ("sums", "gone", "xxh3"):
+            body.pop(field, None)
+        store.put(name, json.dumps(body).encode())
+    chain = Chain.open(store, "a0", exchange)
+    assert (chain.number, chain.snapshot.sums, chain.state) == (3, {}, {"total": 0})
+    commit(chain, exchange, outbox=[chain.letter("a5", b"hello", "links")])
+    assert list(Chain.read(store, "a0").sums) == ["outbox/a5/a0-000000000004-0000.links"]
 
 
 class Down(InProcess):
@@ -323,6 +436,7 @@ def test_seeds_from_another_process_while_crawling(tmp_path: Path) -> None:
 def test_changes_that_make_no_sense(changes: Changes) -> None:
     store, exchange = Memory(), InProcess()
     chain = Chain.open(store, "a0", exchange)
+    store.put("a", b"")
     commit(chain, exchange, Changes({"x": ["a"]}))
     with pytest.raises(ArchiveError, match="twice"):
         commit(chain, exchange, changes)

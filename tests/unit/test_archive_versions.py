@@ -62,6 +62,14 @@ def test_robots_txt_has_versions_too(tmp_path: Path) -> None:
     assert content(tmp_path / "crawl", version(tmp_path / "crawl", url)) == b"Disallow: /y"
 
 
+def test_a_page_known_before_carets_were_percent_encoded_is_found(tmp_path: Path) -> None:
+    archive = Sample(tmp_path / "crawl")
+    archive.commit([A + "a^b"], [page(A + "a^b", "<p>old")])
+    assert [row["outcome"] for row in versions(tmp_path / "crawl", A + "a^b")] == ["ok"]
+    archive.commit([A + "a%5Eb"], [page(A + "a%5Eb", "<p>new", after_s=10.0), page(A + "a%5Eb", "<p>x", after_s=20.0)])
+    assert len(versions(tmp_path / "crawl", A + "a^b")) == 2
+
+
 def test_times_as_people_write_them() -> None:
     assert moment("2026-11-16") == datetime(2026, 11, 17), "its end"
     assert moment("2026-11-16T08:30+02:00") == datetime(2026, 11, 16, 6, 30)

@@ -1,4 +1,4 @@
-"""URL conformance: the WHATWG's own cases, all of them."""
+"""URL conformance: the WHATWG's own cases, all of them. They have none with `^` in a path: `test_url.py` does."""
 
 import case_files
 

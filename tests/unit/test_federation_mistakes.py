@@ -5,13 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from sample_archive import sample
+from sample_archive import Sample, sample
 
 from gossamer.archive.store import Directory
 from gossamer.cli import main
 from gossamer.errors import ConfigError, GossamerError
 from gossamer.federation.file import load
-from gossamer.site.federated import SiteRun, adopt, prepare
+from gossamer.site.adoption import adopt
+from gossamer.site.federated import SiteRun, prepare
 from gossamer.site.rebalance import propose
 from gossamer.site.replicas import replica_of
 
@@ -41,12 +42,21 @@ def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert words in said
     assert "under [fetch] of f.toml" in said
-    Directory.prepare(replica_of(tmp_path / "paris", "tokyo"), 0.0)
+    Sample(replica_of(tmp_path / "paris", "tokyo"), "tokyo_a0").commit()
     lost = load(written(tmp_path, "paris", "tokyo\nweight = 0", more="[federation]\nreplicas = 2\n"))
     with pytest.raises(ConfigError, match="say who is crawling"):
         adopt(lost, "tokyo")
     assert not (tmp_path / "tokyo").exists()
     assert not list(tmp_path.glob("*.err"))
+
+
+def test_a_certificate_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
+    federation = load(written(tmp_path, "paris", "tokyo"))
+    assert prepare(federation) == ["paris", "tokyo"]
+    (federation.keys / "tokyo.pem").write_bytes(b"")
+    assert prepare(federation) == ["tokyo"]
+    assert prepare(federation) == []
+    assert not list(federation.keys.glob("*.new")) + list(federation.keys.glob(".*"))
 
 
 def test_a_site_that_is_not_in_the_file(tmp_path: Path) -> None:

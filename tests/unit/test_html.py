@@ -46,6 +46,20 @@ def test_a_whole_page() -> None:
         "<iframe><a href=no></iframe><a href=yes>",
         "<xmp><a href=no></xmp><a href=yes>",
         "<template><a href=no><template></template><a href=no></template><a href=yes>",
+        "<x-y><template shadowrootmode=open><a href=yes></template></x-y>",
+        "<x-y><template ShadowRootMode=CLOSED><p><slot></slot><a href=yes></template></x-y>",
+        "<template shadowrootmode=none><a href=no></template><a href=yes>",
+        "<template shadowroot=open><a href=no></template><a href=yes>",
+        "<template><template shadowrootmode=open><a href=no></template></template><a href=yes>",
+        "<template shadowrootmode=open><template><a href=no></template><a href=yes></template>",
+        "<template shadowrootmode=open><b><template shadowrootmode=open><a href=yes></template></b></template>",
+        "<template title='>' shadowrootmode=open><!-- <a href=no> --></template><a href=yes>",
+        "<iframe srcdoc='&lt;a href=yes>'></iframe>",
+        "<iframe srcdoc='<a href=yes>'><a href=no></iframe>",
+        "<template><iframe srcdoc='<a href=no>'></iframe></template><a href=yes>",
+        "<template shadowrootmode=open><iframe srcdoc='<a href=yes>'></iframe></template>",
+        """<iframe srcdoc='<iframe srcdoc="<a href=yes>"></iframe>'></iframe>""",
+        "<iframe srcdoc='<template><a href=no></template><script>\"<a href=no>\"</script><a href=yes>'></iframe>",
         "<a href=yes><plaintext><a href=no>",
         "<p title='<a href=no>'><a href=yes>",
         "<p title=<a href=no><a href=yes>",
@@ -103,6 +117,53 @@ def test_what_leads_nowhere_is_left_out() -> None:
     assert paths(page.links) == ["/ok"]
 
 
+def test_what_is_in_a_shadow_tree_says_nothing_about_the_document() -> None:
+    page = parse(
+        "<x-y><template shadowrootmode=open><html lang=xx><base href=/no/><title>no</title>"
+        "<meta http-equiv=refresh content='0;url=no'><a href=1></template></x-y><title>yes</title><a href=2>"
+    )
+    assert (page.title, page.language, page.base, page.refresh) == ("yes", "", URL, None)
+    assert paths(page.links) == ["/dir/1", "/dir/2"]
+
+
+@pytest.mark.parametrize(
+    ("around", "document", "links"),
+    [
+        ("", "<a href=x>", ["/dir/x"]),
+        ("<base href=/b/>", "<a href=x>", ["/b/x"]),  # that of the page, unless
+        ("<base href=/b/>", "<base href=c/><a href=x>", ["/b/c/x"]),  # it has one itself, relative to that
+        ("", "<base href=c/><iframe srcdoc='&lt;a href=x>'>", ["/dir/c/x"]),
+        ("", "<a href='#x'><a href=page.html#y>", ["/dir/page.html"]),
+        ("<a href=1>", "<a href=x><a href=1>", ["/dir/1", "/dir/x"]),
+        ("", "<a href=x rel=nofollow><a href=y>", ["/dir/y"]),
+        ("", "<meta name=robots content='noindex,nofollow'><a href=x>", []),
+        ("", "<meta http-equiv=refresh content='0;url=x'>", ["/dir/x"]),
+        ("", "<meta http-equiv=refresh content='900;url=x'>", []),
+        ("<meta name=robots content=nofollow>", "<a href=x>", []),
+        ("", "<title>no</title><link rel=canonical href=x>", ["/dir/x"]),
+        ("", "<a href='?é'>", ["/dir/page.html?%C3%A9"]),
+    ],
+)
+def test_documents_in_frames(around: str, document: str, links: list[str]) -> None:
+    inside = document.replace("&", "&amp;").replace('"', "&quot;")
+    markup = f'<title>T</title>{around}<iframe srcdoc="{inside}"></iframe>'
+    page = parse_html(markup.encode("latin-1"), URL, "text/html; charset=latin1")
+    assert paths(page.links) == links
+    assert (page.title, page.noindex, page.canonical, page.refresh) == ("T", False, "", None)
+
+
+def test_texts_of_links_in_shadow_trees_and_frames() -> None:
+    markup = (
+        b"""<template shadowrootmode=open><a href=1>one</a></template><iframe srcdoc="<a href=2>two</a>"></iframe>"""
+    )
+    assert paths(list(parse_html(markup, URL, anchors=True).anchors)) == ["/dir/1", "/dir/2"]
+
+
+def test_frames_do_not_exceed_the_limit_of_links() -> None:
+    markup = "<a href=0><iframe srcdoc='<a href=1><a href=2><a href=3>'></iframe>" * 5
+    assert len(parse_html(markup.encode(), URL, max_links=3).links) == 3
+
+
 def test_marked_links() -> None:
     page = parse(
         "<a href=a rel='External NoFollow'><a href=b rel=ugc><a href=c rel=sponsored><a href=b><a href=./a rel=ugc>"
@@ -118,6 +179,23 @@ def test_a_page_that_asks_not_to_be_followed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("max-image-preview:none", (False, False)),
+        ("index, follow, max-image-preview: none, max-snippet:-1", (False, False)),
+        ("max-image-preview:none noindex", (True, False)),
+        ("MAX-IMAGE-PREVIEW:NONE,NOFOLLOW", (False, True)),
+        ("unavailable_after: Sat, 01 Jan 2030 15:00:00 GMT, noindex", (True, False)),
+        ("max-video-preview:0,none", (True, True)),
+    ],
+)
+def test_values_of_directives_are_no_directives(content: str, expected: tuple[bool, bool]) -> None:
+    page = parse(f"<meta name=robots content='{content}'><a href=x>")
+    assert (page.noindex, page.nofollow) == expected
+    assert (page.links == []) is expected[1]
+
+
+@pytest.mark.parametrize(
     ("headers", "expected"),
     [
         (["Gossamer: nofollow"], (False, True)),
@@ -125,6 +203,16 @@ def test_a_page_that_asks_not_to_be_followed() -> None:
         (["otherbot: noindex, gossamer: nofollow"], (False, True)),
         (["noindex, max-snippet: 20, unavailable_after: 1 Jan 2030"], (True, False)),
         (["noindexed", "", ":"], (False, False)),
+        (["max-image-preview:none"], (False, False)),
+        (["max-image-preview: none, nofollow"], (False, True)),
+        (["gossamer: max-image-preview:none, noindex"], (True, False)),
+        (["otherbot: max-image-preview:none, noindex"], (False, False)),
+        (["unavailable_after: Sat, 01 Jan 2030 15:00:00 GMT, noindex"], (True, False)),
+        (["unavailable_after: Saturday, 01-Jan-30 15:00:00 GMT, noindex"], (True, False)),
+        (["unavailable_after: 2030-01-01 15:00:00, noindex"], (True, False)),
+        (["otherbot: unavailable_after: Sat, 01 Jan 2030 15:00:00 GMT, noindex"], (False, False)),
+        (["*: noindex"], (True, False)),
+        (["noindex nofollow"], (True, True)),
     ],
 )
 def test_headers_for_robots(headers: list[str], expected: tuple[bool, bool]) -> None:
@@ -165,6 +253,28 @@ def test_queries_are_sent_in_the_encoding_of_the_page() -> None:
     page = parse_html(markup, URL, "text/html; charset=iso-8859-15")
     assert page.links[1:] == ["http://example.org/%C3%BC/%C3%BC?%FC=%A4&d=%26%239829%3B"]
     assert page.canonical == "http://example.org/%C3%BC/?%FC"
+
+
+@pytest.mark.parametrize(
+    ("charset", "href", "query"),
+    [
+        ("euc-jp", "?①", "%AD%A1"),
+        ("iso-2022-jp", "?日本=語é&x", "%1B%24%42%46%7C%4B%5C%1B%28%42=%1B%24%42%38%6C%1B%28%42%26%23233%3B&x"),
+        ("big5", "?中ж", "%A4%A4%C8%5C"),
+        ("koi8-u", "?ў", "%AE"),
+        ("windows-1252", "?\x81ж", "%81%26%231078%3B"),
+    ],
+)
+def test_queries_are_sent_by_the_standard_s_tables(charset: str, href: str, query: str) -> None:
+    references = "".join(char if char.isascii() else f"&#x{ord(char):x};" for char in href)
+    page = parse_html(f"<a href='{references}'>".encode(), URL, f"text/html; charset={charset}")
+    assert paths(page.links) == [f"/dir/page.html?{query}"]
+
+
+def test_a_page_in_a_single_byte_encoding_that_python_knows_otherwise() -> None:
+    page = parse_html(b"<title>\xae\xbe</title><a href='\xae'>", URL, "text/html; charset=koi8-u")
+    assert page.title == "ўЎ"
+    assert page.links == ["http://example.org/dir/%D1%9E"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "shift_jis", "euc-kr", "gb18030", "iso-2022-jp"])
@@ -221,6 +331,9 @@ def test_pages_that_end_early(body: bytes) -> None:
         b"<a href='" + b"&" * 1_000_000 + b"'>",
         b"<a href=data:" + b"x" * 5_000_000 + b">",
         b"<title>" + b"&" * 1_000_000,
+        b"<template shadowrootmode=open>" * 50_000,
+        b"<iframe srcdoc='<a href=x>'></iframe>" * 20_000,
+        b"<iframe srcdoc='" + b"&lt;iframe srcdoc=" * 50_000 + b"'>",
     ],
     ids=lambda body: body[:12].decode(),
 )

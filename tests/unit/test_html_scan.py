@@ -33,9 +33,10 @@ RAW = [
     "<plaintext>",
 ]
 SIGNS = ["<", "</", ">", '"', "'", "=", "&amp;", " ", "/", "x", "\n", "--", "!", "-", "<!--", "-->", "<!", "<?", "\0"]
+SHADOWS = ["<template shadowrootmode=open>", "<template>", "</template>", "<iframe srcdoc='&lt;a href=1>'>"]
 METAS = ["<meta name=robots content=none>", "<meta http-equiv=refresh content=1;u>", "<base href=b>"]
 # Not here: what the tree moves or drops (tables, select), and noscript, where a comment may hide the end tag.
-MARKUP = st.lists(st.sampled_from([*WORDS, *LINKS, *RAW, *SIGNS, *METAS]), max_size=14).map("".join)
+MARKUP = st.lists(st.sampled_from([*WORDS, *LINKS, *RAW, *SIGNS, *METAS, *SHADOWS]), max_size=14).map("".join)
 
 IMAGES = ["<svg>", "</svg>", "<math>", "</math>", "<mi>", "</mi>", "<foreignObject>", "<![CDATA[", "]]>", "<svg/>"]
 HIDDEN = [
@@ -50,7 +51,8 @@ HIDDEN = [
     "<script/>",
 ]
 ANYTHING = st.lists(
-    st.sampled_from([*WORDS, *LINKS, *RAW, *SIGNS, *METAS, *IMAGES, *HIDDEN]).map(str.encode) | st.binary(max_size=4),
+    st.sampled_from([*WORDS, *LINKS, *RAW, *SIGNS, *METAS, *IMAGES, *HIDDEN, *SHADOWS]).map(str.encode)
+    | st.binary(max_size=4),
     max_size=30,
 ).map(b"".join)
 

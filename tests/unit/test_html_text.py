@@ -46,6 +46,39 @@ def test_text(body: bytes, content_type: str, text: str) -> None:
     assert text_of(body, content_type) == text
 
 
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        (
+            "<p>a\n b<pre>\ndef f():\n    return 1\n\n\nx  =  2\n</pre>c\n d",
+            "a b\ndef f():\n    return 1\n\n\nx  =  2\nc d",
+        ),
+        ("<pre><code>a\n\tb\n</code></pre><pre>c\n</pre>d", "a\n\tb\nc\nd"),
+        ("<PRE class='x'>a\r\n  <b>b</b>  &lt;c&gt;\r  d</PRE>", "a\n  b  <c>\n  d"),
+        ("<pre>a&#10; b</pre>c&#10; d", "a\n b\nc d"),
+        ("<pre>a<br>  b<div>  c</div>  d</pre>", "a\n  b\n  c\n  d"),
+        ("<pre>a  b<pre>c  d</pre>e  f</pre>g  h", "a  b\nc  d\ne  f\ng h"),
+        ("<pre>  never\n  closed", "  never\n  closed"),
+        ("a  b</pre>c  d", "a b\nc d"),
+        ("<listing>a\n  b</listing><xmp>c\n  d</xmp><plaintext>e\n  f", "a\n  b\nc\n  d\ne\n  f"),
+        ("<pre>\n\n  a</pre>", "\n  a"),
+        ("<pre>a   \n \n</pre>", "a"),
+        ("<pre><script>no\n</script>  a<!-- no\n -->\n  b</pre>", "  a\n  b"),
+        ("<pre><div>a</div><div>  b</div>\n<div>c</div></pre>", "a\n  b\n\nc"),
+        ("<template>no</template><template shadowrootmode=open>a</template><template x=shadowrootmode>no", "a"),
+        ("<textarea>no\n  no</textarea><prefix>a  b</prefix>", "a b"),
+        ("<script>'<pre>'</script>a\n  b", "a b"),
+        ("<pre>\ufdd0a\n\ufdd0  b</pre>", "a\n  b"),
+        (
+            "a<template>no</template><x-y><template class='b'\nshadowrootmode=open>b <p>c</template></x-y>d",
+            "a\nb\nc\nd",
+        ),
+    ],
+)
+def test_preformatted_text_stays_as_it_is(markup: str, text: str) -> None:
+    assert text_of(markup.encode(), "text/html; charset=utf-8") == text
+
+
 PIECES = st.sampled_from(
     ["<p>", "</p>", "<", ">", "'", '"', "=", "<!--", "-->", "<script>", "</script>", "&amp;", " a"]
 )
@@ -58,7 +91,24 @@ def test_anything_has_a_text(markup: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<div>", "<a '", '<a x="', "<", "<!--", "<script>", "&", "<a =", "a ", "</script", "<x"]
+    "piece",
+    [
+        "<div>",
+        "<a '",
+        '<a x="',
+        "<",
+        "<!--",
+        "<script>",
+        "&",
+        "<a =",
+        "a ",
+        "</script",
+        "<x",
+        "<pre>",
+        "<pre>\n",
+        "<template ",
+        "<template>",
+    ],
 )
 def test_hostile_pages_take_linear_time(piece: str) -> None:
     text_of((piece * 100_000).encode())

@@ -1,4 +1,5 @@
 import gzip
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -192,6 +193,20 @@ def test_location(raw: bytes, target: str | None) -> None:
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
     assert retry_after_s(value, 784111777.0 - 60) == (pytest.approx(seconds) if seconds is not None else None)
+
+
+@pytest.mark.parametrize(
+    "value", ["Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37", "06 Nov 1994 08:49:37 -0000"]
+)
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+def test_a_date_without_zone_is_not_local_time(value: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert retry_after_s(value, 784111777.0 - 60) == pytest.approx(60.0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 # Chunks

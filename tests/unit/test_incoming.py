@@ -16,6 +16,8 @@ from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.post import Orders
 from gossamer.crawl.settling import arrivals
+from gossamer.crawl.sitemaps import Naming
+from gossamer.crawl.update import RoundColumns, update
 from gossamer.federation.exchange import (
     LINKS,
     NEWS,
@@ -30,6 +32,7 @@ from gossamer.federation.exchange import (
     high_water,
 )
 from gossamer.index.pages import PageIndex, zone_of_key
+from gossamer.order.strategies import strategy
 from gossamer.web.url import page_keys
 
 OWNERS = ("a0", "a1") * 128
@@ -50,12 +53,14 @@ class Desk:
         self.others = {"a0": 0, "a1": 0, "a2": 0}
         del self.others[name]
         self.owners = OWNERS
-        self.incoming = Incoming(self.store, self.chain, self.exchange, scope, urls, files)
+        self.incoming = Incoming(self.store, self.chain, self.exchange, scope)
+        self.incoming.seeds += urls
+        self.incoming.files.add(files)
 
     def commit(self, more: list[Batch] | None = None) -> Contributions:
         batches = self.incoming.batches()
         orders = Orders(self.owners, others=self.others)
-        arrived = self.incoming.take(batches, [], self.index, self.ledger, orders)
+        arrived = self.incoming.take(batches, [], [], self.index, self.ledger, orders)
         self.chain.commit(
             arrived.changes, state={"seed_files": self.incoming.files.offsets}, marks=high_water(batches),
             outbox=numbered_parts(arrived.outbox + (more or [])), exchange=self.exchange,
@@ -112,7 +117,7 @@ def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path) -> No
     one = Desk("a0", files=[file])
     one.incoming.read_seeds(1.0)
     one.commit()
-    again = Incoming(one.store, one.chain, one.exchange, "host", [], [])
+    again = Incoming(one.store, one.chain, one.exchange, "host")
     again.read_seeds(1.0)
     assert again.seeds == []
     with file.open("a") as more:
@@ -128,7 +133,8 @@ def test_a_seed_that_is_known_brings_no_cash() -> None:
     table["key"] = np.sort(rows.key)
     one.index.pages.write(table)
     one.incoming.seeds = sorted(of("a0"))
-    assert one.commit().url == []
+    again = one.commit()
+    assert (again.cash.sum(), again.hits.sum()) == (0, 0)
     assert one.ledger.minted == len(of("a0")) * SEED_CASH
 
 
@@ -140,7 +146,7 @@ def test_everybody_hears_of_new_hosts() -> None:
     assert [batch.kind for batch in one.exchange.pending("a2", {})] == [NEWS]
     other.commit()
     assert all(other.incoming.scope.admits(url) for url in URLS)
-    late = Incoming(one.store, Chain.open(one.store, "a3", InProcess(), ()), InProcess(), "host", [], [])
+    late = Incoming(one.store, Chain.open(one.store, "a3", InProcess(), ()), InProcess(), "host")
     assert all(late.scope.admits(url) for url in URLS), "who begins later reads it in the archive"
 
 
@@ -204,7 +210,7 @@ def test_what_we_sent_ourselves_waits_until_we_open_anew(expecting: Desk) -> Non
         Changes(), state={}, marks={}, outbox=[], exchange=expecting.exchange, applied=[], now_s=1.0, zones=range(256)
     )
     expecting.chain = everything
-    expecting.incoming = Incoming(expecting.store, everything, expecting.exchange, "host", [], [])
+    expecting.incoming = Incoming(expecting.store, everything, expecting.exchange, "host")
     assert set(expecting.commit().url) == of("a1")
 
 
@@ -224,3 +230,30 @@ def test_parts_are_numbered_per_receiver() -> None:
     assert [(batch.to, batch.part, batch.data) for batch in batches] == [
         ("a1", 0, b"0"), ("a2", 0, b"1"), ("a1", 1, b"2"), ("a1", 2, b"3"),
     ]  # fmt: skip
+
+
+def test_a_known_page_that_becomes_a_seed_is_no_longer_deep() -> None:
+    one = Desk("a0", urls=sorted(of("a0")))
+    update(one.index, None, one.ledger, RoundColumns(inbox=one.commit()), limits=Config().limits,
+           strategy=strategy("opic"), now_s=1.0)  # fmt: skip
+    one.incoming.seeds = sorted(of("a0"))
+    again = one.commit()
+    assert set(again.url) == of("a0")
+    assert (again.cash.sum(), again.hits.sum(), again.depth.max()) == (0, 0, 0)
+
+
+def test_sitemaps_elsewhere_are_told_to_the_other_agents() -> None:
+    one, other = pair()
+    batches = one.incoming.batches()
+    orders = Orders(one.owners, others=one.others)
+    naming = Naming("a.test", "http://cdn.test/s.xml")
+    arrived = one.incoming.take(batches, [], [naming], one.index, one.ledger, orders)
+    one.chain.commit(
+        arrived.changes, state={}, marks={}, outbox=numbered_parts(arrived.outbox), exchange=one.exchange,
+        applied=[], now_s=1.0,
+    )  # fmt: skip
+    assert one.incoming.named.hosts(naming.sitemap) == {"a.test"}
+    other.commit()
+    assert other.incoming.named.hosts(naming.sitemap) == {"a.test"}
+    again = Incoming(other.store, other.chain, other.exchange, "host")
+    assert again.named.hosts(naming.sitemap) == {"a.test"}, "it is in the archive"

@@ -1,6 +1,7 @@
 """The refresh experiment: its simulated web against theory, its bound, and what a crawl has recorded."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from sample_archive import Sample, page
 
 from gossamer.errors import ArchiveError
 from gossamer.lab import command
+from gossamer.lab.experiments.refresh_real import Setting
 from gossamer.lab.experiments.refresh_recorded import recorded, results
 from gossamer.lab.experiments.refresh_simulation import DAY_S, Poisson, Recorded, Run, periodic_optimum, simulate
+from gossamer.testweb.web import SyntheticWeb
 
 
 def web(pages=60, seed=0):
@@ -124,6 +127,18 @@ def test_changes_that_a_crawl_has_seen(tmp_path):
     assert record.length_s == pytest.approx(300)
     rows = results(tmp_path / "crawl", 0).rows  # a tenth of seven visits is none: that is no reason to fail
     assert all(0 <= row["freshness"] <= 1 for row in rows)
+
+
+def test_the_page_says_what_could_be_reached_on_the_web_of_the_real_crawls():
+    """docs/refresh.md: by the best schedule of all, and by fixed intervals."""
+    setting = Setting(pages=150)
+    change = np.maximum(SyntheticWeb(setting.web).plan.changes_per_s, 1e-12)
+    each_per_s = setting.visits_per_page / DAY_S
+    best, _ = periodic_optimum(change, np.ones(len(change)), len(change) * each_per_s)
+    fixed = (-np.expm1(-change / each_per_s) * each_per_s / change).mean()
+    said = (Path(__file__).parents[2] / "docs" / "refresh.md").read_text()
+    assert f"could reach .{1000 * best:.0f} (computed), {100 * (best / fixed - 1):.0f} % more" in said
+    assert f"than fixed intervals can (.{1000 * fixed:.0f})" in said
 
 
 def test_a_crawl_that_never_came_back_is_named(tmp_path):

@@ -107,7 +107,7 @@ def test_a_host_that_moved_is_where_it_moved_last() -> None:
     hosts = HostMap(Ring({"a": 1.0, "b": 1.0, "c": 1.0}))
     assert len(hosts.record(entries((5, 0, 0), (6, 1, 0)))) == 2
     assert not len(hosts.record(entries((5, 1, 0)))), "the first decision stands"
-    moved = hosts.moved(np.array([5]), np.array([2]))
+    moved = hosts.handed_over(np.array([5]), np.array([2]))
     assert moved.tolist() == [(5, 2, 1)]
     assert len(hosts.record(moved)) == 1
     assert not len(hosts.record(entries((5, 0, 0)))), "news that come late"
@@ -124,8 +124,26 @@ def test_hosts_of_a_site_that_is_gone_are_decided_again() -> None:
     hosts.record(entries((5, 1, 0)))
     assert not hosts.is_settled(np.array([5])).any()
     assert hosts.of_keys(np.array([5])).tolist() == [0]
-    hosts.record(hosts.moved(np.array([5]), np.array([0])))
+    hosts.record(hosts.decided(np.array([5]), np.array([0])))
     assert hosts.is_settled(np.array([5])).all()
+    assert not hosts.is_handed_over(np.array([5])).any(), "nothing comes from there"
+
+
+def test_turns_rise_and_say_whether_a_host_was_handed_over() -> None:
+    hosts, key = HostMap(Ring({"a": 1.0, "b": 1.0, "c": 1.0})), np.array([5])
+    turns = []
+    for change in (
+        hosts.decided,
+        hosts.handed_over,
+        hosts.handed_over,
+        hosts.decided,
+        hosts.decided,
+        hosts.handed_over,
+    ):
+        assert len(hosts.record(change(key, np.array([len(turns) % 3])))) == 1
+        assert hosts.is_handed_over(key).all() == (change == hosts.handed_over)
+        turns.append(int(hosts.entries()["turn"][0]))
+    assert turns == [0, 1, 3, 4, 6, 7]
 
 
 def test_which_hosts_were_lost_with_a_site_that_is_gone() -> None:

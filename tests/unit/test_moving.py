@@ -11,12 +11,13 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Memory
 from gossamer.crawl.moving import is_settled, release_hosts, take_hosts
-from gossamer.crawl.owners import Place
+from gossamer.crawl.owners import Owners, Place
 from gossamer.crawl.placing import Placing, unpacked
 from gossamer.crawl.post import Orders
 from gossamer.crawl.settling import settle
 from gossamer.federation.exchange import HOSTS, NEWS, InProcess
 from gossamer.federation.members import Members
+from gossamer.index.pages import HOST_SHIFT
 from gossamer.place.hostmap import ENTRY, HostMap
 from gossamer.place.ring import Ring
 
@@ -96,18 +97,46 @@ def test_all_of_it_arrives_and_everybody_hears_of_it() -> None:
     assert sum(int(rows["cash"].sum()) for rows in pages) == cash
 
 
+def test_hosts_of_two_agents_come_in_one_letter() -> None:
+    """The one who speaks for the site takes its own and passes the others on; and the other agent hears of both."""
+    store, exchange = zones.world()
+    zones.settle(store, exchange, ("a0",) * 256)
+    books = zones.books(store, exchange, "a0")
+    hosts = np.sort(books.index.hosts.rows["host"])
+    rests = books.resting.hosts
+    release_hosts(books, exchange, place("paris", hosts), 2.0)
+    letter = [replace(each.batch, data=store.get(each.name)) for each in books.chain.snapshot.outbox]
+    assert {batch.kind for batch in letter} == {HOSTS}
+    store, exchange = empty_lima()
+    speaker = zones.books(store, exchange, "a0")
+    take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+    other, there = zones.books(store, exchange, "a1"), place("lima", hosts)
+    settle(other, exchange, ORDERS["a1"], there, 3.0)
+    own, others = (set(books.index.hosts.rows["host"].tolist()) for books in (speaker, other))
+    assert own
+    assert others
+    assert own | others == set(hosts.tolist())
+    assert set(there.sites.of_keys(hosts).tolist()) == {1}, "all of them are at lima, for all that it knows"
+    assert {**speaker.resting.hosts, **other.resting.hosts} == rests
+
+
 def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     """What it has on record says where they will be; who shall have them has them when they have come."""
     hosts, letters, _ = left_paris()
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
-    for letter in letters:
+    for letter in reversed(letters):  # first those of the other agent's zones
         take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
     files = list(Chain.read(store, "a0").files["hostmap"])
     other = zones.books(store, exchange, "a1")
     there = place("lima", hosts)
     assert there.placing is not None
-    there.placing.open(store, files, other.chain.zones, other.index.hosts.rows["host"], {})
+    there.placing.open(store, files, {})
     coming = np.array(sorted(set(hosts.tolist()) - set(speaker.index.hosts.rows["host"].tolist())))
     assert len(coming)
-    assert set(there.sites.of_keys(coming).tolist()) == {0}, "still paris's, for all that it knows"
+    pages = coming.astype(np.uint64) << HOST_SHIFT
+    owners = Owners("a1", other.chain.zones, zones.LEFT, there)
+    assert not owners.is_native(pages).any()
+    assert [name for name, _ in owners.by_name(pages)] == ["a1"], "what is found of them meanwhile waits here"
+    settle(other, exchange, ORDERS["a1"], there, 3.0)
+    assert owners.is_native(pages).all()

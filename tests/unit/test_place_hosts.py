@@ -127,3 +127,15 @@ def test_hosts_go_where_work_is_cheap_unless_links_are_dear() -> None:
     assert placed("fennel", ["h.test"], [[10.0, 0.0, 0.0]], dear) == [1]
     assert placed("fennel", ["h.test"], [[30.0, 0.0, 0.0]], dear) == [0]
     assert placed("fennel", ["h.test"], [[10.0, 0.0, 0.0]]) == [0]
+
+
+@pytest.mark.parametrize("rule", ["ldg", "fennel"])
+def test_round_trips_are_no_part_of_the_price_of_a_link(rule: str) -> None:
+    """What a link costs is what its bytes cost; how far hosts are counts only where the partitioner's name says so."""
+    sites = {name: {**site, "egress_per_gb": 0.1 * number} for number, (name, site) in enumerate(SITES.items(), 1)}
+    trips = RoundTrips(list(sites))
+    trips.measure("paris", ["FR", "KR"], [0.9, 0.9])
+    trips.measure("tokyo", ["FR", "KR"], [0.001, 0.001])
+    hosts, links = ["fr.test", "kr.test"], [[3.0, 2.0, 0.0], [3.0, 2.0, 0.0]]
+    assert placed(rule, hosts, links, sites, trips) == placed(rule, hosts, links, sites) == [0, 0]
+    assert placed(f"{rule}+distance", hosts, links, sites, trips) == [1, 1]

@@ -132,6 +132,14 @@ def test_what_was_not_stored_is_null(ask: Ask) -> None:
     assert ask(f"SELECT header(warc, warc_offset, 'x-none') FROM pages WHERE url = '{A}'") == [(None,)]
 
 
+@pytest.mark.parametrize("mime", ["unknown/unknown", "application/unknown", "*/*", "application/octet-stream"])
+def test_pages_of_unknown_type_have_a_text(tmp_path: Path, mime: str) -> None:
+    archive = Sample(tmp_path / "crawl")
+    answer = Response(A, "<p>ü</p>".encode("latin-1"), f"Content-Type: {mime}; charset=latin1\r\n")
+    archive.commit([A], [Visit(A, response=answer)])
+    assert rows(tmp_path / "crawl", "SELECT text(warc, warc_offset) FROM pages") == [("ü",)]
+
+
 def test_binary_bodies_have_no_text(tmp_path: Path) -> None:
     archive = Sample(tmp_path / "crawl")
     image = Response(B, b"\x89PNG\0", "Content-Type: image/png\r\n")

@@ -9,6 +9,7 @@ from answers import HTML, NOW_S, answer, page, reader
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.crawl.reader import VERDICTS, Visit
 from gossamer.crawl.scope import Scope
+from gossamer.crawl.sitemaps import NamedSitemaps, Naming
 from gossamer.crawl.update import Policy
 from gossamer.fetch.client import Request, Response
 from gossamer.web.url import page_key
@@ -60,7 +61,7 @@ def test_patterns_are_about_links_not_about_seeds_and_sitemaps() -> None:
     assert verdicts(read.read(answer(depth=0, **moved))) == {"http://a.test/new": "followed"}
     assert verdicts(read.read(answer(depth=1, **moved))) == {"http://a.test/new": "pattern"}
     robots = b"Sitemap: http://a.test/map.xml\nSitemap: http://b.test/map.xml\n"
-    assert read.read(answer(robots, is_robots=True)).sitemaps == ["http://a.test/map.xml"]
+    assert read.read(answer(robots, is_robots=True)).sitemaps == ["http://a.test/map.xml", "http://b.test/map.xml"]
     head = "<sitemapindex xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><sitemap><loc>"
     index = f"{head}http://a.test/map2.xml</loc></sitemap></sitemapindex>"
     assert verdicts(read.read(answer(index.encode(), "Content-Type: text/xml"))) == {
@@ -198,6 +199,13 @@ def test_which_types_are_read(field: str, is_read: bool) -> None:
     assert bool(len(reader().read(answer(page("/x"), field)).targets)) == is_read
 
 
+@pytest.mark.parametrize("kind", ["X-No-Type: 1", *(f"Content-Type: {t}/{t}" for t in ("unknown", "*"))])
+@pytest.mark.parametrize("start", ["<div>", "<script></script>", "<table>", "<p>", " <!-- -->", "<h1>", "<BR>"])
+def test_pages_of_unknown_type_are_recognised_by_their_first_tag(kind: str, start: str) -> None:
+    visit = reader().read(answer(f"{start}<a href=/x>x</a>".encode(), kind))
+    assert verdicts(visit) == {"http://a.test/x": "followed"}
+
+
 def test_plain_text_is_no_page() -> None:
     visit = reader().read(answer(b"see http://b.test/ and <a href=/x>", "Content-Type: text/plain"))
     assert (visit.outcome, len(visit.targets), visit.charset) == (Outcome.OK, 0, "")
@@ -230,6 +238,12 @@ def test_x_robots_tag_and_refresh() -> None:
 
 
 # Sitemaps
+
+
+def test_a_relative_sitemap_belongs_to_the_host_of_the_robots_txt() -> None:
+    body = "Sitemap: /map.xml\nSitemap:\u00a0http://a.test/b.xml".encode()
+    found = reader().read(answer(body, url="http://a.test/robots.txt", is_robots=True))
+    assert found.sitemaps == ["http://a.test/map.xml", "http://a.test/b.xml"]
 
 
 def sitemap(*urls: str, kind: str = "url") -> bytes:
@@ -283,10 +297,49 @@ def robots(status: int = 200, **changes: Any) -> list[str]:
 
 def test_sitemaps_of_a_robots_txt() -> None:
     assert robots() == ["http://a.test/s.xml", "http://b.test/s.xml"]
-    assert robots(scope=Scope("host", ["a.test"])) == ["http://a.test/s.xml"]
+    assert robots(scope=Scope("host", ["a.test"])) == ["http://a.test/s.xml", "http://b.test/s.xml"]
+    assert robots(scope=Scope("host", ["c.test"])) == [], "a host that is not in scope names nothing"
     assert robots(crawl__sitemaps=False) == []
     assert robots(status=404) == []
     assert robots(limits__url_bytes=20) == ["http://a.test/s.xml", "http://b.test/s.xml"]
+
+
+def test_sitemap_lines_may_be_relative() -> None:
+    body = b"Sitemap: /s.xml\nSitemap: maps/t.xml\n"
+    visit = reader().read(answer(body, url="http://a.test/robots.txt", is_robots=True))
+    assert visit.sitemaps == ["http://a.test/s.xml", "http://a.test/maps/t.xml"]
+
+
+def test_a_robots_txt_sends_us_to_so_many_other_hosts_only() -> None:
+    body = b"".join(b"Sitemap: http://h%d.test/s.xml\n" % i for i in range(1_000))
+    visit = reader(Scope("host", ["a.test"])).read(answer(body, url="http://a.test/robots.txt", is_robots=True))
+    assert len(visit.sitemaps) == len(visit.named) == 100
+
+
+def test_a_sitemap_elsewhere_speaks_for_the_hosts_that_name_it() -> None:
+    named = NamedSitemaps([Naming("a.test", "http://cdn.test/s.xml")])
+    read = reader(Scope("host", ["a.test", "c.test"]), named)
+    body = sitemap("http://a.test/1", "http://c.test/2", "http://cdn.test/3")
+    found = verdicts(read.read(answer(body, XML, url="http://cdn.test/s.xml")))
+    assert list(found.values()) == ["followed", "scope", "scope"]
+    other = verdicts(read.read(answer(body, XML, url="http://cdn.test/t.xml")))
+    assert list(other.values()) == ["scope", "scope", "scope"], "nobody has named that one"
+
+
+def test_what_a_sitemap_elsewhere_leads_to_is_named_too() -> None:
+    named = NamedSitemaps([Naming("a.test", "http://cdn.test/s.xml")])
+    read = reader(Scope("host", ["a.test"]), named)
+    body = sitemap("http://cdn.test/1.xml", "http://other.test/2.xml", "http://a.test/3.xml", kind="sitemap")
+    visit = read.read(answer(body, XML, url="http://cdn.test/s.xml"))
+    assert list(verdicts(visit).values()) == ["followed", "scope", "followed"]
+    assert Naming("http://cdn.test/s.xml", "http://cdn.test/1.xml") in visit.named
+    named.add(visit.named)
+    assert named.hosts("http://cdn.test/1.xml") == {"a.test"}
+    moved = answer(url="http://cdn.test/s.xml", status=301, outcome=Outcome.MOVED, location="http://store.test/s.xml")
+    visit = read.read(moved)
+    assert verdicts(visit) == {"http://store.test/s.xml": "followed"}
+    named.add(visit.named)
+    assert named.hosts("http://store.test/s.xml") == {"a.test"}
 
 
 def test_links_are_columns() -> None:

@@ -16,7 +16,8 @@ TOLD: dict[str, Any] = {
     "crawl.exclude": ["*.pdf", '*"\\*'],
     "polite.delay_s": 0.5,
     "polite.robots": False,
-    "fetch.contact": "me & you <x@y.test>",
+    "fetch.contact": "me+you@y.test",
+    "crawl.topic": "me & you <x@y.test>",
     "resolve.map": {"*": "127.0.0.1:80", "a b.test": "127.0.0.2"},
     "host.a.test": {"delay_s": 1.0, "pages": 3},
     "host.*.b.test": {"burst": 7},
@@ -42,7 +43,7 @@ def test_what_concerns_one_run_is_forgotten(tmp_path: Path) -> None:
 @given(st.text(st.characters(exclude_categories=("Cc", "Cs"))), st.dictionaries(st.text(), st.text()))
 def test_any_text(tmp_path_factory: pytest.TempPathFactory, text: str, table: dict[str, str]) -> None:
     directory = tmp_path_factory.mktemp("any")
-    told = Config().replace({"fetch.contact": text, "resolve.map": table})
+    told = Config().replace({"crawl.topic": text, "resolve.map": table})
     remember(directory, told)
     assert recall(directory) == told
 

@@ -30,9 +30,9 @@ def test_everybody_holds_as_much_as_is_held_for_them(names: set[str], replicas: 
 class Quiet(Replica):
     """Without its thread."""
 
-    def __init__(self, folder: Path) -> None:
-        self._store = Directory.prepare(folder, 0.0)
-        self._holder = "east"
+    def __init__(self, folder: Path, holder: str = "east") -> None:
+        self._open(folder, 0.0)
+        self._holder = holder
 
 
 def commit(chain: Chain, names: list[str], removed: list[str], store: Directory) -> None:
@@ -75,6 +75,27 @@ def test_files_that_vanish_meanwhile_leave_the_replica_as_it_was(tmp_path: Path)
     with pytest.raises(FileNotFoundError):
         replica.catch_up(ask)
     assert snapshots(Directory(tmp_path / "east"))["north_a0"].number == 1
+
+
+def test_a_second_life_in_an_epoch_of_the_same_number_is_another(tmp_path: Path) -> None:
+    """Both lives have had one restart since the replica that the second one came from, but not at the same commit."""
+    first, second = (Directory.prepare(tmp_path / name, 0.0) for name in ("first", "second"))
+    replica = Quiet(tmp_path / "east")
+    for store, before, after in ((first, 3, 2), (second, 2, 6)):
+        chain = Chain.open(store, "north_a0", InProcess())
+        for _ in range(before):
+            commit(chain, [f"warc/{chain.label}.warc.gz"], [], store)
+        chain = Chain.take_over(store, "north_a0", InProcess(), 0.0)
+        for _ in range(after):
+            name = f"warc/{chain.label}.warc.gz"
+            store.put(name, f"in the {store.path.name} life".encode())
+            changes = Changes({"warc": [name]}, {})
+            chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+        source = Source(store, ["east"])
+        replica.catch_up(lambda request, source=source: source.answer(json.dumps(request).encode()))
+    there = Directory(tmp_path / "east")
+    assert snapshots(there) == snapshots(second)
+    assert there.get("warc/north_a0-00000005.warc.gz") == b"in the second life"
 
 
 def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) -> None:

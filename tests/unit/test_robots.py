@@ -29,6 +29,22 @@ def test_a_wildcard_counts_in_the_length() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "path", "allowed"),
+    [
+        ("Allow: /*\nDisallow: /x", "/x", True),  # as long as each other
+        ("Disallow: /x\nAllow: /*", "/xy", True),
+        ("Allow: /*\nDisallow: /xy", "/xy", False),
+        ("Disallow: /a**\nAllow: /ab", "/abc", False),
+        ("Disallow: /a**\nAllow: /abc", "/abc", True),
+        ("Disallow: /a*\nAllow: /ab\nDisallow: /abc", "/abd", True),
+        ("Allow: /***\nDisallow: /ab\nAllow: /c", "/abc", True),
+    ],
+)
+def test_the_longest_prefix_is_not_always_the_longest_rule(text: str, path: str, allowed: bool) -> None:
+    assert rules(f"User-agent: *\n{text}").allows(path) is allowed
+
+
+@pytest.mark.parametrize(
     ("pattern", "hits", "misses"),
     [
         ("/*.php$", ["/a.php", "/d/a.php", "/a.php.php"], ["/a.php?x", "/a.phps", "/php"]),
@@ -173,6 +189,38 @@ def test_only_the_first_500_kib_count_and_no_half_line() -> None:
 def test_sitemaps_are_global_distinct_and_in_order() -> None:
     found = rules("Sitemap: https://a/1.xml\nUser-agent: q\nDisallow: /\nsitemap:/2.xml#x\nSITEMAP: https://a/1.xml")
     assert found.sitemaps == ["https://a/1.xml", "/2.xml"]
+
+
+def test_relative_sitemaps_are_relative_to_the_robots_txt() -> None:
+    found = rules("Sitemap: /a.xml\nSitemap: b.xml\nSitemap: //c.example/\nSitemap: mailto:x\nSitemap: ./b.xml")
+    assert found.sitemap_urls("https://www.example.org/robots.txt") == [
+        "https://www.example.org/a.xml",
+        "https://www.example.org/b.xml",
+        "https://c.example/",
+    ]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000", "\u200b", "\ufeff", " \u00a0\t\u2003"])
+def test_odd_white_space_is_white_space(space: str) -> None:
+    text = f"{space}User-agent{space}:{space}*\nDisallow:{space}/x\nSitemap:{space}https://a.example/1.xml{space}\n"
+    assert not rules(text).allows("/x")
+    assert rules(text).sitemaps == ["https://a.example/1.xml"]
+
+
+def test_a_no_break_space_of_latin_1_before_a_sitemap() -> None:
+    found = Rules.parse(b"Sitemap:\xa0https://a.example/1.xml\xa0\nUser-agent: *\nDisallow: \xa0/x", "g")
+    assert found.sitemaps == ["https://a.example/1.xml"]
+    assert not found.allows("/x")
+    assert Rules.parse("Sitemap: https://a.example/voilà".encode(), "g").sitemaps == ["https://a.example/voilà"]
+
+
+@pytest.mark.parametrize("line", ["User-agent", "user-agent ", "User-agent # all", "Disallow", "Allow", "Sitemap"])
+def test_a_name_alone_is_no_line(line: str) -> None:
+    text = f"User-agent: gossamer\nDisallow: /1\n{line}\nDisallow: /2\n"
+    assert not rules(text).allows("/2")
+    text = f"User-agent: gossamer\n{line}\nUser-agent: other\nDisallow: /1\n"
+    assert not rules(text).allows("/1")  # still one group
+    assert not rules(text, "other").allows("/1")
 
 
 def test_who_allows_the_index_allows_the_directory() -> None:

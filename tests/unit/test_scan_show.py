@@ -44,5 +44,5 @@ def test_the_command_shows_its_own_defaults(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["scan", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "seen from the seeds (default: host)" in said
+    assert "to its domain, or any (default: host)" in said
     assert "(default: breadth-first)" in said

@@ -47,6 +47,16 @@ def test_a_list_without_websites_is_refused(tmp_path: Path) -> None:
         read_list(["http://a.test/"], "host")
 
 
+def test_a_list_of_any_editor_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    for encoding in ("utf-8-sig", "utf-16"):
+        path.write_text("http://a.test/\r\nb.test\r\n", encoding, newline="")
+        assert [website.name for website in read_list([path], "host").websites] == ["a.test", "b.test"]
+    path.write_bytes(b"\x1f\x8b\0\0a\nb\n")
+    with pytest.raises(SeedError, match="is not a text file"):
+        read_list([path], "host")
+
+
 def test_names_by_host_and_by_domain() -> None:
     assert name_of("https://www.a.example.org/x", "host") == "a.example.org"
     assert name_of("https://www.a.example.org/x", "domain") == "example.org"

@@ -1,3 +1,4 @@
+import gzip
 import os
 from pathlib import Path
 
@@ -35,6 +36,59 @@ def test_a_file_is_read_on_as_it_grows(tmp_path: Path) -> None:
     assert SeedFiles([file], seeds.offsets).read(now_s + 10) == ["http://b.test/"]
     assert seeds.read(now_s + 10) == ["http://b.test/"]
     assert seeds.read(now_s + 20) == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_any_editor_may_have_written_it(tmp_path: Path, encoding: str, end: str) -> None:
+    mark = "\ufeff" if encoding == "utf-16-be" else ""  # which Python writes with the others
+    file = tmp_path / "seeds.txt"
+    addresses = ["http://a.test/", "http://ä.test/Ċ", "http://b.test/"]  # Ċ is U+010A: half of it is a line feed
+    file.write_text(mark + end.join(["# mine", "", *addresses]), encoding, newline="")
+    assert parse_seeds([str(file)]) == ([], [file])
+    seeds = SeedFiles([file], {})
+    found = seeds.read(file.stat().st_mtime + 0.5)
+    assert found + seeds.read(float("inf")) == ["http://a.test/", "http://xn--4ca.test/%C4%8A", "http://b.test/"]
+    assert (seeds.refused, seeds.unread()) == (0, False)
+
+
+def test_utf_16_is_read_on_as_it_grows(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_bytes("\ufeffhttp://a.test/\nhttp://half".encode("utf-16-le"))
+    now_s = file.stat().st_mtime + 0.5
+    seeds = SeedFiles([file], {})
+    assert seeds.read(now_s) == ["http://a.test/"]
+    with file.open("ab") as more:
+        more.write("Ċ.test/\n".encode("utf-16-le"))
+    assert seeds.read(now_s) == ["http://xn--half-8ta.test/"]
+    assert SeedFiles([file], seeds.offsets).read(float("inf")) == []
+
+
+def test_byte_order_marks_of_files_that_were_joined_do_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_bytes(b"\xef\xbb\xbfhttp://a.test/\n\xef\xbb\xbf# more\n\xef\xbb\xbf http://b.test/\n")
+    assert SeedFiles([file], {}).read(float("inf")) == ["http://a.test/", "http://b.test/"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "seeds.txt is empty; write one web address per line, like https://example.org/"),
+        (b"\n# nothing\n \r\n", "there is no web address in .*seeds.txt; write one"),
+        (b"\xef\xbb\xbf", "there is no web address in .*seeds.txt; write one"),
+        (b"# mine\nexample.org\nexample.net\n", "its first line is 'example.org'; write one"),
+        (b"x" * 200_000, "its first line is 'x{60}'; write one"),
+        (gzip.compress(b"http://a.test/\n" * 9), "is not a text file.*if it is compressed, unpack it first"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\nhttp://a.test/\n", "is not a text file"),
+        ("http://a.test/\n".encode("utf-16-le"), "UTF-16 without a byte-order mark.*save it as UTF-8"),
+    ],
+    ids=["empty", "comments", "mark", "names", "one line", "compressed", "image", "UTF-16"],
+)
+def test_a_file_without_addresses_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_bytes(data)
+    with pytest.raises(SeedError, match=message):
+        parse_seeds([str(file)])
 
 
 def test_a_file_that_vanishes_is_no_error(tmp_path: Path) -> None:

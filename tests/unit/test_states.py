@@ -12,13 +12,26 @@ def test_every_outcome_has_a_transition() -> None:
     assert set(TRANSITIONS) == set(Outcome)
 
 
-@pytest.mark.parametrize("outcome", [o for o in Outcome if TRANSITIONS[o].again])
+PASSING = [o for o in Outcome if TRANSITIONS[o].status is Status.FAILED]
+
+
+@pytest.mark.parametrize("outcome", PASSING)
 def test_passing_failures_are_tried_again_with_growing_pauses_then_gone(outcome: Outcome) -> None:
     config = Config().replace({"fetch.retries": 2, "fetch.retry_s": 10.0})
     first, second, last = (after(outcome, tries, NOW_S, config) for tries in (0, 1, 2))
     assert (first.status, first.policy, first.tries) == (Status.FAILED, Policy.KEEP, 1)
     assert NOW_S + 10 <= first.due_s < second.due_s < NOW_S + 25
     assert (last.status, last.policy, last.due_s) == (Status.GONE, Policy.DROP, NEVER)
+
+
+def test_what_a_server_forbids_is_tried_again_later_than_a_failure_and_never_gone() -> None:
+    config = Config().replace({"fetch.retries": 2, "fetch.retry_s": 10.0, "fetch.forbidden_s": 1000.0})
+    first, second, last = (after(Outcome.FORBIDDEN, tries, NOW_S, config) for tries in (0, 1, 2))
+    assert {found.status for found in (first, second, last)} == {Status.FORBIDDEN}
+    assert {found.policy for found in (first, second, last)} == {Policy.KEEP}
+    assert NOW_S + 1000 <= first.due_s < NOW_S + 2000 <= second.due_s < NEVER
+    assert last.due_s == NEVER, "or a crawl that goes on would never end with it"
+    assert first.due_s > after(Outcome.SERVER_ERROR, 0, NOW_S, config).due_s
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNCHANGED])

@@ -1,23 +1,33 @@
 """When the workbench is topped up: not for every page that it loses, and at once when it is nearly empty."""
 
+from typing import Any
+
 import numpy as np
+import pytest
+from answers import HTML, NOW_S, answer, page, reader
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.digests import DigestCache
 from gossamer.archive.store import Memory
 from gossamer.clocks import VirtualClock
+from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.crawl.closing import Books
 from gossamer.crawl.fetching import Fetching
+from gossamer.crawl.habits import ends_early
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import Known
 from gossamer.crawl.reader import Reader
+from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.supply import Supply
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.federation.exchange import InProcess
 from gossamer.fetch.robots_book import RobotsBook
 from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
+from gossamer.index.pages import PageIndex, host_of_key
 from gossamer.order.strategies import strategy
+from gossamer.web.url import host_key
 
 WIDTH, HOSTS, PAGES = 100, 10, 1_000
 CONFIG = Config().replace(
@@ -68,3 +78,58 @@ def test_after_a_commit_there_may_be_more_at_once() -> None:
     it.committed()
     it.top_up(round_is_empty=False)
     assert it.outstanding == WIDTH // 2 + 1
+
+
+def round_with(*links: str, url: str = "http://h1.test/1", **answered: Any) -> Round:
+    """One that has visited a page with these links."""
+    found = Round(1, None, DigestCache(10), Known(PageIndex.open(Memory(), {}, CONFIG.index)))
+    found.add(reader().read(answer(page(*links), HTML, url=url, **answered)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("links", "promises"),
+    [
+        ([], False),
+        (["http://h2.test/2"], False),  # it is known
+        (["http://h2.test/new", "http://h3.test/new"], False),  # their hosts have enough to do
+        (["http://h2.test/new", "http://elsewhere.test/"], True),
+    ],
+)
+def test_a_round_promises_what_would_keep_idle_connections_busy(links: list[str], promises: bool) -> None:
+    it = supply(VirtualClock(NOW_S))
+    it.top_up(round_is_empty=True)
+    found = round_with(*links)
+    assert it.promises(found) == promises
+    assert it.promises(found) == promises, "asked again it says the same"
+
+
+def test_a_host_that_has_nothing_left_to_do_makes_a_round_promising() -> None:
+    it = supply(VirtualClock(NOW_S))
+    it.top_up(round_is_empty=True)
+    taken = it._books.frontier.taken
+    of_host = taken[host_of_key(taken) == host_key("h2.test")]
+    found = round_with("http://h2.test/new")
+    assert not it.promises(found)
+    urls = it._books.index.urls(it._books.index.pages.look_up(of_host)[1])
+    for url in urls:
+        found.add(reader().read(answer(page(), HTML, url=url)))
+    assert it.promises(found)
+
+
+def test_what_is_due_again_makes_a_round_promising() -> None:
+    clock = VirtualClock(NOW_S)
+    it = supply(clock)
+    it.top_up(round_is_empty=True)
+    found = round_with(outcome=Outcome.TIMEOUT, status=0)
+    assert not it.promises(found)
+    clock.advance(CONFIG.fetch.retry_s + 2)
+    assert it.promises(found)
+
+
+def test_a_round_ends_early_only_for_what_it_promises() -> None:
+    assert ends_early(True, True, True, 1.0, 0.01)
+    assert not ends_early(True, True, False, 1.0, 0.01)
+    assert ends_early(True, True, False, 20.0, 0.01), "but it does end"
+    assert not ends_early(False, False, True, 20.0, 0.01)
+    assert not ends_early(False, False, False, 20.0, 0.01)

@@ -42,7 +42,7 @@ def round_of(visits=(), links=(), inbox=None, stayed=(), gone=()):
     relevance = np.arange(len(source)) % 5 / 4
     columns = Links(
         np.array(source, np.int32), np.array([KEYS[t] for t in target], np.uint64), np.array(followed, bool), relevance,
-        ~np.isin(np.arange(len(source)), stayed),
+        ~np.isin(np.arange(len(source)), stayed), np.arange(len(source)) % 7 == 3,
     )  # fmt: skip
     urls = {KEYS[t]: URLS[t] for t in target}
     lost = vanished(np.array([KEYS[page] for page in gone], np.uint64))
@@ -110,15 +110,15 @@ class Model:
             mine = [link for link in links if link[0] == number]
             cash = 0 if policy == Policy.KEEP else page["cash"]
             page["cash"] -= cash
-            weights = [self.weight(key, target, relevance) for _, target, _, relevance, _ in mine]
+            weights = [self.weight(key, target, relevance) for _, target, _, relevance, _, _ in mine]
             parts = sum(weights) + (self.strategy.virtual and policy == Policy.SPEND)
             damping = self.strategy.damping if policy == Policy.SPEND else 1
             budget = cash // damping.denominator * damping.numerator
             share = budget // parts if mine and policy in (Policy.SPEND, Policy.PASS) else 0
-            for weight, (_, target, followed, _, is_new) in zip(weights, mine, strict=True):
+            for weight, (_, target, followed, _, is_new, is_level) in zip(weights, mine, strict=True):
                 if followed:
                     redirect = policy == Policy.PASS
-                    depth, hops = page["depth"] + (not redirect), (page["hops"] + 1) * redirect
+                    depth, hops = page["depth"] + (not (redirect or is_level)), (page["hops"] + 1) * redirect
                     received.setdefault(target, []).append((share * weight, is_new, depth, hops, key))
                     cash -= share * weight
             pool += cash

@@ -42,10 +42,38 @@ REFERENCES = st.lists(IDS | PIECES | STARTS, max_size=8).map("".join) | st.text(
         ("http://2130706433/", "http://127.0.0.1/"),
         ("http://a.xn--pokxncvks/", "http://a.xn--pokxncvks/"),
         ("http://example.com/\ud800", "http://example.com/%EF%BF%BD"),
+        ("http://example.com/a^b/^?^=^#^", "http://example.com/a%5Eb/%5E?^=^"),
+        ("http://xn--a/^\ud800?^", "http://xn--a/%5E%EF%BF%BD?^"),  # the way of what the library refuses
+        ("http://example.com/%5e^", "http://example.com/%5e%5E"),
     ],
 )
 def test_normal_form(url: str, form: str) -> None:
     assert normalise(url) == form
+
+
+@pytest.mark.parametrize(
+    ("href", "base", "form"),
+    [
+        ("^", "http://h/^/x", "http://h/%5E/%5E"),
+        ("?^", "http://h/^", "http://h/%5E?^"),
+        ("#^", "http://h/^", "http://h/%5E#^"),
+        ("http://u^:p^@h/^", None, "http://u%5E:p%5E@h/%5E"),
+        ("mailto:a^b", None, "mailto:a^b"),  # an opaque path
+        ("data:^?^", None, "data:^?^"),
+        ("web+demo:/^", None, "web+demo:/%5E"),
+        ("file:///^", None, "file:///%5E"),
+        ("http://a^b/", None, None),
+    ],
+)
+def test_carets_of_paths_are_percent_encoded(href: str, base: str | None, form: str | None) -> None:
+    assert whatwg(href, base) == form
+    if base is not None and form is not None:
+        assert resolve_all([href], base) == [form.partition("#")[0]]
+
+
+def test_the_form_before_carets_were_percent_encoded() -> None:
+    assert urls.earlier_form("http://h/a%5Eb?%5E=^") == "http://h/a^b?%5E=^"
+    assert urls.earlier_form("http://h/a%5eb") == "http://h/a%5eb"  # written so by the page
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ HTML = [
     b'"', b"'", b">", b"<", b"<!--", b"-->", b"<script>", b"</script>", b"<meta name=robots content=none>",
     b"<meta charset=", b"=", b"<meta http-equiv=refresh content='0;url=z'>", b"<title>", b"</title>", b"&amp;",
     b"&#x", b";", b"\0", b"\xff", b"\xc3\xa9", b"<template>", b"<noscript>", b"<svg>", b"<![CDATA[",
-    b"<iframe src=a>", b"http://a.b/", b"/../", b"#", b"utf-16", b"<area href=q>", b"\n", b" ",
+    b"<iframe src=a>", b"<template shadowrootmode=open>", b"<iframe srcdoc='", b"&lt;a href=s>",
+    b"http://a.b/", b"/../", b"#", b"utf-16", b"<area href=q>", b"\n", b" ",
 ]  # fmt: skip
 ROBOTS = [
     b"User-agent:", b"*", b"gossamer", b"Allow:", b"Disallow:", b"Crawl-delay:", b"Sitemap:", b"/", b"$", b"#",
@@ -45,7 +46,7 @@ URLS = [
     "http:", "https:", "//", "/", "\\", "?", "#", "@", ":", "80", "99999", "[", "]", "::1", "127.1", "0x7f",
     ".", "..", "%2e", "%", "%41", "é", "ａ", "xn--", "xn--a", "example.com", "com", "co.uk", ";jsessionid=1",
     "PHPSESSID=a", "sid=", "0123456789abcdef" * 2, "&", "(S(", "))", " ", "\t", "\n", "\0", "javascript:",
-    "\ud800", "*", "~", "|", "a",
+    "\ud800", "*", "~", "|", "a", "^",
 ]  # fmt: skip
 
 

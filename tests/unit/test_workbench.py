@@ -1,5 +1,6 @@
 """The workbench's promises, one by one, on a clock that moves only when told to."""
 
+import gzip
 from typing import Any
 
 import pytest
@@ -202,15 +203,15 @@ def test_crawl_delay_is_obeyed_up_to_its_cap() -> None:
     assert bench.wait() == 300.0
 
 
-@pytest.mark.parametrize("status", [500, 503, 429, 0, 302])
+@pytest.mark.parametrize("status", [500, 503, 429, 0])
 def test_unreachable_robots_defer_the_pages(status: int) -> None:
     bench = Bench(robots=ALLOW, delay_s=0.0)
     bench.add("http://a.test/1", "http://a.test/2")
-    outcome = {0: Outcome.TIMEOUT, 302: Outcome.BAD_REDIRECT, 500: Outcome.SERVER_ERROR}
+    outcome = {0: Outcome.TIMEOUT, 500: Outcome.SERVER_ERROR}
     bench.visit(outcome.get(status, Outcome.THROTTLED), http_status=status, reason="why")
     bench.now += 1
     steps = [bench.next(), bench.next()]
-    if status in (500, 302):
+    if status == 500:
         assert all(isinstance(step, Deferred) for step in steps)
         assert {(step.until_s, step.outcome) for step in steps} == {(T0 + 30, Outcome.ROBOTS_UNREACHABLE)}  # type: ignore[union-attr]
         assert bench.workbench.size == 0
@@ -264,6 +265,47 @@ def test_robots_redirects_end_after_five_hops() -> None:
         assert (request.is_robots, request.hops) == (True, hop)
         bench.done(request, Outcome.MOVED, http_status=301, location=f"http://a.test/r{hop}")
     assert bench.fetch().url == "http://a.test/private", "unavailable, so everything is allowed"
+
+
+@pytest.mark.parametrize("reason", ["redirect to itself", "redirect without a target"])
+def test_robots_redirects_that_lead_nowhere_allow_as_too_many_do(reason: str) -> None:
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/private")
+    bench.visit(Outcome.BAD_REDIRECT, http_status=301, reason=reason)
+    assert bench.fetch().url == "http://a.test/private"
+
+
+def test_a_robots_redirect_to_an_endless_address_is_unreachable() -> None:
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/public")
+    bench.visit(Outcome.MOVED, http_status=301, location="http://a.test/" + "x" * 9000)
+    step = bench.next()
+    assert isinstance(step, Deferred)
+    assert step.outcome is Outcome.ROBOTS_UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [(b"snappy", b"\xff\x06"), (b"gzip, rot13", ALLOW), (b"gzip", b"\x1f\x8b\x08\x00nonsense"),
+     (b"gzip", gzip.compress(ALLOW, mtime=0)[:-12])],
+)  # fmt: skip
+def test_robots_that_cannot_be_decoded_are_unreachable(coding: bytes, body: bytes) -> None:
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/private")
+    bench.visit(http_status=200, body=body, head=b"HTTP/1.1 200 OK\r\nContent-Encoding: " + coding + b"\r\n\r\n")
+    step = bench.next()
+    assert isinstance(step, Deferred)
+    assert step.outcome is Outcome.ROBOTS_UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"), [(b"gzip", gzip.compress(ALLOW, mtime=0)), (b"gzip", ALLOW), (b"none", ALLOW)]
+)
+def test_robots_that_can_be_decoded_rule(coding: bytes, body: bytes) -> None:
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/private")
+    bench.visit(http_status=200, body=body, head=b"HTTP/1.1 200 OK\r\nContent-Encoding: " + coding + b"\r\n\r\n")
+    assert isinstance(bench.next(), Denied)
 
 
 def test_a_redirect_to_known_robots_is_not_fetched() -> None:
@@ -478,3 +520,15 @@ def test_another_address_has_its_own_turn() -> None:
     first, second = bench.fetch(), bench.fetch()
     assert bench.workbench.learn(first, "192.0.2.1", bench.now)
     assert bench.workbench.learn(second, "192.0.2.2", bench.now)
+
+
+def test_each_answer_carries_its_own_rules() -> None:
+    """Of two robots.txt that came in one poll each is committed with its own visit, or its sitemaps could be lost."""
+    bench = Bench(robots=ALLOW, delay_s=0.0)
+    bench.add("http://a.test/1", "http://b.test/1")
+    one, other = bench.fetch(), bench.fetch()
+    first, second = (Response(request, Outcome.OK, "", 200, head=b"", body=ALLOW) for request in (one, other))
+    bench.workbench.done(first, bench.now)
+    bench.workbench.done(second, bench.now)
+    assert [row["origin"] for row in first.robots] == [one.origin]
+    assert [row["origin"] for row in second.robots] == [other.origin]

@@ -5,7 +5,7 @@ Pages change as Poisson processes with rates of a wide spread, or as a crawl of 
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from gossamer.lab.experiments import refresh_estimates, refresh_recorded
 from gossamer.lab.experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
 from gossamer.lab.figures import Curve, Figure
 from gossamer.lab.numbers import positive
-from gossamer.lab.output import Block, Results, publish
+from gossamer.lab.output import Block, Results, Row, publish
 from gossamer.order.changes import counted, none_counted, rates
 from gossamer.order.green import choose, green_value
 from gossamer.order.refresh import F8, azar_rates, best, harmonic_rates, index_value
@@ -38,7 +38,7 @@ SHOWN = {
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", choices=PARTS, action="append", help="only this (default: all)")
-    parser.add_argument("--pages", type=positive, default=500, metavar="N", help="default: 500")
+    parser.add_argument("--pages", type=positive, default=1_000, metavar="N", help="of a web (default: 1,000)")
     parser.add_argument("--runs", type=positive, default=3, metavar="N", help="webs to simulate (default: 3)")
     parser.add_argument("--visits", type=positive, default=20, metavar="N", help="of a page, on average (default: 20)")
     parser.add_argument("--crawl", type=Path, metavar="DIR", help="also on the changes that this crawl has seen")
@@ -66,18 +66,8 @@ def web(pages: int, random: np.random.Generator) -> tuple[F8, F8]:
 
 
 def _policies(arguments: argparse.Namespace) -> Results:
-    runs = [(name, False) for name in POLICIES] + [(name, True) for name in LEARNED]
+    runs = _runs()
     rows = [row for budget in BUDGETS for row in _at(budget, runs, arguments)]
-    curves = [
-        Curve(
-            Run(name, 0.0, learns).label,
-            np.array(BUDGETS),
-            np.array([row["of_optimum"] for row in rows if row["policy"] == Run(name, 0.0, learns).label]),
-            dashed=learns,
-            color=f"C{POLICIES.index(name)}",
-        )
-        for name, learns in runs
-    ]
     return Results(
         "refresh-policies",
         f"Freshness of {arguments.pages:,} pages by refresh policy",
@@ -90,19 +80,30 @@ def _policies(arguments: argparse.Namespace) -> Results:
             f"adaptive: half the interval after a change, 1.5 times after none, within {ADAPTS:g} times the mean",
             "the periodic optimum is an upper bound of every schedule that knows rates, not changes",
         ),
-        figures=(
-            Figure(
-                "refresh-policies",
-                "Freshness against budget, as a part of the periodic optimum",
-                "visits per page and day",
-                "freshness, part of the optimum",
-                curves,
-                log_x=True,
-                markers=True,
-            ),
-        ),
+        figures=(figure(rows),),
         more=(Block("Part of the optimum, by visits per page and day", *_side_by_side(rows)),),
     )
+
+
+def _runs() -> list[tuple[str, bool]]:
+    """Policies that know all change rates, then those that learn them."""
+    return [(name, False) for name in POLICIES] + [(name, True) for name in LEARNED]
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    curves = [
+        Curve(
+            Run(name, 0.0, learns).label,
+            np.array(BUDGETS),
+            np.array([row["of_optimum"] for row in rows if row["policy"] == Run(name, 0.0, learns).label]),
+            dashed=learns,
+            color=f"C{POLICIES.index(name)}",
+        )
+        for name, learns in _runs()
+    ]
+    title = "Freshness against budget, as a part of the periodic optimum"
+    x, y = "visits per page and day", "freshness, part of the optimum"
+    return Figure("refresh-policies", title, x, y, curves, log_x=True, markers=True)
 
 
 def _side_by_side(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:

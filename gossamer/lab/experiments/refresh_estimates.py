@@ -1,15 +1,17 @@
 """How well change rates are known after so many visits: counters of 32 bytes against simpler and larger estimators."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gossamer.lab.experiments.refresh_simulation import DAY_S
 from gossamer.lab.figures import Curve, Figure
-from gossamer.lab.output import Results
+from gossamer.lab.output import Results, Row
 from gossamer.order.changes import counted, none_counted, rates
 from gossamer.order.refresh import F8
 
+TITLE = "Error of estimated change rates"
 VISITS = (1, 2, 5, 10, 20, 50, 100)
 PAGES = 4000
 MEAN_S = 10 * DAY_S
@@ -32,19 +34,9 @@ def results(seed: int) -> Results:
     for visits in VISITS:
         for name, (size, estimate) in _estimates(interval_s[:visits], changed[:visits]).items():
             rows.append(_row(visits, name, size, np.log(estimate / change)))
-    curves = [
-        Curve(
-            name,
-            np.array(VISITS),
-            np.array([row["median_error"] for row in rows if row["estimator"] == name]),
-            dashed=name == "all visits",
-        )
-        for name in dict.fromkeys(row["estimator"] for row in rows)
-    ]
-    title = "Error of estimated change rates"
     return Results(
         "refresh-estimates",
-        title,
+        TITLE,
         rows,
         SHOWN,
         notes=(
@@ -56,18 +48,22 @@ def results(seed: int) -> Results:
             "changes seen / time: each visit shows one change at most, so it is low for restless pages; half a change "
             "is added, so that none is zero; -log(...) (Cho and Garcia-Molina) gets as much where none was seen",
         ),
-        figures=(
-            Figure(
-                "refresh-estimates",
-                title,
-                "visits",
-                "median error, powers of two",
-                curves,
-                log_x=True,
-                markers=True,
-            ),
-        ),
+        figures=(figure(rows),),
     )
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    curves = [
+        Curve(
+            name,
+            np.array(VISITS),
+            np.array([row["median_error"] for row in rows if row["estimator"] == name]),
+            dashed=name == "all visits",
+        )
+        for name in dict.fromkeys(str(row["estimator"]) for row in rows)
+    ]
+    y = "median error, powers of two"
+    return Figure("refresh-estimates", TITLE, "visits", y, curves, log_x=True, markers=True)
 
 
 def _estimates(interval_s: F8, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, tuple[int, F8]]:

@@ -1,0 +1,30 @@
+"""What tells a file from a damaged one: its size and 64 bits of xxh3, on record in the manifest that names it."""
+
+import mmap
+from pathlib import Path
+from typing import NamedTuple
+
+from xxhash import xxh3_64, xxh3_64_hexdigest
+
+_PIECE = 16 << 20
+
+
+class Checksum(NamedTuple):
+    size: int
+    xxh3: str  # 16 hexadecimal digits
+
+
+def of_bytes(data: bytes) -> Checksum:
+    return Checksum(len(data), xxh3_64_hexdigest(data))
+
+
+def of_file(path: Path) -> Checksum:
+    """What was just written is still in memory, and hashed at gigabytes a second: nobody need hash while writing."""
+    digest = xxh3_64()
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if size:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                for start in range(0, size, _PIECE):
+                    digest.update(data[start : start + _PIECE])
+    return Checksum(size, digest.hexdigest())

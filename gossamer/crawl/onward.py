@@ -1,0 +1,196 @@
+"""Depths do not depend on the order of discovery: when a shorter way to a visited page is found, all that lies behind
+it is less deep too, and links that were refused as too deep are judged again.
+
+Where a visited page leads is in the index: the keys of the links that were followed (crawl/versions.py), and here, as
+texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper. All of it happens
+in the commit that found the shorter way; what is another's leaves with the same commit. While no depth changes, it
+costs next to nothing.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
+from gossamer.config import Limits
+from gossamer.crawl import versions
+from gossamer.crawl.targets import added_up
+from gossamer.crawl.update import NewPages, UpdateResult
+from gossamer.index.heap import MAX_TEXT, Heap
+from gossamer.index.merging import Rows, union
+from gossamer.index.pages import PageIndex
+from gossamer.web.url import deepest, page_keys
+
+U8 = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
+PAGES_AT_ONCE = 4_096  # that fall: their links are in memory
+_PIECE = MAX_TEXT - 8
+_FAR = np.uint8(255)
+
+Links = list[tuple[str, str]]  # of a page: what it is, and its URL
+Apply = Callable[[Contributions], UpdateResult]
+
+
+class Judged(NamedTuple):
+    """What has come of pages that turned out to be less deep."""
+
+    new: NewPages
+    outbox: Contributions
+    textless: U8
+    nearer: list[tuple[U8, npt.NDArray[np.uint8]]]  # pages that are less deep, and how deep they are
+    source: U8  # of links that are followed after all
+    target: U8
+    url: list[str]
+
+
+def write(index: PageIndex, keys: U8, links: Sequence[Links]) -> None:
+    """What these pages (distinct) have onward from now on; an empty list: nothing."""
+    order = np.argsort(keys)
+    found, before = index.onward.look_up(keys[order])
+    rows = np.zeros(len(keys), ONWARD.numpy)
+    rows["key"] = keys[order]
+    rows["text"] = [_put(index.heap, links[place]) for place in order.tolist()]
+    change = (rows["text"] != NO_TEXT) | (found & (before["text"] != NO_TEXT))
+    index.onward.write(rows[change], int((~found & change).sum()))
+
+
+def read(index: PageIndex, keys: U8) -> list[Links]:
+    """What pages (keys sorted) have onward."""
+    found, rows = index.onward.look_up(keys)
+    offsets = np.where(found, rows["text"], np.uint64(NO_TEXT)).tolist()
+    return [_get(index.heap, offset) for offset in offsets]
+
+
+def refused(index: PageIndex) -> Iterator[str]:
+    """All links that are too deep as things stand."""
+    for rows in index.onward.scan():
+        for links in read(index, np.ascontiguousarray(rows["key"])):
+            yield from (url for kind, url in links if kind != LEVEL)
+
+
+def packed(links: Links) -> bytes:
+    return zlib.compress("\n".join(kind + url for kind, url in links).encode()) if links else b""
+
+
+def unpacked(text: bytes) -> Links:
+    lines = zlib.decompress(text).decode().split("\n") if text else []
+    return [(line[0], line[1:]) for line in lines]
+
+
+def _put(heap: Heap, links: Links) -> int:
+    """Pieces, the last one first: each begins with where the next is."""
+    data, at = packed(links), NO_TEXT
+    for start in reversed(range(0, len(data), _PIECE)):
+        at = int(heap.append([at.to_bytes(8, "little") + data[start : start + _PIECE]])[0])
+    return at
+
+
+def _get(heap: Heap, offset: int) -> Links:
+    data = b""
+    while offset != NO_TEXT:
+        (piece,) = heap.read(np.array([offset], np.uint64))
+        offset = int.from_bytes(piece[:8], "little")
+        data += piece[8:]
+    return unpacked(data)
+
+
+def judge(index: PageIndex, limits: Limits, fallen: U8, apply: Apply) -> Judged:
+    """Say again what these visited pages (keys sorted) lead to, and what those lead to that are less deep thereby."""
+    results: list[UpdateResult] = []
+    said: list[Contributions] = []
+    while len(fallen):
+        pages = index.pages.look_up(fallen)[1]
+        # The least deep first: then hardly a page falls twice.
+        now = np.sort(np.argsort(pages["depth"], kind="stable")[:PAGES_AT_ONCE])
+        admitted = _admitted(index, pages[now], limits)
+        results.append(apply(Contributions.joined([_followed(index, pages[now]), admitted])))
+        said.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
+        fallen = union(np.delete(fallen, now), results[-1].fallen)
+    followed = Contributions.joined(said)
+    return Judged(
+        NewPages.joined([result.new for result in results]),
+        added_up([result.outbox for result in results]),
+        np.concatenate([np.zeros(0, np.uint64), *(result.textless for result in results)]),
+        [result.nearer for result in results],
+        followed.referrer,
+        followed.key,
+        followed.url,
+    )
+
+
+def _followed(index: PageIndex, pages: Rows) -> Contributions:
+    """The links that pages have by their versions: nothing new but how deep they lead."""
+    found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
+    pages, visited = pages[found], visited[found]
+    links = versions.earlier(index.heap, visited)
+    deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255).astype(np.uint8)
+    return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
+
+
+def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
+    """What pages have besides. Links that are not too deep any more count as links from now on."""
+    rows: list[tuple[int, int, int, int, str]] = []  # hits, depth, hops, page, URL
+    before = read(index, np.ascontiguousarray(pages["key"]))
+    changed: list[int] = []
+    for place, (links, page) in enumerate(zip(before, pages, strict=True)):
+        kept: Links = []
+        further = min(int(page["hops"]) + 1, 255) if page["status"] == Status.MOVED else 0
+        for kind, url in links:
+            depth = int(page["depth"]) + (kind == REFUSED)
+            if kind == LEVEL:
+                rows.append((0, depth, 255, place, url))
+            elif depth <= deepest(url, limits):
+                rows.append((1, depth, further, place, url))
+                kind = LEVEL if kind == LEVEL_REFUSED else ""
+            kept += [(kind, url)] if kind else []
+        if kept != links:
+            before[place] = kept
+            changed.append(place)
+    write(index, pages["key"][changed], [before[place] for place in changed])
+    urls = [row[4] for row in rows]
+    hits, depths, hops, at = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
+    keys = page_keys(urls)
+    _remember(index, pages["key"], at[hits > 0], keys[hits > 0])
+    return _contributions(keys, hits, depths.astype(np.uint8), hops, pages["key"][at], urls)
+
+
+def _remember(index: PageIndex, keys: U8, source: npt.NDArray[np.intp], target: U8) -> None:
+    """Add links to what is known of pages' versions, so that they pass cash on, and stop to count when they vanish."""
+    places, which = np.unique(source, return_inverse=True)
+    found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
+    rows["validators"][~found] = NO_TEXT  # of those that have moved nothing is kept there
+    links = versions.earlier(index.heap, rows)
+    kept = rows["validators"] != np.uint64(NO_TEXT)
+    if not kept.any():
+        return
+    which, target = which[kept[which]], target[kept[which]]
+    number = np.cumsum(kept) - 1
+    texts = versions.pack(
+        rows["key"][kept],
+        [versions.validators(text) for text in index.heap.read(rows["validators"][kept])],
+        number[np.concatenate((links.source, which))],
+        np.concatenate((links.target, target)),
+        links.degree[kept],
+    )
+    rows["validators"][kept] = index.heap.append(texts)
+    index.visited.write(rows[kept], 0)
+
+
+def _contributions(
+    keys: U8, hits: object, depth: npt.NDArray[np.uint8], hops: object, referrer: U8, urls: list[str]
+) -> Contributions:
+    count = len(keys)
+    return Contributions(
+        keys,
+        np.zeros(count, np.int64),
+        np.broadcast_to(np.asarray(hits, np.int32), count).copy(),
+        depth,
+        np.broadcast_to(np.asarray(hops, np.uint8), count).copy(),
+        referrer,
+        urls,
+    )

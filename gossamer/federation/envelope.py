@@ -1,0 +1,116 @@
+"""A batch as messages, and back: only this module knows their headers, and how much one may carry.
+
+A batch of any length can be sent: it is cut into pieces, each a message of its own. Only `number`, `part`, `parts`,
+`previous` and `kind` must be there; `protocol` says in which version it was written, `piece` and `pieces` which piece
+of its data a message has, `digest` what the xxh3 of that piece is.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from xxhash import xxh3_64_hexdigest
+
+from gossamer.archive.manifest import ANY, PROTOCOL, Batch
+from gossamer.errors import TooNew, Unreadable
+
+PIECE_BYTES = 1 << 20  # half of what a server takes: the rest is more than enough for headers
+ANYONE = "="  # the receiver's name of what is for anyone; no agent can have it
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_COUNT = re.compile(r"[0-9]{1,18}")
+_KIND = re.compile(r"[a-z]{1,32}")
+_NUMBERS = {"number": None, "part": None, "parts": None, "previous": None, "protocol": "1", "piece": "0", "pieces": "1"}
+
+
+class Piece(NamedTuple):
+    """One message: a batch with a piece of its data."""
+
+    batch: Batch
+    piece: int = 0
+    pieces: int = 1
+
+
+def token(name: str) -> str:
+    """A name as a part of a subject."""
+    if name == ANY:
+        return ANYONE
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name for an agent: letters, digits, - and _ only")
+    return name
+
+
+def subject_of(batch: Batch) -> str:
+    return f"links.{token(batch.to)}.{token(batch.sender)}"
+
+
+def sealed(batch: Batch) -> Iterator[tuple[dict[str, str], bytes]]:
+    """The messages of a batch: headers, and data."""
+    pieces = max(1, -(-len(batch.data) // PIECE_BYTES))
+    for piece in range(pieces):
+        names = ("number", "part", "parts", "previous", "kind", "protocol")
+        headers = {name: str(getattr(batch, name)) for name in names}
+        # The server takes the same message only once, for a while.
+        headers["Nats-Msg-Id"] = f"{batch.stream}/{batch.number}/{batch.part}" + (f"/{piece}" if piece else "")
+        if pieces > 1:
+            headers |= {"piece": str(piece), "pieces": str(pieces)}
+        data = batch.data[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
+        headers["digest"] = xxh3_64_hexdigest(data)
+        yield headers, data
+
+
+def opened(subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
+    """What `sealed` made; Unreadable if that cannot be. TooNew if it is of a later version, whatever else it says."""
+    sender, to = ends(subject)
+    _check_protocol(_count(headers, "protocol", "1"))
+    found = {name: _count(headers, name, other) for name, other in _NUMBERS.items()}
+    kind = headers.get("kind", "")
+    if not _KIND.fullmatch(kind):
+        raise Unreadable(f"its kind is {kind[:50]!r}")
+    number, part, parts, previous, protocol, piece, pieces = found.values()
+    if not (previous < number and part < parts and piece < pieces):
+        raise Unreadable("its numbers contradict each other")
+    if headers.get("digest", digest := xxh3_64_hexdigest(data)) != digest:
+        raise Unreadable("its data were damaged on their way; its sender has them, and sends them when it starts again")
+    return Piece(Batch(sender, number, part, to, data, kind, parts, previous, protocol), piece, pieces)
+
+
+def joined(pieces: Iterable[Piece]) -> list[Batch]:
+    """The batches of which all pieces are there."""
+    found: dict[tuple[str, int, int], dict[int, Piece]] = {}
+    for each in pieces:
+        found.setdefault((each.batch.stream, each.batch.number, each.batch.part), {})[each.piece] = each
+    whole = []
+    for by_number in found.values():
+        first, count = next((each.batch, each.pieces) for each in by_number.values())
+        if count == 1:
+            whole.append(first)
+        elif all(number in by_number for number in range(count)):
+            data = b"".join(by_number[number].batch.data for number in range(count))
+            whole.append(replace(first, data=data))
+    return whole
+
+
+def ends(subject: str) -> tuple[str, str]:
+    """From whom a message is, and for whom."""
+    words = subject.split(".")
+    if len(words) != 3 or not (_NAME.fullmatch(words[2]) and (words[1] == ANYONE or _NAME.fullmatch(words[1]))):
+        raise Unreadable(f"its subject is {subject[:50]!r}")
+    return words[2], ANY if words[1] == ANYONE else words[1]
+
+
+def _check_protocol(version: int) -> None:
+    if version > PROTOCOL:
+        raise TooNew(
+            f"it is written in version {version} of the protocol, and this gossamer reads versions up to {PROTOCOL}: "
+            "install the version here that its sender has, then run the same command again"
+        )
+
+
+def _count(headers: Mapping[str, str], name: str, other: str | None) -> int:
+    text = headers.get(name, other)
+    if text is None:
+        raise Unreadable(f"it has no header {name!r}")
+    if not _COUNT.fullmatch(text):
+        raise Unreadable(f"its header {name!r} is {text[:50]!r}")
+    return int(text)

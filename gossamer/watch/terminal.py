@@ -1,0 +1,28 @@
+"""A terminal that is closed while a crawl still has something to say."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+
+def let_go() -> None:
+    """What goes to a terminal that is closed goes nowhere from now on, instead of failing (EIO)."""
+    for number in (1, 2):
+        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+            # A closed terminal is no terminal any more, but still a device.
+            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+                os.dup2(nowhere.fileno(), number)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """Around what only draws: whether somebody can see it must not decide about the crawl. A signal says that the
+    terminal was closed, too, but perhaps later, or to the shell alone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        let_go()

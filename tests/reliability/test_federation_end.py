@@ -1,0 +1,171 @@
+"""The end of a federation's crawl, while sites cannot hear each other: nobody waits for what will never be said."""
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats_site import eventually
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
+
+from crawls import QUICK
+from federations import federation, free_port, write
+
+from gossamer.clocks import VirtualClock
+from gossamer.federation.file import Federation, load
+from gossamer.federation.link import Link
+from gossamer.federation.wire import Wire
+from gossamer.lab.proxy import Proxy
+from gossamer.site.federated import prepare
+from gossamer.site.neighbours import Neighbours
+from gossamer.site.server import Server
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+NAMES = ("north", "east", "south")
+FINISHED: dict[str, Any] = {"finished": True, "sent": {}, "marks": {}, "numbers": {}}
+
+
+@dataclass
+class Standing:
+    """A site of which only the server and what it says of itself are real; the others reach it through a proxy."""
+
+    federation: Federation
+    name: str
+    proxy: Proxy
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.neighbours = Neighbours(self.federation, self.name, self.clock)
+        self.server = Server(self.federation.directory(self.name) / "site", self.neighbours.open)
+        self.server.start()
+        self.wire = Wire(self.server.address)
+        assert self.wire.wait_up(30)
+        self.neighbours.begin(self.wire)
+
+    def look(self) -> None:
+        """As a supervisor does, until it is over; then it says good-bye, and is gone."""
+        if not self.is_over and self.neighbours.is_over(dict(FINISHED)):
+            self.is_over = True
+            self.neighbours.leave(dict(FINISHED))
+            self.close()
+
+    def close(self) -> None:
+        self.neighbours.close()
+        self.wire.close()
+        self.server.stop()
+
+
+@dataclass
+class Three:
+    sites: dict[str, Standing]
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            for site in self.sites.values():
+                site.look()
+
+    def pass_s(self, seconds: float) -> None:
+        for site in self.sites.values():
+            site.clock.advance(seconds)
+
+    def over(self) -> list[str]:
+        return [name for name, site in self.sites.items() if site.is_over]
+
+    def hear_each_other(self) -> bool:
+        return all(None not in site.neighbours.hear().values() for site in self.sites.values())
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    behind = {name: free_port() for name in NAMES}
+    proxies = {name: Proxy(port) for name, port in behind.items()}
+    ports = {name: proxy.port for name, proxy in proxies.items()}
+    made = load(write(tmp_path, ports, {}, 1, behind=behind))
+    prepare(made)
+    found = Three({name: Standing(made, name, proxies[name]) for name in NAMES})
+    try:
+        for site in found.sites.values():
+            site.neighbours.is_over({**FINISHED, "finished": False})
+        eventually(found.hear_each_other)
+        yield found
+    finally:
+        for site in found.sites.values():
+            site.close()
+        for proxy in proxies.values():
+            proxy.close()
+
+
+def is_done(site: Standing) -> bool:
+    """It knows that all is over."""
+    return bool(site.neighbours._standing()["done"])
+
+
+def test_who_could_not_hear_the_others_hears_that_all_is_over(three: Three) -> None:
+    """However long that was: whoever knows that all is over stays until everybody does."""
+    east = three.sites["east"]
+    east.proxy.cut()  # nobody hears east, and east hears all
+    eventually(lambda: (three.look() or True) and is_done(east))
+    for _ in range(6):
+        three.pass_s(10.0)
+        three.look()
+    assert three.over() == [], "60 seconds later all are there"
+    east.proxy.mend()
+    eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
+
+
+def test_nobody_waits_for_ever_for_a_site_that_died(three: Three) -> None:
+    """It knew that all was finished, as the others did, and said nothing more."""
+    south = three.sites["south"]
+    eventually(lambda: (three.look() or True) and is_done(three.sites["north"]))
+    south.is_over = True
+    south.close()
+    eventually(lambda: (three.look() or True) and is_done(three.sites["east"]))
+    three.look(4)
+    three.pass_s(2_000.0)
+    eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
+
+
+def test_an_end_that_nothing_disturbs_waits_for_nobody(three: Three) -> None:
+    """No time passes at all."""
+    eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
+
+
+def test_garbage_in_a_server_is_not_taken_for_how_a_site_stands(three: Three) -> None:
+    for data in (b"garbage", b"[]", b"{}", b'{"done": 1}'):
+
+        async def put(link: Link, data: bytes = data) -> int:
+            return await link.send("$KV.standing.east", data)
+
+        three.sites["east"].wire.call(put)
+        assert three.sites["north"].neighbours.hear()["east"] is None
+    eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
+
+
+def test_a_site_that_is_stopped_while_nobody_hears_it(tmp_path: Path) -> None:
+    """Its good-bye is where the others look when they cannot reach it: in their own servers."""
+    spec = WebSpec(seed=8, hosts=20, pages=200, page_bytes=2_000.0, links=10.0, errors=0.0, robots_broken=0.0,
+                   crawl_delays=0.0, changing=0.0)  # fmt: skip
+    behind = {"east": free_port()}
+    proxy = Proxy(behind["east"])
+    ports = {"north": free_port(), "east": proxy.port}
+    with RunningWeb(spec) as web, contextlib.closing(proxy):
+        values = {**QUICK, "polite.delay_s": 0.05, "site.lease_s": 3.0, "resolve.map": {"*": web.address}}
+        with federation(tmp_path, ["north", "east"], values, ports=ports, behind=behind) as sites:
+            sites.start_all(*web.start_urls)
+            sites.wait_for_visits(40)
+            proxy.cut()
+            east = sites.processes["east"]
+            east.send_signal(signal.SIGINT)
+            assert east.wait(60) == 0
+            time.sleep(1.0)
+            proxy.mend()
+            sites.wait()
+            assert sites.visits("north") > 0

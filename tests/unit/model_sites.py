@@ -1,0 +1,169 @@
+"""Sites of one agent each, made of the real parts but for the network and the fetching: a test says which message
+arrives when, and each round visits a few pages of a small web. No page may ever be visited twice."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch
+from gossamer.archive.store import Memory
+from gossamer.columns import Status
+from gossamer.config import Config
+from gossamer.crawl import placing
+from gossamer.crawl.closing import Books
+from gossamer.crawl.incoming import Incoming, numbered_parts
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.membership import Membership
+from gossamer.crawl.opening import hostmap_files
+from gossamer.crawl.outgoing import Outgoing
+from gossamer.crawl.owners import Owners
+from gossamer.crawl.post import Orders
+from gossamer.crawl.settling import arrivals, settle
+from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
+from gossamer.federation.exchange import Exchange, InProcess, high_water
+from gossamer.federation.file import Site, home_of
+from gossamer.federation.members import Members, is_holding
+from gossamer.index.frontier import Frontier
+from gossamer.index.pages import PageIndex
+from gossamer.order.strategies import strategy
+from gossamer.site.neighbours import place
+from gossamer.web.url import page_keys
+
+CONFIG = Config().replace({"crawl.scope": "any"})
+ORDER = strategy("opic-virtual")
+Web = Mapping[str, list[str]]  # a page, and the pages that it links to
+
+
+class Post:
+    """What sites have sent to each other. A message is at its receiver when the test has delivered it."""
+
+    def __init__(self) -> None:
+        self._sent = InProcess()
+        self._arrived: dict[str, int] = {}  # by stream: up to which number
+
+    def deliver(self, sender: "OneSite", to: str) -> None:
+        """All that one site has said to another until now."""
+        stream = f"{sender.agent}>{to}"
+        self._arrived[stream] = sender.chain.snapshot.sent.get(stream, 0)
+
+    def of(self, site: str) -> Exchange:
+        return _Box(self._sent, self._arrived, site)
+
+
+class _Box:
+    """The post, as one site sees it."""
+
+    def __init__(self, sent: InProcess, arrived: Mapping[str, int], site: str) -> None:
+        self._sent, self._arrived, self._site = sent, arrived, site
+        self.publish, self.acknowledge = sent.publish, sent.acknowledge
+        self.confirmed, self.lost = sent.confirmed, sent.lost
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        found = self._sent.pending(self._site, marks)
+        found = [batch for batch in found if batch.number <= self._arrived.get(batch.stream, 0)]
+        return self._sent.pending(to, marks) + found
+
+
+class OneSite:
+    """A site: `begin` as its processes do, then `step` for each round."""
+
+    def __init__(self, name: str, post: Post, web: Web, visited: Counter[str]) -> None:
+        self.name, self.agent, self._web, self._visited = name, home_of(name), web, visited
+        self._store, self._exchange = Memory(), post.of(name)
+        self._seeds: list[str] = []
+
+    def begin(self, members: Members, seeds: list[str] | None = None, gone: tuple[str, ...] = ()) -> None:
+        """Its processes are started, or read another list of sites."""
+        facts = {name: asdict(replace(Site(), weight=weight)) for name, weight in members.weights.items()}
+        job = {"site": self.name, "members": members.as_dict(), "sites": facts, "gone": list(gone)}
+        self.members, self._seeds = members, seeds or []
+        self.place = place(job, self.agent, lambda hosts: [""] * len(hosts))
+        self.chain = Chain.take_over(self._store, self.agent, self._exchange, 1.0, zones=range(256))
+        self._open()
+
+    def _open(self) -> None:
+        index = PageIndex.open(self._store, self.chain.files, CONFIG.index)
+        frontier = Frontier(index, ORDER, CONFIG.index)
+        ledger = Ledger.from_dict(self.chain.state.get("ledger", {}))
+        self.books = Books(self._store, CONFIG, self.chain, index, frontier, ledger, ORDER)
+        assert self.place.placing is not None
+        self.place.placing.open(self._store, hostmap_files(self._store), self.chain.state)
+        settle(self.books, self._exchange, self._orders(True), self.place, 1.0)
+        self._membership = Membership(self._store, self.chain, self.place)
+        self._incoming = Incoming(self._store, self.chain, self._exchange, "any")
+        self._incoming.seeds += self._seeds
+        self._outgoing = Outgoing(CONFIG, self.chain, ledger)
+        self._seeds, self._held = [], True
+
+    def step(self, visits: int = 2) -> None:
+        """A round: what has arrived is taken in, a few pages are visited, all of it is committed."""
+        if arrivals(self._exchange, self.chain, self._orders(True).owners, self.place):
+            self._open()
+        holding = self.is_holding
+        if holding != self._held:
+            self._incoming.owners_changed()
+        self._held = holding
+        owners, books = self.owners(), self.books
+        columns = self._visit(owners, visits)
+        followed = columns.links.target, columns.urls
+        batches = self._incoming.batches()
+        arrived = self._incoming.take(
+            batches, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
+        )
+        for site, said in arrived.heard:
+            self._membership.hear(site, said)
+        result = update(
+            books.index, None, books.ledger, replace(columns, inbox=arrived.rows), limits=CONFIG.limits,
+            strategy=ORDER, is_own=owners.is_own, now_s=1.0,
+        )  # fmt: skip
+        self._outgoing.forget(arrived.unknown_there)
+        letters = arrived.outbox + self._outgoing.letters(result.outbox, owners, arrived.from_abroad)
+        changes = arrived.changes | books.index.flush(self._store, self.chain.label)
+        assert self.place.placing is not None
+        news = self.place.placing.take_news()
+        changes |= placing.write(self._store, self.chain.label, [each["hosts"] for each in news])
+        letters += self._outgoing.news(news, owners.abroad) + self._membership.letters([])
+        letters += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
+        self.chain.commit(
+            changes,
+            state={"ledger": books.ledger.as_dict(), "committed_s": 1.0, **self._membership.state()},
+            marks=high_water(batches),
+            outbox=numbered_parts(letters),
+            exchange=self._exchange,
+            applied=[(batch.stream, batch.number) for batch in batches],
+            now_s=1.0,
+        )
+        books.index.release(changes)
+        self._membership.look()
+
+    def _visit(self, owners: Owners, most: int) -> RoundColumns:
+        rows = np.concatenate([np.zeros(0, self.books.index.pages.dtype), *self.books.index.pages.scan()])
+        rows = rows[(rows["status"] != Status.FETCHED) & owners.is_native(rows["key"])][:most]
+        visits = np.zeros(len(rows), VISIT.numpy)
+        visits["key"], visits["status"], visits["policy"] = rows["key"], Status.FETCHED, Policy.SPEND
+        pages = self.books.index.urls(rows)
+        for page in pages:
+            self._visited[page] += 1
+            assert self._visited[page] == 1, f"{self.name} visits {page}, which was visited before"
+        targets = [(source, url) for source, page in enumerate(pages) for url in self._web[page]]
+        keys = page_keys([url for _, url in targets])
+        links = Links(np.array([s for s, _ in targets], np.int32), keys, np.ones(len(keys), np.bool_))
+        return RoundColumns(visits, links, dict(zip(keys.tolist(), (url for _, url in targets), strict=True)))
+
+    def pages(self) -> list[str]:
+        return [url for rows in self.books.index.pages.scan() for url in self.books.index.urls(rows)]
+
+    @property
+    def is_holding(self) -> bool:
+        facts: dict[str, Any] = self._membership.facts(self._exchange)
+        return is_holding(self.members.version, self.place.others, facts["clean"])
+
+    def owners(self) -> Owners:
+        return Owners(self.agent, self.chain.zones, (self.agent,) * 256, self.place, holding=self.is_holding)
+
+    def _orders(self, holding: bool) -> Orders:
+        return Orders((self.agent,) * 256, holding=holding)

@@ -1,0 +1,288 @@
+"""Whatever comes from outside, an agent goes on: what cannot be read is set aside or refused, and nothing else is."""
+
+import contextlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gossamer.archive.store import Memory
+from gossamer.columns import PAGE, Contributions
+from gossamer.crawl import estate, placing
+from gossamer.crawl.checking import GOOD, Checked, verdict
+from gossamer.crawl.opening import mentioned
+from gossamer.errors import TooNew, Unreadable
+from gossamer.federation import compact
+from gossamer.federation.aside import Aside, refused, set_aside
+from gossamer.federation.envelope import joined, opened, sealed
+from gossamer.federation.exchange import (
+    ABROAD,
+    HOSTS,
+    LINKS,
+    MOVES,
+    NEWS,
+    SEED_FILES,
+    SEEDS,
+    ZONES,
+    Batch,
+    InProcess,
+    decode,
+    encode,
+)
+from gossamer.place.hostmap import ENTRY
+from gossamer.web.url import normalise, page_keys
+
+SITES = ("lima", "oslo", "paris")
+URLS = [f"http://h{n % 7}.test/section/{n}.html?q={n * n}" for n in range(60)]
+FILES = [f"handover/a1-00000003-{table}.arrow" for table in ("page", "visited", "host", "resting")]
+ENTRIES = np.array([(5, 1, 0), (1 << 23, 2, 3)], ENTRY)
+
+
+def columns() -> Contributions:
+    count = len(URLS)
+    numbers = np.arange(count)
+    cash = compact.rounded(numbers.astype(np.int64) << 40)
+    ones = np.ones(count, np.uint8)
+    return Contributions(page_keys(URLS), cash, numbers.astype(np.int32), ones, ones, np.zeros(count, np.uint64), URLS)
+
+
+def pages() -> bytes:
+    rows = np.zeros(len(URLS), PAGE.numpy)
+    rows["key"] = page_keys(URLS)
+    return estate.encoded(estate.Part("page", rows, [url.encode() for url in URLS]))[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'"name"', b"{}", b"null"])
+def test_a_message_that_names_no_seed_files(data: bytes) -> None:
+    good = Batch(SEED_FILES, 1, 0, "", json.dumps(["/somewhere/seeds.txt"]).encode())
+    assert verdict(good, Memory(), ()) == GOOD
+    wrong, waits = verdict(replace(good, data=data), Memory(), ())
+    assert wrong
+    assert not waits
+
+
+def test_news_of_sitemaps() -> None:
+    def judged(*sitemaps: Any) -> bool:
+        return verdict(Batch("a1", 1, 0, "a0", json.dumps({"sitemaps": sitemaps}).encode(), NEWS), Memory(), ()) == GOOD
+
+    assert judged(["a.test", "http://cdn.test/s.xml"])
+    for bad in (["a.test"], ["a\n.test", "http://cdn.test/s.xml"], ["a.test", "s.xml"], ["a.test", 1], 1, "ab"):
+        assert not judged(bad), bad
+
+
+def letters() -> dict[str, list[tuple[int, bytes]]]:
+    """Good data of every kind, with the part that they are."""
+    hosts = placing.packed(ENTRIES)
+    news: list[dict[str, Any]] = [
+        {},
+        {"scope": ["a.test", "b.test"], "pool": -5, "unknown": [0, 2**64 - 1], "moves": {"a.test": "oslo"}},
+        {"hosts": hosts, "site": "oslo", "pages": 7, "round_trips": {"DE": 0.01}, "released": 2, "clean": 2},
+    ]
+    zones = {"files": FILES, "zones": [1, 255], "quiet_until_s": 7.5, "pages": 3, "cash": 99}
+    header = {"site": "lima", "version": 2, "hosts": hosts, "zones": [0, 3], "pages": 2, "cash": 1}
+    rests = estate.encoded(estate.rests({"a.test": (1e9, 3)}))[0]
+    known = np.arange(len(URLS)) % 3 == 0
+    return {
+        LINKS: [(0, data) for data in encode(columns())],
+        SEEDS: [(0, data) for data in encode(columns())],
+        ABROAD: [(0, data) for data in compact.encode(columns(), known)],
+        NEWS: [(0, json.dumps(each).encode()) for each in news],
+        ZONES: [
+            (0, json.dumps(zones).encode()),
+            (0, json.dumps({**zones, "files": FILES[:3], "resting": {"a.test": [1e9, 2]}}).encode()),
+        ],
+        HOSTS: [(0, json.dumps(header).encode()), (1, pages()), (2, rests)],
+    }
+
+
+GOOD_LETTERS = [(kind, part, data) for kind, found in letters().items() for part, data in found]
+
+
+@pytest.fixture(scope="module")
+def store() -> Memory:
+    made = Memory()
+    for name in FILES:
+        made.put(name, b"")
+    return made
+
+
+def batch(kind: str, part: int, data: bytes) -> Batch:
+    return Batch(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
+
+
+@pytest.mark.parametrize(("kind", "part", "data"), GOOD_LETTERS)
+def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
+    assert verdict(batch(kind, part, data), store, SITES) == GOOD
+
+
+def judged(store: Memory, one: Batch) -> None:
+    """Never an error; and whatever is called good, the decoders read."""
+    wrong, waits = verdict(one, store, SITES)
+    assert waits or not (wrong and one.kind in (ZONES, HOSTS)), "what carries hosts is never thrown away"
+    if wrong:
+        return
+    if one.kind in (LINKS, SEEDS, ABROAD):
+        found = (compact.decode if one.kind == ABROAD else decode)(one.data)
+        assert len({len(column) for column in found}) == 1
+        assert len(page_keys([url for url in found.url if url])) <= len(found.key)
+    elif one.kind == HOSTS and one.part:
+        estate.decoded(one.data)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.sampled_from([LINKS, SEEDS, ABROAD, NEWS, ZONES, HOSTS, MOVES]), st.integers(0, 1), st.binary(max_size=200))
+@example(NEWS, 0, b"[" * 100_000)
+@example(NEWS, 0, b'{"pool": 1' + b"0" * 400 + b"}")
+@example(NEWS, 0, b'{"scope": ["\\ud800"]}')
+@example(NEWS, 0, b'{"scope": ["a\\nb"]}')
+@example(NEWS, 0, b'{"scope": 5}')
+@example(NEWS, 0, b'{"hosts": "", "site": "lima"}')
+@example(NEWS, 0, b'{"moves": {"a": 1}}')
+@example(ZONES, 0, b'{"zones": [256], "files": [], "quiet_until_s": NaN}')
+@example(ABROAD, 0, b"\xff" * 300)
+@example(SEEDS, 0, encode(columns()._replace(url=["x"] * len(URLS)))[0])
+def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:
+    judged(store, batch(kind, part, data))
+
+
+@settings(deadline=None, max_examples=600)
+@given(st.sampled_from(GOOD_LETTERS), st.data())
+def test_any_flipped_bit_or_cut(store: Memory, letter: tuple[str, int, bytes], data: st.DataObject) -> None:
+    kind, part, good = letter
+    bad = bytearray(good)
+    for place in data.draw(st.lists(st.integers(0, 8 * len(good) - 1), min_size=1, max_size=3)):
+        bad[place // 8] ^= 1 << place % 8
+    judged(store, batch(kind, part, bytes(bad[: data.draw(st.integers(len(good) // 2, len(good)))])))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = ["scope", "pool", "unknown", "hosts", "site", "pages", "round_trips", "moves", "released", "clean",
+         "zones", "files", "resting", "quiet_until_s", "version"]  # fmt: skip
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.sampled_from([NEWS, ZONES, HOSTS, MOVES]), st.dictionaries(st.sampled_from(NAMES), json_values) | json_values)
+def test_any_json(store: Memory, kind: str, said: Any) -> None:
+    judged(store, batch(kind, 0, json.dumps(said).encode()))
+
+
+# What becomes of them
+
+
+def world(store: Memory) -> tuple[InProcess, Checked]:
+    exchange = InProcess()
+    return exchange, Checked(exchange, Aside("lima_a0", store), store, SITES)
+
+
+def test_what_cannot_be_read_is_set_aside_and_the_rest_goes_on() -> None:
+    store = Memory()
+    exchange, checked = world(store)
+    good, garbage = encode(columns())[0], b"\x00garbage"
+    exchange.publish(Batch("a1", 1, 0, "lima", good, parts=2))
+    exchange.publish(Batch("a1", 1, 1, "lima", garbage, parts=2))
+    exchange.publish(Batch("a1", 2, 0, "lima", good, previous=1))
+    for _ in range(2):
+        found = checked.pending("lima", {})
+        assert [(b.number, b.part, b.kind, b.data) for b in found] == [
+            (1, 0, LINKS, good), (1, 1, NEWS, b"{}"), (2, 0, LINKS, good),
+        ]  # fmt: skip
+    assert set_aside(store) == 1
+    (name,) = store.list("aside/")
+    head, _, data = store.get(name).partition(b"\n")
+    assert data == garbage
+    assert {"stream": "a1>lima", "number": 1, "part": 1, "kind": LINKS}.items() <= json.loads(head).items()
+    assert not refused(store)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [Batch("a1", 1, 0, "lima", b"{}", "greetings"), Batch("a1", 1, 0, "lima", b"garbage", ZONES),
+     Batch("a1", 1, 0, "lima", b"garbage", HOSTS),
+     Batch("a1", 1, 0, "lima", json.dumps({"hosts": "", "site": "rome", "pages": 1}).encode(), NEWS)],
+    ids=["unknown kind", "zones", "hosts", "a site that we do not know yet"],
+)  # fmt: skip
+def test_what_is_refused_stays_and_holds_up_its_own_stream_only(bad: Batch) -> None:
+    store = Memory()
+    exchange, checked = world(store)
+    exchange.publish(bad)
+    exchange.publish(Batch("a1", 2, 0, "lima", b"{}", NEWS, previous=1))
+    other = Batch("a2", 1, 0, "lima", b"{}", NEWS)
+    exchange.publish(other)
+    for _ in range(2):
+        assert checked.pending("lima", {}) == [other]
+    assert exchange.confirmed("a1>lima") == 0
+    (note,) = refused(store)
+    assert note["stream"] == "a1>lima"
+    assert set_aside(store) == 0
+    Aside("lima_a0", store)
+    assert refused(store) == [], "whoever starts again says again what it refuses"
+
+
+# Envelopes
+
+BATCH = Batch("a1", 7, 2, "lima", b"data", ABROAD, 3, 5)
+((HEADERS, _),) = sealed(BATCH)
+SUBJECT = "links.lima.a1"
+
+
+def test_an_envelope() -> None:
+    assert joined([opened(SUBJECT, HEADERS, b"data")]) == [BATCH]
+    assert HEADERS["protocol"] == "2"
+    (old,) = joined([opened(SUBJECT, {k: v for k, v in HEADERS.items() if k != "protocol"}, b"data")])
+    assert old.protocol == 1, "who wrote it did not know that there are versions"
+
+
+@pytest.mark.parametrize(
+    ("subject", "change"),
+    [(SUBJECT, {name: None}) for name in ("number", "part", "parts", "previous", "kind")]
+    + [(SUBJECT, {"number": "x"}), (SUBJECT, {"number": "-1"}), (SUBJECT, {"number": "9" * 30}),
+       (SUBJECT, {"number": "0"}), (SUBJECT, {"part": "3"}), (SUBJECT, {"kind": "../etc"}), (SUBJECT, {"kind": ""}),
+       (SUBJECT, {"protocol": "new"}), (SUBJECT, {"piece": "1"}), ("links.lima", {}), ("links.lima.a$", {}),
+       ("links.lima.a$", {"protocol": "9"})],
+)  # fmt: skip
+def test_no_envelope_of_ours(subject: str, change: dict[str, str | None]) -> None:
+    headers = {name: text for name, text in {**HEADERS, **change}.items() if text is not None}
+    with pytest.raises(Unreadable):
+        opened(subject, headers, b"")
+
+
+@given(st.integers(0, 8 * len(BATCH.data) - 1))
+def test_a_flipped_bit_is_noticed(place: int) -> None:
+    """Many would give other links, and as good ones."""
+    data = bytearray(BATCH.data)
+    data[place // 8] ^= 1 << place % 8
+    with pytest.raises(Unreadable, match="damaged"):
+        opened(SUBJECT, HEADERS, bytes(data))
+
+
+def test_a_later_version_is_named() -> None:
+    """Whatever else it says: a later version may say it otherwise."""
+    with pytest.raises(TooNew, match="version 3 of the protocol"):
+        opened(SUBJECT, {"protocol": "3"}, b"")
+
+
+@given(st.text(max_size=30), st.dictionaries(st.sampled_from(sorted(HEADERS)) | st.text(), st.text()), st.binary())
+def test_any_envelope(subject: str, headers: dict[str, str], data: bytes) -> None:
+    with contextlib.suppress(Unreadable):
+        assert opened(subject, headers, data).batch.data == data
+
+
+@given(
+    st.text(alphabet="abz019-._~!$&'()*+,;=:@%[]{}\"`^|<> /?#\u00fc\u4e2d", min_size=1, max_size=20),
+    st.text(max_size=20),
+)
+def test_whatever_is_a_normal_form_can_be_sent(host: str, path: str) -> None:
+    """A link or seed that we make ourselves is never set aside by who gets it, with all that came along."""
+    url = normalise(f"http://{host}/{path}")
+    if url is not None:
+        data = encode(mentioned([url]))[0]
+        assert verdict(Batch("a1", 1, 0, "a0", data, LINKS), Memory(), ()) == GOOD
+        assert verdict(Batch(SEEDS, 1, 0, "", data), Memory(), ()) == GOOD

@@ -1,0 +1,157 @@
+"""Sites come and go while messages are late: whatever overtakes whatever, no page is visited by two sites."""
+
+from collections import Counter
+from itertools import permutations
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, given, settings
+from model_sites import OneSite, Post
+
+from gossamer.federation.members import Members
+from gossamer.web.url import page_keys
+
+BEFORE = {"north": 1.0, "east": 1.0, "south": 1.0}
+AFTER = {"north": 1.0, "east": 1.0, "south": 0.0, "west": 1.0}
+FIRST, SECOND = Members(1, BEFORE, "fennel"), Members(2, AFTER, "fennel", [BEFORE])
+HOSTS, PAGES = 14, 4
+LINKS = list(permutations(AFTER, 2))
+
+
+def url(host: int, page: int) -> str:
+    return f"http://h{host % HOSTS}.test/{page % PAGES}"
+
+
+# Each page links to the next of its host, and to pages of two other hosts.
+WEB = {
+    url(host, page): [url(host, page + 1), url(host + 1 + page, page), url(host * 3 + 1, page + 2)]
+    for host in range(HOSTS)
+    for page in range(PAGES)
+}
+
+
+class World:
+    """Three sites crawl, until some of the web is visited."""
+
+    def __init__(self, visits: int) -> None:
+        self.visited: Counter[str] = Counter()
+        self.post = Post()
+        self.sites = {name: OneSite(name, self.post, WEB, self.visited) for name in AFTER}
+        for name in BEFORE:
+            self.sites[name].begin(FIRST, [url(0, 0)] if name == "north" else [])
+        for _ in range(visits):
+            if len(self.visited) < visits:
+                self.round()
+
+    @property
+    def running(self) -> list[str]:
+        return [name for name, site in self.sites.items() if hasattr(site, "members")]
+
+    def read_file(self, name: str) -> None:
+        self.sites[name].begin(SECOND if name in BEFORE else Members(2, AFTER, "fennel", None))
+
+    def deliver(self, sender: str, to: str) -> None:
+        """Sites fetch from those that they know of."""
+        if sender in self.running and to in self.running and sender in self.sites[to].members.weights:
+            self.post.deliver(self.sites[sender], to)
+
+    def round(self, visits: int = 2) -> None:
+        for name in self.running:
+            self.sites[name].step(visits)
+        for sender, to in permutations(self.running, 2):
+            self.deliver(sender, to)
+
+    def finish(self) -> None:
+        """All links are up; in the end each page is at one site, and was visited."""
+        for name in self.sites:
+            if name not in self.running or self.sites[name].members.version == 1:
+                self.read_file(name)
+        for _ in range(40):
+            self.round(5)
+            if len(self.visited) == len(WEB) and not any(site.is_holding for site in self.sites.values()):
+                break
+        self.read_file("south")  # started again, it gives away also what it was given after it had read the list
+        for _ in range(6):
+            self.round()
+        assert set(self.visited) == set(WEB)
+        known = Counter(page for site in self.sites.values() for page in site.pages())
+        assert known == Counter(WEB.keys())
+        assert not self.sites["south"].pages()
+
+
+def test_news_of_a_host_overtake_the_host() -> None:
+    """South gives its hosts to all others, and says so to west, which is new. West passes the news on; the hosts
+    themselves wait, as the links from south to north and east are down."""
+    world = World(visits=24)
+    assert world.sites["south"].pages(), "it has something to give"
+    for name in AFTER:
+        world.read_file(name)
+    for _ in range(6):
+        for name in world.running:
+            world.sites[name].step()
+        for sender, to in LINKS:
+            if sender != "south" or to == "west":
+                world.deliver(sender, to)
+    world.finish()
+
+
+def test_news_of_a_site_overtake_the_list_of_sites() -> None:
+    """East reads the new list last. North passes on to it that west, which east does not know, has hosts now."""
+    world = World(visits=24)
+    for name in ("north", "south", "west"):
+        world.read_file(name)
+    for _ in range(6):
+        world.round()
+    west = world.sites["west"]
+    assert len(west.books.index.hosts.rows), "it has got hosts"
+    east = world.sites["east"]
+    assert east.members.version == 1
+    assert set(dict(east.owners().by_name(page_keys(list(WEB))))) <= {"east_a0", "north", "south"}
+    world.finish()
+
+
+def test_a_site_that_has_given_its_hosts_away_is_lost_before_they_came() -> None:
+    """Nobody but west was told, which is new: the hosts are decided about again, and found by the links to them."""
+    world = World(visits=24)
+    lost = {page.rpartition("/")[0] for page in world.sites["south"].pages()}
+    for name in AFTER:
+        world.read_file(name)
+    for _ in range(6):
+        for name in world.running:
+            world.sites[name].step()
+        for sender, to in LINKS:
+            if sender != "south" or to == "west":
+                world.deliver(sender, to)
+    came = {page.rpartition("/")[0] for page in world.sites["west"].pages()}
+    del world.sites["south"]
+    for page in [page for page in world.visited if page.rpartition("/")[0] in lost - came]:
+        del world.visited[page]  # its archive is gone
+    for name, site in world.sites.items():
+        before = None if name == "west" else [BEFORE, AFTER]
+        site.begin(Members(3, AFTER, "fennel", before), gone=("south",))
+    for _ in range(12):
+        world.round()
+    waiting = [letter.batch for site in world.sites.values() for letter in site.chain.snapshot.outbox]
+    assert not [batch for batch in waiting if batch.sender == batch.to], "nobody waits for what will not come"
+    assert not any(site.is_holding for site in world.sites.values())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    visits=st.integers(6, 30),
+    reads=st.fixed_dictionaries({name: st.sets(st.integers(0, 9), min_size=1, max_size=2) for name in AFTER}),
+    down=st.sets(st.sampled_from(LINKS)),
+)
+def test_whichever_links_are_down(visits: int, reads: dict[str, set[int]], down: set[tuple[str, str]]) -> None:
+    """Each site reads the new list in a round of its own, or is started in one; some links are down, each for one
+    direction."""
+    world = World(visits)
+    for number in range(10):
+        for name in AFTER:
+            if number in reads[name]:
+                world.read_file(name)
+        for name in world.running:
+            world.sites[name].step()
+        for sender, to in LINKS:
+            if (sender, to) not in down:
+                world.deliver(sender, to)
+    world.finish()
