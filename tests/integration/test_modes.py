@@ -183,8 +183,11 @@ def test_cross_over_gets_all_and_some_twice(web: RunningWeb, alone: Crawl, seeds
 def test_cross_over_goes_abroad_when_nothing_of_its_own_is_left(
     web: RunningWeb, seeds: list[str], tmp_path: Path
 ) -> None:
-    """By each agent's own visits, round by round: with a foreign page in it, a round has no page of its own."""
-    found = in_mode(web, tmp_path / "crawl", seeds, CROSS_OVER, **{"crawl.order": "larger-sites-first"})
+    """By each agent's own visits, round by round: with a foreign page in it, a round has no page of its own. With one
+    connection a round ends when all its pages are back; with more, pages of its own that an agent finds abroad are
+    asked for while the last foreign ones are still under way."""
+    values = {"crawl.order": "larger-sites-first", "polite.connections": 1}
+    found = in_mode(web, tmp_path / "crawl", seeds, CROSS_OVER, **values)
     owner = owner_of(found)
     rows = found.query("SELECT url, round, warc FROM visits WHERE NOT is_robots")
     kinds: dict[tuple[str, int], set[bool]] = {}
