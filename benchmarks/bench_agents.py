@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import RESULTS, ROOT, machine, table, write_section
-from gossamer.lab.processes import cpu_s
+from experiments.processes import cpu_s
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -19,7 +19,7 @@ from gossamer.config import Config
 from gossamer.fetch.client import Client, Request
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.workbench import Workbench
 
 HOSTS = 64

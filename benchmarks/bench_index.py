@@ -27,13 +27,13 @@ from gossamer.archive.store import Directory
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
-from gossamer.index.files import file_name
-from gossamer.index.frontier import Frontier
-from gossamer.index.kept import KIND
-from gossamer.index.merging import CHUNK_ROWS, Bounds, Rows
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.index.runs import Run, write_run
-from gossamer.order.strategies import strategy
+from gossamer.frontier.files import file_name
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.frontier_file import KIND
+from gossamer.frontier.merging import CHUNK_ROWS, Bounds, Rows
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.runs import Run, write_run
+from gossamer.frontier.strategies import strategy
 
 Keys = npt.NDArray[np.uint64]
 

@@ -13,9 +13,9 @@ import time
 import numpy as np
 from numba import njit
 
-from gossamer.lab.graphs import PAGE_BYTES, Graph, of_links
-from gossamer.lab.simulator import Conditions, simulate
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.strategies import ORDERS
+from gossamer.sim.graphs import PAGE_BYTES, Graph, of_links
+from gossamer.sim.simulator import Conditions, simulate
 
 STARTS = 50
 

@@ -16,12 +16,12 @@ import numpy as np
 from numba import njit
 
 from benchmarks.bench_lab import synthetic
-from gossamer.lab.graphs import load
-from gossamer.lab.partition import incidence_of, kernels
-from gossamer.place.live import Live
-from gossamer.place.measures import cut
-from gossamer.place.partitioners import PARTITIONERS
-from gossamer.place.task import Goal, Task, task
+from experiments.partitioning import incidence_of, kernels
+from gossamer.placement.live import Live
+from gossamer.placement.measures import cut
+from gossamer.placement.partitioners import PARTITIONERS
+from gossamer.placement.task import Goal, Task, task
+from gossamer.sim.graphs import load
 
 PARTS = 16
 METHODS = ("ldg", "fennel", "fennel-live", "refennel", "buffered-16", "multilevel", "metis")

@@ -2,6 +2,6 @@
 
 import sys
 
-from gossamer.cli import main
+from gossamer.cli.app import main
 
 sys.exit(main())

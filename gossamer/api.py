@@ -12,23 +12,23 @@ from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
+from gossamer.cluster.federation_file import site_of
+from gossamer.cluster.plan import is_shared
 from gossamer.config import Config
-from gossamer.contact import check_contact
+from gossamer.config.folders import check_folder
+from gossamer.config.last_run import remember
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.refreshing import check_refresh
+from gossamer.crawl.contact import check_contact
+from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
-from gossamer.federation.exchange import Inbox
-from gossamer.federation.file import site_of
 from gossamer.fetch.resolver import checked_map
-from gossamer.folders import check_folder
-from gossamer.order.strategies import strategy
-from gossamer.remembered import remember
-from gossamer.site.plan import is_shared
-from gossamer.watch.log import EventLog
-from gossamer.watch.terminal import let_go
+from gossamer.frontier.strategies import strategy
+from gossamer.refresh.refresher import check_refresh
+from gossamer.sharing.exchange import Inbox
+from gossamer.terminal import let_go
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Crawl:
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
             if is_shared(snapshots(store), config.crawl.agent, config.site.agents):
-                from gossamer.site.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
+                from gossamer.cluster.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
 
                 crawler = Supervisor(self.directory, config, clock, log)
             else:

@@ -130,7 +130,7 @@ VISITED = Table(
         Column("wire_bytes", "u4", "size of the last version, as sent"),
         Column("change_rate", "u4", "changes in 1e9 seconds, estimated from the counters; 0 before the second visit"),
         *(
-            Column(f"counters{n}", "u8", "eight of 32 counters of changes by interval (order/changes.py)")
+            Column(f"counters{n}", "u8", "eight of 32 counters of changes by interval (refresh/change_rates.py)")
             for n in range(4)
         ),
     ),
@@ -162,7 +162,7 @@ HOST = Table(
 
 KIN = Table(
     "kin",
-    "hosts of domains that have several (index/kin.py)",
+    "hosts of domains that have several (frontier/kin.py)",
     (
         Column("key", "u8", "the host's 24 bits, then zeros"),
         Column("generation", "u1", "how many hosts of its domain led to it, one from the other"),

@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gossamer.lab.experiments import agents, parity, refresh, refresh_estimates
-from gossamer.lab.figures import Figure, draw
-from gossamer.lab.output import Block, Row, markdown
+from experiments import agents, parity, refresh, refresh_estimates
+from experiments.output import Block, Row, markdown
+from gossamer.sim.figures import Figure, draw
 
 DOCS = Path(__file__).parent.parent / "docs"
 OUT = DOCS / "lab"

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from gossamer import Config, Crawl
+from gossamer.cli import demo
 from gossamer.crawl.stats import Stats
 from gossamer.testweb.running import RunningWeb
-from gossamer.watch import demo
 from gossamer.watch.progress import Progress
 
 HALF = demo.PAGES // 2

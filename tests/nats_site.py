@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from gossamer.federation.exchange import ANY, Batch
-from gossamer.federation.nats import NatsExchange
-from gossamer.federation.wire import Wire
-from gossamer.site.server import Server
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.nats_server import Server
+from gossamer.sharing.exchange import ANY, Batch
 
 _numbers = itertools.count()
 T = TypeVar("T")

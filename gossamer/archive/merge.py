@@ -21,9 +21,9 @@ from gossamer.archive import cdxj
 from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store, room
 from gossamer.archive.tables import PARQUET
+from gossamer.carbon.signals import SIGNALS
 from gossamer.config import Config
 from gossamer.errors import ArchiveError
-from gossamer.signals.rows import SIGNALS
 
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 

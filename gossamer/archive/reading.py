@@ -70,7 +70,7 @@ def read(directory: Path) -> Reading:
 
 
 def _read_sites(path: Path) -> Reading:
-    from gossamer.federation.file import load  # knows crawls, as we do not know federations
+    from gossamer.cluster.federation_file import load  # knows crawls, as we do not know federations
 
     federation = load(path)
     if not federation.here:
@@ -88,7 +88,7 @@ def _read_sites(path: Path) -> Reading:
 
 def left_out(directory: Path) -> str:
     """Which sites of a federation are not read, as they are not on this machine, in words; nothing if all are."""
-    from gossamer.federation.file import load
+    from gossamer.cluster.federation_file import load
 
     if not is_federation(directory):
         return ""

@@ -14,36 +14,37 @@ from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
-from gossamer.crawl import closing, placing
-from gossamer.crawl.accounts import Accounts
-from gossamer.crawl.checking import Checked
+from gossamer.crawl import commit as closing
+from gossamer.crawl.control import Alone, Post
+from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.habits import STARVING_S, ends_early
-from gossamer.crawl.handover import leaving
-from gossamer.crawl.incoming import Incoming, numbered_parts
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.membership import Membership
 from gossamer.crawl.opening import Known, hostmap_files, robots_rows
-from gossamer.crawl.outgoing import Outgoing
-from gossamer.crawl.owners import Owners, Place
-from gossamer.crawl.post import Alone, Post
+from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.reader import Reader, Visit
-from gossamer.crawl.refreshing import Refresher
+from gossamer.crawl.report import Accounts
 from gossamer.crawl.round import Round
 from gossamer.crawl.scoring import open_scores
 from gossamer.crawl.seeds import NO_SEEDS
-from gossamer.crawl.settling import arrivals, settle
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.supply import Supply
-from gossamer.crawl.tally import Tally
 from gossamer.errors import SeedError
-from gossamer.federation.aside import Aside
-from gossamer.federation.exchange import SEEDS, Exchange, high_water
-from gossamer.fetch.robots_book import RobotsBook
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.scores import scored
-from gossamer.order.strategies import own_first, strategy
+from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.scores import scored
+from gossamer.frontier.strategies import own_first, strategy
+from gossamer.refresh.refresher import Refresher
+from gossamer.sharing import placing
+from gossamer.sharing.aside import Aside
+from gossamer.sharing.checking import Checked
+from gossamer.sharing.exchange import SEEDS, Exchange, high_water
+from gossamer.sharing.handover import leaving
+from gossamer.sharing.incoming import Incoming, numbered_parts
+from gossamer.sharing.membership import Membership
+from gossamer.sharing.outgoing import Outgoing
+from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.settling import arrivals, settle
 
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _JUDGE_S = 0.1  # how often it is asked whether a round should end early: that takes a look at all of it
@@ -150,7 +151,7 @@ class Agent:
         incoming = self._incoming
         incoming.read_seeds(self._clock.now())
         if self._place and self._membership.has_lost:
-            from gossamer.crawl.lost import links_to_lost  # DuckDB, for once
+            from gossamer.sharing.rediscover import links_to_lost  # DuckDB, for once
 
             incoming.again = links_to_lost(self._books.store, self._place)
             self._log.event("said again", links=len(incoming.again.key), gone=list(self._place.gone))

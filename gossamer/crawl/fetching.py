@@ -7,15 +7,15 @@ from queue import Empty, SimpleQueue
 
 from gossamer.clocks import Clock
 from gossamer.config import Config
+from gossamer.config.host_overrides import polite_by_host
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import text_bytes
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
-from gossamer.own_rules import polite_by_host
 
 _HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts
 _STEP_S = 0.25

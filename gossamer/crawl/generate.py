@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from gossamer.columns import NO_TEXT, Status
 from gossamer.config import Config
-from gossamer.crawl import versions
+from gossamer.crawl import link_diff as versions
 from gossamer.fetch.client import Request
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.order.strategies import Strategy
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.strategies import Strategy
 from gossamer.web.url import host_of
 
 _SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn

@@ -1,7 +1,7 @@
 """Depths do not depend on the order of discovery: when a shorter way to a visited page is found, all that lies behind
 it is less deep too, and links that were refused as too deep are judged again.
 
-Where a visited page leads is in the index: the keys of the links that were followed (crawl/versions.py), and here, as
+Where a visited page leads is in the index: the keys of the links that were followed (crawl/link_diff.py), and here, as
 texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper. All of it happens
 in the commit that found the shorter way; what is another's leaves with the same commit. While no depth changes, it
 costs next to nothing.
@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
-from gossamer.crawl import versions
+from gossamer.crawl import link_diff as versions
 from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import NewPages, UpdateResult
-from gossamer.index.heap import MAX_TEXT, Heap
-from gossamer.index.merging import Rows, union
-from gossamer.index.pages import PageIndex
+from gossamer.frontier.heap import MAX_TEXT, Heap
+from gossamer.frontier.merging import Rows, union
+from gossamer.frontier.pages import PageIndex
 from gossamer.web.url import deepest, page_keys
 
 U8 = npt.NDArray[np.uint64]

@@ -14,7 +14,7 @@ from gossamer.archive.manifest import Files
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.errors import ArchiveError
-from gossamer.index.pages import ZONE_SHIFT, PageIndex
+from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.web.url import page_key, page_keys
 
 _FEW = 64  # rows at a time: each may have half a megabyte

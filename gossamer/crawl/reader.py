@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
+from gossamer.carbon.declared import INDEX, INTENSITY
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.crawl.lists import level
@@ -14,9 +15,8 @@ from gossamer.crawl.scope import Patterns, Scope
 from gossamer.crawl.sitemaps import NamedSitemaps, Naming
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
-from gossamer.order.relevance import Topic
-from gossamer.order.strategies import strategy
-from gossamer.signals.declared import INDEX, INTENSITY
+from gossamer.frontier.relevance import Topic
+from gossamer.frontier.strategies import strategy
 from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.robots import Rules, verdict_of_status

@@ -10,10 +10,10 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.store import Store
 from gossamer.config import Config
 from gossamer.errors import ConfigError
-from gossamer.order.pagerank import pagerank
-from gossamer.order.relevance import Topic
-from gossamer.order.scores import History, Known, Lesson, Scores
-from gossamer.order.strategies import Strategy
+from gossamer.frontier.pagerank import pagerank
+from gossamer.frontier.relevance import Topic
+from gossamer.frontier.scores import History, Known, Lesson, Scores
+from gossamer.frontier.strategies import Strategy
 
 
 def check_scores(order: Strategy, config: Config) -> None:

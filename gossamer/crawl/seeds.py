@@ -7,7 +7,7 @@ from pathlib import Path
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.seed_lines import MARK_BYTES, REMEDY, check_file, encoding_of, lines, whole_lines
 from gossamer.errors import SeedError
-from gossamer.federation.exchange import SEED_FILES, Inbox, encode
+from gossamer.sharing.exchange import SEED_FILES, Inbox, encode
 from gossamer.web.url import normalise
 
 NO_SEEDS = "nothing to crawl: give at least one URL, or a file of URLs"

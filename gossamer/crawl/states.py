@@ -16,7 +16,7 @@
     content type         refused        to the virtual page            no
 
 A page that is forbidden (401, 402, 403, 407, 451) is not gone: if it had content, that and its links still count.
-When a fetched page is visited again, `crawl/refreshing.py` decides; its row says never.
+When a fetched page is visited again, `refresh/refresher.py` decides; its row says never.
 A deferral (the host is backed off, robots.txt unreachable) is not a visit: only the due time changes.
 """
 
@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.config import Config
+from gossamer.config.host_overrides import polite_by_host
 from gossamer.crawl.update import Policy
 from gossamer.fetch.steps import longest_robots_s
 from gossamer.fetch.steps import longest_s as longest_rest_s
-from gossamer.own_rules import polite_by_host
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER
 from gossamer.crawl import generate
-from gossamer.crawl.closing import Books
+from gossamer.crawl.commit import Books
 from gossamer.crawl.fetching import Fetching
-from gossamer.crawl.habits import TOP_UP_S, is_top_up_due
+from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
-from gossamer.index.merging import Rows, union
-from gossamer.index.pages import host_of_key
+from gossamer.frontier.merging import Rows, union
+from gossamer.frontier.pages import host_of_key
 
 _PATIENCE = 4.0  # times that a take may cost before the next
 

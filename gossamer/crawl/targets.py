@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer.columns import Contributions
-from gossamer.index.merging import Positions
+from gossamer.frontier.merging import Positions
 
 U8 = npt.NDArray[np.uint64]
 I8 = npt.NDArray[np.int64]

@@ -14,13 +14,13 @@ from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.targets import Groups, Targets
 from gossamer.errors import ArchiveError
-from gossamer.index import caps
-from gossamer.index.caps import Homes, domain_text, homes, most_pages
-from gossamer.index.frontier import Frontier
-from gossamer.index.heap import MAX_TEXT
-from gossamer.index.merging import Positions, Rows, raw, search, union
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.order.strategies import Strategy
+from gossamer.frontier import caps
+from gossamer.frontier.caps import Homes, domain_text, homes, most_pages
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.heap import MAX_TEXT
+from gossamer.frontier.merging import Positions, Rows, raw, search, union
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.strategies import Strategy
 from gossamer.web.url import host_of, page_keys
 
 U8 = npt.NDArray[np.uint64]

@@ -11,10 +11,7 @@ from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.lenient import LenientExchange, is_refusal
-from gossamer.fetch.request import Request, Response, port_of
-from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.transfer import Fields, Transfer
-from gossamer.fetch.verdict import (
+from gossamer.fetch.outcome import (
     final_head,
     framing,
     judge,
@@ -22,6 +19,9 @@ from gossamer.fetch.verdict import (
     reason_of_error,
     without_excess,
 )
+from gossamer.fetch.request import Request, Response, port_of
+from gossamer.fetch.resolver import Answer, Resolver
+from gossamer.fetch.transfer import Fields, Transfer
 from gossamer.web.http import status_code
 
 __all__ = ["Client", "Request", "Response"]

@@ -9,8 +9,8 @@ import re
 
 import pycurl
 
+from gossamer.fetch.outcome import framing
 from gossamer.fetch.transfer import Transfer
-from gossamer.fetch.verdict import framing
 from gossamer.web.http import Headers, content_length, status_code
 
 IS_POSSIBLE = hasattr(pycurl.Curl, "recv")  # older pycurl has no way to read from a connection

@@ -6,9 +6,9 @@ from typing import Any
 import pycurl
 
 from gossamer.config import Config
+from gossamer.fetch.outcome import UNWANTED, final_head, is_wanted
 from gossamer.fetch.request import Request
 from gossamer.fetch.resolver import Answer
-from gossamer.fetch.verdict import UNWANTED, final_head, is_wanted
 
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10

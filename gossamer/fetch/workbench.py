@@ -8,9 +8,11 @@ from math import inf
 
 from gossamer.columns import Outcome
 from gossamer.config import Polite
+from gossamer.config.host_overrides import of_host
+from gossamer.fetch.host_queues import Entry, Queue, Turns
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.steps import (
     UNCONTACTED,
     Deferred,
@@ -24,8 +26,6 @@ from gossamer.fetch.steps import (
     delay_s,
     longest_s,
 )
-from gossamer.fetch.turns import Entry, Queue, Turns
-from gossamer.own_rules import of_host
 from gossamer.web.url import host_of, origin_of, page_key, path_of
 
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back

@@ -55,7 +55,7 @@ def _check(path: Path, name: str, table: dict[str, Any]) -> None:
 
 def _of_federation(path: Path, slots: int) -> list[Worker]:
     """One client for each agent of each site, on this machine."""
-    from gossamer.federation.file import load as load_federation
+    from gossamer.cluster.federation_file import load as load_federation
 
     sites = load_federation(path).sites
     return [Worker(f"{name}_a{n}", slots) for name, site in sites.items() for n in range(site.agents)]

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from gossamer import remembered
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
+from gossamer.cluster.federation_file import load as load_federation
 from gossamer.config import Config, checked, load
-from gossamer.contact import check_contact
+from gossamer.config import last_run as remembered
+from gossamer.crawl.contact import check_contact
 from gossamer.errors import ConfigError
-from gossamer.federation.file import load as load_federation
 from gossamer.fetch.resolver import checked_map
-from gossamer.jobs.dispatch import Dispatch
-from gossamer.jobs.planners import plan
 from gossamer.scan import clients, results
 from gossamer.scan.channel import Worker
 from gossamer.scan.coordinator import Coordinator
 from gossamer.scan.defaults import defaults
+from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.gathering import workers as of_federation
 from gossamer.scan.history import Outlook, outlook
+from gossamer.scan.planners import plan
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import Display, summary, wide
 from gossamer.scan.websites import Listed, Website, name_of, read_list

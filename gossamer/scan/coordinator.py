@@ -8,8 +8,8 @@ from typing import Any
 from gossamer.clocks import Clock
 from gossamer.config import Config
 from gossamer.errors import SiteError
-from gossamer.jobs.dispatch import Dispatch
 from gossamer.scan.channel import UNHEARD, Channel, Member, Said, Worker
+from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.passing import as_values
 from gossamer.scan.process import Process

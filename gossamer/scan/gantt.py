@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gossamer.errors import ConfigError
-from gossamer.jobs.task import I8, Plan, Task
-from gossamer.lab.figures import STYLE
 from gossamer.scan.history import Outlook
+from gossamer.scan.task import I8, Plan, Task
+from gossamer.sim.figures import STYLE
 
 _NAMED = 0.07  # of the width: bars this long carry their website's name
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gossamer.cluster.federation import prepare
+from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.keys import paths
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.nats_server import Open, Server
+from gossamer.cluster.registrar import Registrar
 from gossamer.errors import ConfigError
-from gossamer.federation.file import Federation
-from gossamer.federation.keys import paths
-from gossamer.federation.nats import NatsExchange
-from gossamer.federation.wire import Wire
 from gossamer.scan.channel import UNHEARD, Channel, Message, Said, Worker
 from gossamer.scan.facts import Places
 from gossamer.scan.letters import Letters
 from gossamer.scan.process import Process
 from gossamer.scan.websites import Website
-from gossamer.site.federated import prepare
-from gossamer.site.registrar import Registrar
-from gossamer.site.server import Open, Server
 
 _STEP_S = 0.025
 _LOOK_S = 0.25  # how often the registrar is asked

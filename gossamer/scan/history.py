@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.jobs.forecast import forecast
-from gossamer.jobs.model import F8, I8, Model, Parameters, Scanned, learn, parameters, polite_s
-from gossamer.jobs.task import Task, task
+from gossamer.scan.forecast import forecast
+from gossamer.scan.model import F8, I8, Model, Parameters, Scanned, learn, parameters, polite_s
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.results import read_sites
+from gossamer.scan.task import Task, task
 
 _UNKNOWN_SPREAD = 1.0
 

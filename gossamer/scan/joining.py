@@ -19,17 +19,17 @@ from rich.console import Console
 
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
+from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.keys import paths, tls_name
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.registrar import Registrar
 from gossamer.errors import ConfigError
-from gossamer.federation.file import Federation, load
-from gossamer.federation.keys import paths, tls_name
-from gossamer.federation.nats import NatsExchange
-from gossamer.federation.wire import Wire
 from gossamer.scan.channel import Message, Said, Worker
 from gossamer.scan.facts import Places
 from gossamer.scan.letters import Letters
 from gossamer.scan.process import Process
 from gossamer.scan.websites import Website
-from gossamer.site.registrar import Registrar
 
 _STEP_S = 0.025
 _REPORT_S = 0.5

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gossamer.federation.exchange import PART_BYTES, Batch, Exchange
 from gossamer.scan.channel import Message
+from gossamer.sharing.exchange import PART_BYTES, Batch, Exchange
 
 _KIND = "scan"
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from gossamer import remembered
+from gossamer.config import last_run as remembered
 from gossamer.errors import ArchiveError, ConfigError
-from gossamer.jobs.exact import MOST, MOST_RELAXED
-from gossamer.jobs.model import batch_s
-from gossamer.jobs.planners import PLANNERS
-from gossamer.jobs.planners import plan as planned
-from gossamer.jobs.task import I8, Plan, Task
 from gossamer.scan import clients, requirements
 from gossamer.scan.channel import Worker
 from gossamer.scan.defaults import defaults
+from gossamer.scan.exact import MOST, MOST_RELAXED
 from gossamer.scan.gantt import draw
 from gossamer.scan.history import Outlook, outlook
+from gossamer.scan.model import batch_s
+from gossamer.scan.planners import PLANNERS
+from gossamer.scan.planners import plan as planned
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import columns, wide
+from gossamer.scan.task import I8, Plan, Task
 from gossamer.scan.websites import read_list
 from gossamer.watch.figures import count, span
 

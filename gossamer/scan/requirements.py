@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.jobs.reference import Shape, Verdict, check
 from gossamer.scan.records import Record, Scans
+from gossamer.scan.reference import Shape, Verdict, check
 from gossamer.scan.results import read_sites
 
 

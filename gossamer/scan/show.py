@@ -12,9 +12,9 @@ from rich.text import Text
 from gossamer.archive.rows import printable
 from gossamer.scan.coordinator import View
 from gossamer.scan.records import Record
+from gossamer.terminal import shown
 from gossamer.watch.figures import count, size, span
 from gossamer.watch.panel import Panel
-from gossamer.watch.terminal import shown
 
 _SHOWN = 3
 _PLAIN_S = 10.0  # between two lines where no terminal is

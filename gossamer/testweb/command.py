@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gossamer.clocks import RealClock
 from gossamer.errors import ConfigError, GossamerError
-from gossamer.lab.graphs import load
+from gossamer.sim.graphs import load
 from gossamer.testweb.answer import Joined, Web
 from gossamer.testweb.faults import Fault
 from gossamer.testweb.graph import GraphWeb

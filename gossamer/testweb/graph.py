@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.lab.graphs import Graph
+from gossamer.sim.graphs import Graph
 from gossamer.testweb.answer import NO_HOST, NOT_FOUND, Answer, is_current
 from gossamer.testweb.mix import I64
 

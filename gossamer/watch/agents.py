@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.archive.reading import Reading, reading
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import read_address
+from gossamer.cluster.registrar import Registrar
+from gossamer.cluster.supervisor import FOLDER
 from gossamer.errors import SiteError
-from gossamer.federation.wire import Wire
-from gossamer.site.registrar import Registrar
-from gossamer.site.server import read_address
-from gossamer.site.supervisor import FOLDER
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 
 _CONNECT_S = 3.0

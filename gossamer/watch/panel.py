@@ -6,7 +6,7 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 
-from gossamer.watch.terminal import shown
+from gossamer.terminal import shown
 
 
 class Panel:

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from gossamer.config import Config
 from gossamer.crawl.stats import CALM, LEAST_S, Stats, remedy
+from gossamer.terminal import shown
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
 from gossamer.watch.panel import Panel
-from gossamer.watch.terminal import shown
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gossamer.archive.damage import files_in_words
 from gossamer.archive.rows import printable
-from gossamer.archive.verify import Verified
+from gossamer.repair.verify import Verified
 from gossamer.watch.figures import count, size
 
 _LINKS = 20  # shown to a person; a program gets all

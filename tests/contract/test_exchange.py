@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from nats_site import Network, eventually
 
 from gossamer.archive.store import Memory
-from gossamer.federation.envelope import PIECE_BYTES
-from gossamer.federation.exchange import (
+from gossamer.cluster.jetstream import MESSAGE_BYTES
+from gossamer.sharing.envelope import PIECE_BYTES
+from gossamer.sharing.exchange import (
     ABROAD,
     ANY,
     HOSTS,
@@ -33,7 +34,6 @@ from gossamer.federation.exchange import (
     encode,
     high_water,
 )
-from gossamer.federation.link import MESSAGE_BYTES
 
 KINDS = (LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS)
 site = pytest.fixture(nats_site.running, scope="module", name="site")

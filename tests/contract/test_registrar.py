@@ -11,9 +11,9 @@ import nats_site
 import pytest
 from nats_site import connected, eventually
 
-from gossamer.federation.wire import Wire
-from gossamer.site.registrar import Registrar
-from gossamer.site.server import Server, read_address
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import Server, read_address
+from gossamer.cluster.registrar import Registrar
 
 site = pytest.fixture(nats_site.running, name="site")
 

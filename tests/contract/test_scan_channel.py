@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from experiments.processes import family
 from gossamer.clocks import RealClock
-from gossamer.federation.file import load
-from gossamer.lab.processes import family
+from gossamer.cluster.federation_file import load
 from gossamer.scan.channel import Channel, Said, Worker
 from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.spread import Shelf, Spread, place_of
 from gossamer.archive.copies import Copied
 from gossamer.archive.store import Directory, Memory, Store, room
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
-from gossamer.lab.spread import Shelf, Spread, place_of
 
 
 @pytest.fixture(params=["directory", "memory", "copied", "spread"])

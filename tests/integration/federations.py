@@ -21,17 +21,17 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.cluster.federation import prepare
+from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.replicas import holders, replica_of
 from gossamer.config import toml
 from gossamer.crawl.ledger import Ledger
-from gossamer.federation import compact
-from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, decode
-from gossamer.federation.file import Federation, load
-from gossamer.federation.members import of_file
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.place.hostmap import ENTRY, HostMap
-from gossamer.place.ring import Ring
-from gossamer.site.federated import prepare
-from gossamer.site.replicas import holders, replica_of
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.placement.hostmap import ENTRY, HostMap
+from gossamer.placement.ring import Ring
+from gossamer.sharing import compact
+from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, decode
+from gossamer.sharing.site_list import of_file
 from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0

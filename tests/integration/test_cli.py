@@ -28,7 +28,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.archive.views import TABLES
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.strategies import ORDERS
 from gossamer.testweb.log import read_log
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -214,7 +214,7 @@ def test_only_one_crawl_at_a_time_in_a_directory(web: RunningWeb, tmp_path: Path
 
 def test_an_order_of_ones_own_is_found_where_one_is(web: RunningWeb, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from gossamer.order.strategies import Strategy, by_depth\nORDER = Strategy('mine', 'my own', by_depth)\n"
+        "from gossamer.frontier.strategies import Strategy, by_depth\nORDER = Strategy('mine', 'my own', by_depth)\n"
     )
     command = line("crawl", web.start_url, "--testweb", web.address, *QUICK, "--order", "mine:ORDER", "--json")
     for agents in ("1", "2"):

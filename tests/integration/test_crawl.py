@@ -18,7 +18,7 @@ from gossamer.archive.store import Directory
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.stats import Stats
-from gossamer.index.pages import PageIndex
+from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.progress import summary

@@ -21,16 +21,16 @@ from gossamer import Crawl
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
+from gossamer.cluster.adoption import adopt
+from gossamer.cluster.federation import crossed, prepare
+from gossamer.cluster.federation_file import Federation, home_of, load
+from gossamer.cluster.keys import context, make_keys, paths, tls_name
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import Server
+from gossamer.cluster.neighbours import Neighbours, read_summary
+from gossamer.cluster.rebalance import propose
 from gossamer.errors import ArchiveError, ConfigError
-from gossamer.federation.file import Federation, home_of, load
-from gossamer.federation.keys import context, make_keys, paths, tls_name
-from gossamer.federation.wire import Wire
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.site.adoption import adopt
-from gossamer.site.federated import crossed, prepare
-from gossamer.site.neighbours import Neighbours, read_summary
-from gossamer.site.rebalance import propose
-from gossamer.site.server import Server
+from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import host_of, page_keys

@@ -15,7 +15,7 @@ from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, page_key

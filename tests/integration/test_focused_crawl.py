@@ -9,8 +9,8 @@ from commands import complaint
 from crawls import crawl, visited
 from test_crawl import missing_cash
 
-from gossamer.order.relevance import Topic
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.relevance import Topic
+from gossamer.frontier.strategies import ORDERS
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.words import COMMON, TOPIC_WORDS, TOPICS
 
@@ -61,8 +61,8 @@ def test_relevance_stays_on_the_topic(web: RunningWeb, tmp_path: Path) -> None:
 def test_the_lab_foretells_a_focused_crawl(web: RunningWeb, tmp_path: Path) -> None:
     """What a crawl knows is enough to say how it would have gone with a topic."""
     pytest.importorskip("numba")
-    from gossamer.lab.crawled import crawled, relevance
-    from gossamer.lab.simulator import Conditions, Knowledge, simulate
+    from gossamer.sim.crawled import crawled, relevance
+    from gossamer.sim.simulator import Conditions, Knowledge, simulate
 
     known = crawl(web, tmp_path / "known")
     actual = crawl(web, tmp_path / "actual", {**STRICT, "crawl.order": "relevance", "crawl.topic": TOPIC})

@@ -10,15 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from commands import complaint
 
+from experiments import actual, parity, realcrawl
+from experiments.command import main, parser
 from gossamer import Crawl
 from gossamer.archive.linkgraph import read_links
-from gossamer.lab import actual
-from gossamer.lab.command import main, parser
-from gossamer.lab.experiments import parity, realcrawl
-from gossamer.lab.graphs import F8, Graph, load
-from gossamer.lab.made import make
-from gossamer.lab.simulator import Conditions, Knowledge, simulate
-from gossamer.order.strategies import Ranks, Rows, Strategy, strategy
+from gossamer.frontier.strategies import Ranks, Rows, Strategy, strategy
+from gossamer.sim.graphs import F8, Graph, load
+from gossamer.sim.simulator import Conditions, Knowledge, simulate
+from gossamer.sim.synthetic import make
 from gossamer.testweb.running import RunningWeb
 
 PAGES, HOSTS, WIDTH = 90, 6, 10

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments import sites_baselines as baselines
+from experiments.sites_runs import Setting, crawl
 from gossamer.archive.query import ask
-from gossamer.federation import compact
-from gossamer.lab import sites_baselines as baselines
-from gossamer.lab.sites_runs import Setting, crawl
-from gossamer.place.ring import Ring
+from gossamer.placement.ring import Ring
+from gossamer.sharing import compact
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import host_key

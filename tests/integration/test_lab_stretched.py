@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.lab import stretched
-from gossamer.lab.sites_runs import Setting
-from gossamer.lab.spread import place_of
+from experiments import stretched
+from experiments.sites_runs import Setting
+from experiments.spread import place_of
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -18,8 +18,8 @@ from gossamer.archive.store import Directory
 from gossamer.columns import Status
 from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl.ledger import Ledger
-from gossamer.federation.exchange import LINKS, NEWS, ZONES, decode
-from gossamer.index.pages import PageIndex, zone_of_key
+from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.sharing.exchange import LINKS, NEWS, ZONES, decode
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import page_key

@@ -15,19 +15,20 @@ from raw_server import Loopback
 from warcio.archiveiterator import ArchiveIterator
 
 from gossamer import Config, Crawl
-from gossamer.archive import aside, manifest, store
+from gossamer.archive import manifest, store
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory, Memory
-from gossamer.archive.verify import Fault, verify
 from gossamer.columns import NEVER, Status
 from gossamer.crawl import onward
-from gossamer.crawl.rebuild import Rebuilt
-from gossamer.crawl.repair import Repair
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.federation.exchange import InProcess
-from gossamer.index import frontier, heap, hosts, table
-from gossamer.index.pages import PageIndex
+from gossamer.frontier import frontier, heap, hosts, table
+from gossamer.frontier.pages import PageIndex
+from gossamer.repair import aside
+from gossamer.repair.rebuild import Rebuilt
+from gossamer.repair.repair import Repair
+from gossamer.repair.verify import Fault, verify
+from gossamer.sharing.exchange import InProcess
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

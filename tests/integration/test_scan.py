@@ -12,7 +12,7 @@ import pytest
 from commands import answer, complaint, run, running, succeed
 from scans import QUICK, SPEC, changes, folder, links, names, sites, texts, true_links, write_list
 
-from gossamer.cli import main
+from gossamer.cli.app import main
 from gossamer.testweb.running import RunningWeb
 
 DAY_S = 86_400.0

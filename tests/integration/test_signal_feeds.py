@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 
-from gossamer.signals.ask import NoAnswer, ask
-from gossamer.signals.grid import means
-from gossamer.signals.live import Live, Patience
-from gossamer.signals.rows import Places
-from gossamer.signals.sources import signal
+from gossamer.carbon.ask import NoAnswer, ask
+from gossamer.carbon.grid import means
+from gossamer.carbon.live import Live, Patience
+from gossamer.carbon.signals import Places
+from gossamer.carbon.sources import signal
 
 
 class Server:

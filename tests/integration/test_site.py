@@ -18,12 +18,12 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
+from gossamer.cluster.members import Member
 from gossamer.crawl.agent import Agent
-from gossamer.federation.exchange import InProcess
-from gossamer.site.members import Member
+from gossamer.crawl.event_log import EventLog
+from gossamer.sharing.exchange import InProcess
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
-from gossamer.watch.log import EventLog
 
 SPEC = WebSpec.plain(seed=3, hosts=16, pages=200, links=12.0, page_bytes=2_000.0)
 OPTIONS = (
@@ -188,7 +188,7 @@ def test_damage(web: RunningWeb, tmp_path: Path) -> None:
 def test_an_agent_that_dies_again_and_again(web: RunningWeb, tmp_path: Path, deed: str, words: str) -> None:
     """It is not started for ever."""
     (tmp_path / "sitecustomize.py").write_text(
-        f"import os, sys\nif 'gossamer.site.agent' in sys.orig_argv:\n    {deed}\n"
+        f"import os, sys\nif 'gossamer.cluster.agent_process' in sys.orig_argv:\n    {deed}\n"
     )
     more = {**environment(), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = subprocess.run(line(*crawl(web)), cwd=tmp_path, env=more, capture_output=True, text=True, timeout=120)
@@ -200,10 +200,10 @@ def test_an_agent_that_dies_again_and_again(web: RunningWeb, tmp_path: Path, dee
 def test_without_the_server(web: RunningWeb, tmp_path: Path) -> None:
     """An environment without nats-server: the message says what to install."""
     hidden = (
-        "import shutil, sys, gossamer.cli, gossamer.site.server as server\n"
+        "import shutil, sys, gossamer.cli.app, gossamer.cluster.nats_server as server\n"
         "server.sys.executable = '/nowhere/python'\n"
         "shutil.which = lambda *_: None\n"
-        "sys.exit(gossamer.cli.main(sys.argv[1:]))\n"
+        "sys.exit(gossamer.cli.app.main(sys.argv[1:]))\n"
     )
     command = [sys.executable, "-c", hidden, *map(str, crawl(web))]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)

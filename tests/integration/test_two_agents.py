@@ -19,14 +19,14 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
+from gossamer.crawl.control import Alone
+from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.post import Alone
 from gossamer.crawl.seeds import hand_in
-from gossamer.federation.exchange import Batch, Inbox, InProcess, Joined, decode
-from gossamer.index.pages import ZONE_SHIFT, PageIndex
+from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
+from gossamer.sharing.exchange import Batch, Inbox, InProcess, Joined, decode
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
-from gossamer.watch.log import EventLog
 
 # No passing failures, so that every page is asked for once; no page may be refused for its depth, which depends on
 # the order in which links arrive.

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from support import crawl_here
 
 from gossamer.archive import chain
-from gossamer.index import frontier, heap, hosts, table
+from gossamer.frontier import frontier, heap, hosts, table
 
 _open, _fsync, _pwrite, _unlink = io.open, os.fsync, os.pwrite, os.unlink
 _PIECE_BYTES = 8 << 10

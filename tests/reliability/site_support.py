@@ -20,14 +20,14 @@ from gossamer.archive.chain import Chain, chains
 from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import read_address
+from gossamer.cluster.registrar import Registrar
 from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
-from gossamer.federation.exchange import LINKS, NEWS, ZONES, decode
-from gossamer.federation.wire import Wire
-from gossamer.index.pages import PageIndex, zone_of_key
-from gossamer.site.registrar import Registrar
-from gossamer.site.server import read_address
+from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.sharing.exchange import LINKS, NEWS, ZONES, decode
 from gossamer.testweb.log import Log
 from gossamer.testweb.web import SyntheticWeb
 

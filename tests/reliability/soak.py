@@ -23,7 +23,7 @@ from support import Command, check_equal, check_no_leftovers, check_polite, chec
 
 from gossamer.api import Crawl
 from gossamer.archive.query import ask
-from gossamer.cli import main as gossamer
+from gossamer.cli.app import main as gossamer
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -20,11 +20,11 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
-from gossamer.cli import main
+from gossamer.cli.app import main
 from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
-from gossamer.index.pages import PageIndex
+from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.log import Log
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.web import SyntheticWeb
@@ -38,7 +38,13 @@ PASSING = ("server_error", "throttled", "broken", "timeout", "connect_failed")  
 # so that the log shows whether a crawl that comes back waits.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["gossamer.api", "gossamer.archive.query", "gossamer.cli", "gossamer.testweb.running", "gossamer.watch.progress"]
+    [
+        "gossamer.api",
+        "gossamer.archive.query",
+        "gossamer.cli.app",
+        "gossamer.testweb.running",
+        "gossamer.watch.progress",
+    ]
 )
 
 Target = Callable[[list[str], Path], None]

@@ -19,12 +19,12 @@ from support import ROOT, Command, environment
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory, Memory
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.nats_server import Server, read_address
 from gossamer.crawl.resting import Resting
-from gossamer.federation.aside import Aside, refused, set_aside
-from gossamer.federation.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Batch, Inbox
-from gossamer.federation.nats import NatsExchange
-from gossamer.federation.wire import Wire
-from gossamer.site.server import Server, read_address
+from gossamer.sharing.aside import Aside, refused, set_aside
+from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Batch, Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

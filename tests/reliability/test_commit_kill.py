@@ -25,7 +25,7 @@ from support import (
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.crawl.ledger import Ledger
-from gossamer.federation.exchange import Inbox
+from gossamer.sharing.exchange import Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

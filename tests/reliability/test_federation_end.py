@@ -17,14 +17,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from crawls import QUICK
 from federations import federation, free_port, write
 
+from experiments.proxy import Proxy
 from gossamer.clocks import VirtualClock
-from gossamer.federation.file import Federation, load
-from gossamer.federation.link import Link
-from gossamer.federation.wire import Wire
-from gossamer.lab.proxy import Proxy
-from gossamer.site.federated import prepare
-from gossamer.site.neighbours import Neighbours
-from gossamer.site.server import Server
+from gossamer.cluster.federation import prepare
+from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.jetstream import Link
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import Server
+from gossamer.cluster.neighbours import Neighbours
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 from crawls import QUICK, crawl, statuses
 from federations import Sites, federation, free_port
 
+from experiments.proxy import Proxy
 from gossamer import Crawl
-from gossamer.lab.proxy import Proxy
-from gossamer.site.rebalance import give_away
-from gossamer.site.replicas import holders
+from gossamer.cluster.rebalance import give_away
+from gossamer.cluster.replicas import holders
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import host_of

@@ -7,7 +7,7 @@ from gossamer.config import Config
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.scope import Scope
 from gossamer.fetch.client import Request, Response
-from gossamer.fetch.verdict import without_excess
+from gossamer.fetch.outcome import without_excess
 from gossamer.web.html import parse_html, text_of
 from gossamer.web.url import host_of, normalise, page_key
 
@@ -33,7 +33,7 @@ def test_a_chunk_larger_than_memory() -> None:
 
 def test_chunks_without_end_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads more of them: looking for what follows the last would stop all other hosts for seconds."""
-    monkeypatch.setattr("gossamer.fetch.verdict._MOST_CHUNKS", 3)
+    monkeypatch.setattr("gossamer.fetch.outcome._MOST_CHUNKS", 3)
     few, many = (b"1\r\nx\r\n" * count + b"0\r\n\r\nexcess" for count in (2, 3))
     assert without_excess(few) == few.removesuffix(b"excess")
     assert without_excess(many) == many

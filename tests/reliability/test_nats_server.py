@@ -17,12 +17,12 @@ import nats_site
 import pytest
 from nats_site import connected, eventually
 
+from gossamer.cluster import nats_server as server_module
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.nats_server import Server, find, read_address
 from gossamer.errors import SiteError
-from gossamer.federation.exchange import HOSTS, ZONES, Batch, high_water
-from gossamer.federation.nats import NatsExchange
-from gossamer.federation.wire import Wire
-from gossamer.site import server as server_module
-from gossamer.site.server import Server, find, read_address
+from gossamer.sharing.exchange import HOSTS, ZONES, Batch, high_water
 
 site = pytest.fixture(nats_site.running, name="site")
 
@@ -65,7 +65,7 @@ class Receiver:
 
 def messages(wire: Wire) -> int:
     """How many are still in the stream."""
-    from gossamer.federation.nats import _LINKS
+    from gossamer.cluster.nats_exchange import _LINKS
 
     return wire.call(lambda link: link.ensure(_LINKS)).state.messages
 
@@ -348,7 +348,7 @@ def test_it_dies_with_its_parent(tmp_path: Path) -> None:
     code = """if True:
         import sys, time
         from pathlib import Path
-        from gossamer.site.server import Server
+        from gossamer.cluster.nats_server import Server
         server = Server(Path(sys.argv[1]))
         server.start()
         print(server.pid, flush=True)
@@ -369,11 +369,11 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
     code = """if True:
         import os, signal, sys, time
         from pathlib import Path
-        from gossamer.federation.exchange import Batch
-        from gossamer.federation.nats import NatsExchange
-        from gossamer.federation.wire import Wire
-        from gossamer.site.registrar import Registrar
-        from gossamer.site.server import Server
+        from gossamer.sharing.exchange import Batch
+        from gossamer.cluster.nats_exchange import NatsExchange
+        from gossamer.cluster.nats_connection import Wire
+        from gossamer.cluster.registrar import Registrar
+        from gossamer.cluster.nats_server import Server
         server = Server(Path(sys.argv[1]))
         server.start()
         wire = Wire(server.address)

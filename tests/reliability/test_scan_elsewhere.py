@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer.federation.file import load
-from gossamer.site.federated import prepare as make_keys
+from gossamer.cluster.federation import prepare as make_keys
+from gossamer.cluster.federation_file import load
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

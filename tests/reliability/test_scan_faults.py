@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer.lab.processes import family
+from experiments.processes import family
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -19,9 +19,9 @@ from gossamer import Config
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.crawl.agent import Agent
+from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import hand_in
-from gossamer.federation.exchange import Inbox
-from gossamer.watch.log import EventLog
+from gossamer.sharing.exchange import Inbox
 from gossamer.watch.status import status
 
 LONG = "x" * 2_000  # content that is worth a reference instead of a copy

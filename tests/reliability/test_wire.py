@@ -11,9 +11,9 @@ import pytest
 from nats.aio.transport import TcpTransport
 from nats_site import connected, eventually
 
-from gossamer.federation.link import Link
-from gossamer.federation.wire import Unreachable, Wire
-from gossamer.site.server import Server
+from gossamer.cluster.jetstream import Link
+from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.cluster.nats_server import Server
 
 site = pytest.fixture(nats_site.running, name="site")
 
@@ -138,9 +138,9 @@ def test_closing_ends_though_the_client_loses_cancellations(monkeypatch: pytest.
     async def close(_: object) -> None:
         """There is nothing to close."""
 
-    monkeypatch.setattr("gossamer.federation.wire.Client.connect", connect)
-    monkeypatch.setattr("gossamer.federation.wire.Client.close", close)
-    monkeypatch.setattr("gossamer.federation.wire._CONNECT_S", 0.05)
+    monkeypatch.setattr("gossamer.cluster.nats_connection.Client.connect", connect)
+    monkeypatch.setattr("gossamer.cluster.nats_connection.Client.close", close)
+    monkeypatch.setattr("gossamer.cluster.nats_connection._CONNECT_S", 0.05)
     wire = Wire({"url": "nats://127.0.0.1:1", "user": "", "password": ""})
     closing = threading.Thread(target=wire.close, daemon=True)
     closing.start()

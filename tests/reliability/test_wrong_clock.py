@@ -9,9 +9,9 @@ from gossamer import Config, Crawl
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.crawl.agent import Agent
+from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import hand_in
-from gossamer.federation.exchange import Inbox
-from gossamer.watch.log import EventLog
+from gossamer.sharing.exchange import Inbox
 
 DAY_S = 86_400.0
 

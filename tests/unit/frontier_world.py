@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, PAGE, Status
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import ORDERS
 
 INDEX = config.Index(memory_mb=16)
 HOSTS = 12

@@ -11,26 +11,26 @@ import numpy as np
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Memory
+from gossamer.cluster.federation_file import Site, home_of
+from gossamer.cluster.neighbours import place
 from gossamer.columns import Status
 from gossamer.config import Config
-from gossamer.crawl import placing
-from gossamer.crawl.closing import Books
-from gossamer.crawl.incoming import Incoming, numbered_parts
+from gossamer.crawl.commit import Books
+from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.membership import Membership
 from gossamer.crawl.opening import hostmap_files
-from gossamer.crawl.outgoing import Outgoing
-from gossamer.crawl.owners import Owners
-from gossamer.crawl.post import Orders
-from gossamer.crawl.settling import arrivals, settle
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
-from gossamer.federation.exchange import Exchange, InProcess, high_water
-from gossamer.federation.file import Site, home_of
-from gossamer.federation.members import Members, is_holding
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import strategy
-from gossamer.site.neighbours import place
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing import placing
+from gossamer.sharing.exchange import Exchange, InProcess, high_water
+from gossamer.sharing.incoming import Incoming, numbered_parts
+from gossamer.sharing.membership import Membership
+from gossamer.sharing.outgoing import Outgoing
+from gossamer.sharing.owners import Owners
+from gossamer.sharing.settling import arrivals, settle
+from gossamer.sharing.site_list import Members, is_holding
 from gossamer.web.url import page_keys
 
 CONFIG = Config().replace({"crawl.scope": "any"})

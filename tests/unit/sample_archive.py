@@ -17,7 +17,7 @@ from gossamer.archive.warc import IDENTICAL, WarcWriter, payload_digest
 from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome
 from gossamer.config import Config
 from gossamer.crawl.states import TRANSITIONS
-from gossamer.federation.exchange import InProcess
+from gossamer.sharing.exchange import InProcess
 from gossamer.web.url import domain_of, host_of, page_key
 
 NOW_S = 1_750_000_000.25

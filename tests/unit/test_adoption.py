@@ -9,11 +9,11 @@ from test_replicas import Quiet
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory
+from gossamer.cluster.adoption import adopt
+from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.replicas import Source, holders, replica_of
 from gossamer.errors import ConfigError
-from gossamer.federation.exchange import InProcess
-from gossamer.federation.file import Federation, load
-from gossamer.site.adoption import adopt
-from gossamer.site.replicas import Source, holders, replica_of
+from gossamer.sharing.exchange import InProcess
 
 NAMES = ["north", "east", "south", "oslo"]
 

@@ -12,7 +12,7 @@ from gossamer.archive.chain import FULL_EVERY, Chain
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveError, Deposed
-from gossamer.federation.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
+from gossamer.sharing.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
 
 
 class Crash(BaseException):

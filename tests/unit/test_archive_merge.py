@@ -21,7 +21,7 @@ from gossamer.archive.store import Directory, Memory, Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import read_record
 from gossamer.config import Config
-from gossamer.federation.exchange import InProcess
+from gossamer.sharing.exchange import InProcess
 
 CONFIG = Config().replace({"archive.merge_files": 4})
 

@@ -12,7 +12,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.merge import merge
 from gossamer.archive.store import Directory
 from gossamer.config import Config
-from gossamer.federation.exchange import InProcess
+from gossamer.sharing.exchange import InProcess
 
 PAGE = b"<html><body>" + b"a page " * 300 + b"</body></html>"
 REPLAY = """

@@ -10,7 +10,7 @@ from sample_archive import NOW_S, A, B, Response, Sample, Visit, page
 
 from gossamer.archive.query import ask
 from gossamer.archive.versions import content, moment, version, versions
-from gossamer.cli import main
+from gossamer.cli.app import main
 from gossamer.errors import QueryError
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from gossamer.archive.store import Memory
+from gossamer.carbon.account import Carbon, check_carbon
+from gossamer.carbon.grid import means
+from gossamer.carbon.prices import STEP_S, Prices, load_contracts, packed, unpacked
 from gossamer.columns import VISITED, Outcome
 from gossamer.config import Config
-from gossamer.crawl.carbon import Carbon, check_carbon
-from gossamer.crawl.prices import STEP_S, Prices, load_contracts, packed, unpacked
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.states import after
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, Response
-from gossamer.index.pages import HOST_SHIFT, PageIndex
-from gossamer.signals.grid import means
+from gossamer.frontier.pages import HOST_SHIFT, PageIndex
 from gossamer.web.url import host_key, page_key
 
 NOW_S = 1_700_000_000.0

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
-from gossamer.crawl import estate, placing
-from gossamer.crawl.checking import GOOD, Checked, verdict
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
-from gossamer.federation import compact
-from gossamer.federation.aside import Aside, refused, set_aside
-from gossamer.federation.envelope import joined, opened, sealed
-from gossamer.federation.exchange import (
+from gossamer.placement.hostmap import ENTRY
+from gossamer.sharing import compact, estate, placing
+from gossamer.sharing.aside import Aside, refused, set_aside
+from gossamer.sharing.checking import GOOD, Checked, verdict
+from gossamer.sharing.envelope import joined, opened, sealed
+from gossamer.sharing.exchange import (
     ABROAD,
     HOSTS,
     LINKS,
@@ -33,7 +33,6 @@ from gossamer.federation.exchange import (
     decode,
     encode,
 )
-from gossamer.place.hostmap import ENTRY
 from gossamer.web.url import normalise, page_keys
 
 SITES = ("lima", "oslo", "paris")

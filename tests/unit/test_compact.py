@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.columns import Contributions
-from gossamer.federation import compact
-from gossamer.federation.sent import SentCache
+from gossamer.sharing import compact
+from gossamer.sharing.sent_cache import SentCache
 from gossamer.web.url import page_keys
 
 

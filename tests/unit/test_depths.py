@@ -16,18 +16,19 @@ from gossamer.archive.digests import DigestCache
 from gossamer.archive.store import Memory
 from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
-from gossamer.crawl import closing, onward
+from gossamer.crawl import commit as closing
+from gossamer.crawl import onward
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Known
-from gossamer.crawl.owners import Owners
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.update import seeds
-from gossamer.federation.exchange import InProcess
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import strategy
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing.exchange import InProcess
+from gossamer.sharing.owners import Owners
 from gossamer.web.url import page_key
 
 PAGES, AGENTS = 10, ("a0", "a1")

@@ -8,13 +8,13 @@ import pytest
 from sample_archive import Sample, sample
 
 from gossamer.archive.store import Directory
-from gossamer.cli import main
+from gossamer.cli.app import main
+from gossamer.cluster.adoption import adopt
+from gossamer.cluster.federation import SiteRun, prepare
+from gossamer.cluster.federation_file import load
+from gossamer.cluster.rebalance import propose
+from gossamer.cluster.replicas import replica_of
 from gossamer.errors import ConfigError, GossamerError
-from gossamer.federation.file import load
-from gossamer.site.adoption import adopt
-from gossamer.site.federated import SiteRun, prepare
-from gossamer.site.rebalance import propose
-from gossamer.site.replicas import replica_of
 
 CONTACT = '[fetch]\ncontact = "me@example.org"\n'
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.columns import NEVER, Status
-from gossamer.index.candidates import Candidates, Cuts, top, turn
-from gossamer.index.later import Later
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.candidates import Candidates, Cuts, top, turn
+from gossamer.frontier.due_queue import Later
+from gossamer.frontier.strategies import ORDERS
 
 
 @settings(deadline=None, max_examples=60)

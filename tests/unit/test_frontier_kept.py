@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gossamer import config
 from gossamer.columns import NEVER, Status
-from gossamer.index import frontier, table
-from gossamer.index.kept import KIND
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier import frontier, table
+from gossamer.frontier.frontier_file import KIND
+from gossamer.frontier.strategies import ORDERS
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,10 +7,10 @@ from gossamer.columns import NO_TEXT, PAGE, VISITED, Status
 from gossamer.config import Config
 from gossamer.crawl.generate import per_host, requests
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.link_diff import pack
 from gossamer.crawl.update import RoundColumns, seeds, update
-from gossamer.crawl.versions import pack
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import ORDERS
 from gossamer.web.url import page_key
 
 URLS = ["http://a.test/1", "http://a.test/2", "http://b.test:8080/3", "https://a.test/4"]

@@ -15,22 +15,22 @@ from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
-from gossamer.crawl import handover
-from gossamer.crawl.closing import Books
-from gossamer.crawl.handover import adopt_zones, leaving, unowned
+from gossamer.crawl.commit import Books
+from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.owners import Owners
-from gossamer.crawl.post import Orders
 from gossamer.crawl.resting import Resting
-from gossamer.crawl.settling import settle as settle_all
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
-from gossamer.federation.exchange import ZONES, InProcess
-from gossamer.index import hosts as hosts_of_index
-from gossamer.index import table
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex, zone_of_host, zone_of_key
-from gossamer.order.strategies import strategy
+from gossamer.frontier import hosts as hosts_of_index
+from gossamer.frontier import table
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing import handover
+from gossamer.sharing.exchange import ZONES, InProcess
+from gossamer.sharing.handover import adopt_zones, leaving, unowned
+from gossamer.sharing.owners import Owners
+from gossamer.sharing.settling import settle as settle_all
 from gossamer.web.url import host_key, page_keys
 
 CONFIG = Config()

@@ -11,14 +11,14 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Memory
 from gossamer.config import Config
-from gossamer.crawl.incoming import Incoming, numbered_parts
+from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
-from gossamer.crawl.post import Orders
-from gossamer.crawl.settling import arrivals
 from gossamer.crawl.sitemaps import Naming
 from gossamer.crawl.update import RoundColumns, update
-from gossamer.federation.exchange import (
+from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing.exchange import (
     LINKS,
     NEWS,
     ZONES,
@@ -31,8 +31,8 @@ from gossamer.federation.exchange import (
     encode,
     high_water,
 )
-from gossamer.index.pages import PageIndex, zone_of_key
-from gossamer.order.strategies import strategy
+from gossamer.sharing.incoming import Incoming, numbered_parts
+from gossamer.sharing.settling import arrivals
 from gossamer.web.url import page_keys
 
 OWNERS = ("a0", "a1") * 128

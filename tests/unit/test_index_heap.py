@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
 from gossamer.errors import ArchiveError
-from gossamer.index import heap as heap_module
-from gossamer.index.heap import Heap
+from gossamer.frontier import heap as heap_module
+from gossamer.frontier.heap import Heap
 
 
 def commit(files, store, changes):

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
-from gossamer.index.hosts import Hosts
+from gossamer.frontier.hosts import Hosts
 
 
 def grow(hosts, counts):

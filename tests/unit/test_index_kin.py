@@ -9,8 +9,8 @@ from gossamer.archive.store import Memory
 from gossamer.columns import Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, Verdict, seeds, update
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.order.strategies import strategy
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.strategies import strategy
 from gossamer.web.url import host_key, host_of, page_key, page_keys
 
 MOST = 100

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
-from gossamer.index.merging import Sorted, count_union, merge_two, merged, search, search_many
-from gossamer.index.runs import Run, write_merged, write_run
-from gossamer.index.table import Table
+from gossamer.frontier.merging import Sorted, count_union, merge_two, merged, search, search_many
+from gossamer.frontier.runs import Run, write_merged, write_run
+from gossamer.frontier.table import Table
 
 ROW = st.tuples(
     st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 255)

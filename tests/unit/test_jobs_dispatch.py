@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.jobs.dispatch import MODES, Dispatch
-from gossamer.jobs.enactment import enact
-from gossamer.jobs.planners import plan
-from gossamer.jobs.task import uniform
+from gossamer.scan.dispatch import MODES, Dispatch
+from gossamer.scan.enactment import enact
+from gossamer.scan.planners import plan
+from gossamer.scan.task import uniform
 
 SECONDS = st.floats(0.01, 1e3, allow_nan=False)
 

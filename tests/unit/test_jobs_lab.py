@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossamer.jobs.planners import plan
-from gossamer.jobs.task import task
-from gossamer.lab.command import main
-from gossamer.lab.experiments import jobs, jobs_real, jobs_webs
-from gossamer.lab.graphs import load
+from experiments import jobs, jobs_real, jobs_webs
+from experiments.command import main
+from gossamer.scan.planners import plan
+from gossamer.scan.task import task
+from gossamer.sim.graphs import load
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.jobs.forecast import forecast
-from gossamer.jobs.model import Scanned, batch_s, fitted, learn, parameters
-from gossamer.jobs.reference import Shape, check
+from gossamer.scan.forecast import forecast
+from gossamer.scan.model import Scanned, batch_s, fitted, learn, parameters
+from gossamer.scan.reference import Shape, check
 
 WEBSITES, CLIENTS = 40, 3
 FACTOR = np.array([1.0, 1.3, 0.8])

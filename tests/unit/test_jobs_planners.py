@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.errors import ConfigError
-from gossamer.jobs import exact
-from gossamer.jobs.planners import PLANNERS, Planner, plan
-from gossamer.jobs.task import Task, loads_s, task, uniform
+from gossamer.scan import exact
+from gossamer.scan.planners import PLANNERS, Planner, plan
+from gossamer.scan.task import Task, loads_s, task, uniform
 
 SECONDS = st.floats(0.0, 1e4, allow_nan=False)
 SPEEDS = st.floats(0.1, 10.0, allow_nan=False)

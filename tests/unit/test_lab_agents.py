@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossamer.lab import agents_latency, agents_modes, agents_scaling
-from gossamer.lab.command import parser
-from gossamer.lab.processes import cpu_s, family
+from experiments import agents_latency, agents_modes, agents_scaling
+from experiments.command import parser
+from experiments.processes import cpu_s, family
 
 
 def test_a_point_joins_what_senders_and_receivers_timed() -> None:

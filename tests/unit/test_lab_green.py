@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from gossamer.lab import command
-from gossamer.lab.experiments import green_bound, green_budgets, green_saved
-from gossamer.lab.experiments.green_simulation import FULL, HEURISTICS, Knowledge, Web, crawl, in_turn
-from gossamer.lab.experiments.green_web import COUNTRIES, PAGES, made
-from gossamer.order.green import choose, green_value
-from gossamer.signals.sun import day_index
+from experiments import command, green_bound, green_budgets, green_saved
+from experiments.green_simulation import FULL, HEURISTICS, Knowledge, Web, crawl, in_turn
+from experiments.green_web import COUNTRIES, PAGES, made
+from gossamer.carbon.energy import choose, green_value
+from gossamer.carbon.sun import day_index
 
 
 def small(runs=4, pages=30, servers=3, slots=400):

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer import cli
-from gossamer.lab import measures
-from gossamer.lab.experiments.claims import Claim, check
-from gossamer.lab.graphs import load
-from gossamer.lab.simulator import Conditions, Knowledge, simulate
-from gossamer.order.pagerank import pagerank
-from gossamer.order.strategies import ORDERS
+from experiments.claims import Claim, check
+from gossamer.cli.app import main as cli
+from gossamer.frontier.pagerank import pagerank
+from gossamer.frontier.strategies import ORDERS
+from gossamer.sim import measures
+from gossamer.sim.graphs import load
+from gossamer.sim.simulator import Conditions, Knowledge, simulate
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
 

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from gossamer.lab.command import main, parser
-from gossamer.lab.figures import draw
+from experiments.command import main, parser
+from gossamer.sim.figures import draw
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data" / "graphs"

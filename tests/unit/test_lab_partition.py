@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer import cli
-from gossamer.lab.graphs import Graph, load
-from gossamer.lab.partition import ORDERS, breadth_first, incidence_of, kernels, stream_order
-from gossamer.lab.partition_crawl import Policy, discover
-from gossamer.place import measures
-from gossamer.place.incidence import Incidence, incidence
-from gossamer.place.live import START
-from gossamer.place.partitioners import PARTITIONERS, partitioner
-from gossamer.place.passes import FENNEL, LDG
-from gossamer.place.task import Goal, task
+from experiments.partition_crawl import Policy, discover
+from experiments.partitioning import ORDERS, breadth_first, incidence_of, kernels, stream_order
+from gossamer.cli.app import main as cli
+from gossamer.placement import measures
+from gossamer.placement.incidence import Incidence, incidence
+from gossamer.placement.live import START
+from gossamer.placement.partitioners import PARTITIONERS, partitioner
+from gossamer.placement.passes import FENNEL, LDG
+from gossamer.placement.task import Goal, task
+from gossamer.sim.graphs import Graph, load
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
 STANFORD = SHARED / "cs-stanford.npz"

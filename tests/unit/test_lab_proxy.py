@@ -3,7 +3,7 @@
 import socket
 from contextlib import closing
 
-from gossamer.lab.proxy import Proxy
+from experiments.proxy import Proxy
 
 
 def test_bytes_queue_up_by_direction() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.lab import ranking
-from gossamer.order.pagerank import authorities, counted, pagerank
+from gossamer.frontier.pagerank import authorities, counted, pagerank
+from gossamer.sim import ranking
 
 Links = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer], int]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from sample_archive import Sample, page
 
+from experiments import command
+from experiments.refresh_real import Setting
+from experiments.refresh_recorded import recorded, results
+from experiments.refresh_simulation import DAY_S, Poisson, Recorded, Run, periodic_optimum, simulate
 from gossamer.errors import ArchiveError
-from gossamer.lab import command
-from gossamer.lab.experiments.refresh_real import Setting
-from gossamer.lab.experiments.refresh_recorded import recorded, results
-from gossamer.lab.experiments.refresh_simulation import DAY_S, Poisson, Recorded, Run, periodic_optimum, simulate
 from gossamer.testweb.web import SyntheticWeb
 
 

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from gossamer.lab import activity, command
-from gossamer.lab.experiments.batch import gini, middle
-from gossamer.lab.graphs import of_links
-from gossamer.lab.queues import place_host, pop, put, queues
-from gossamer.lab.simulator import Conditions, Trace, simulate
-from gossamer.order.strategies import ORDERS
+from experiments import command
+from experiments.batch import gini, middle
+from gossamer.frontier.strategies import ORDERS
+from gossamer.sim import activity
+from gossamer.sim.graphs import of_links
+from gossamer.sim.queues import place_host, pop, put, queues
+from gossamer.sim.simulator import Conditions, Trace, simulate
 
 BREADTH = ORDERS["breadth-first"]
 

@@ -14,13 +14,13 @@ from gossamer.columns import NEVER, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, seeds, update
 from gossamer.errors import ConfigError
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.lab import world as w
-from gossamer.lab.graphs import Graph
-from gossamer.lab.simulator import Conditions, Knowledge, Rounds, _Simulation, simulate
-from gossamer.order.scores import History, Known, Lesson, scored
-from gossamer.order.strategies import ORDERS, Strategy, by_cash, by_pending
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.scores import History, Known, Lesson, scored
+from gossamer.frontier.strategies import ORDERS, Strategy, by_cash, by_pending
+from gossamer.sim import world as w
+from gossamer.sim.graphs import Graph
+from gossamer.sim.simulator import Conditions, Knowledge, Rounds, _Simulation, simulate
 from gossamer.web.url import page_key
 
 INDEX = config.Index(memory_mb=16)
@@ -181,7 +181,7 @@ def test_numbers_of_pages_decide_nothing(made, order, width, random):
 
 
 class Production:
-    """A crawl without a network: what `crawl/closing.py` does, round by round."""
+    """A crawl without a network: what `crawl/commit.py` does, round by round."""
 
     def __init__(self, graph, order, knowledge, seed=0):
         self.graph, self.relevance, self.seed = graph, knowledge.relevance, seed

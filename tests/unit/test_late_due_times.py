@@ -9,9 +9,9 @@ from gossamer.clocks import VirtualClock
 from gossamer.columns import NEVER, PAGE, Outcome, Status
 from gossamer.config import Config
 from gossamer.crawl.states import after, longest_s
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import strategy
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import strategy
 
 NOW_S, DAY_S, LONGEST_S = 1_700_000_000, 86_400, 3_601
 INDEX = config.Index(memory_mb=16)

@@ -10,10 +10,10 @@ from sample_archive import A, B, C, D, sample
 from gossamer import Config, Crawl
 from gossamer.archive.export import export_cdxj, export_text, export_urls, export_warc
 from gossamer.archive.query import ask
-from gossamer.archive.verify import verify
 from gossamer.archive.versions import content, version, versions
-from gossamer.crawl.repair import Repair
 from gossamer.errors import ArchiveVersion
+from gossamer.repair.repair import Repair
+from gossamer.repair.verify import verify
 from gossamer.watch.status import status
 
 # Columns of `visits` that came with layouts 2 and 3; `status` came while layout 1 was in use.

@@ -9,18 +9,18 @@ import pytest
 from rich.console import Console
 from sample_archive import Sample
 
-from gossamer.crawl.owners import Owners, Place
+from gossamer.cluster import federation as federated
+from gossamer.cluster.federation import address_here, why_ended
+from gossamer.cluster.federation_file import Federation, load
+from gossamer.crawl.event_log import EventLog
 from gossamer.errors import ConfigError
-from gossamer.federation.exchange import messages
-from gossamer.federation.file import Federation, load
-from gossamer.federation.members import Members, is_holding, of_file, to_carry_out, why_behind
-from gossamer.index.pages import host_of_key
-from gossamer.place.hostmap import ENTRY, HostMap
-from gossamer.place.ring import Ring
-from gossamer.site import federated
-from gossamer.site.federated import address_here, why_ended
+from gossamer.frontier.pages import host_of_key
+from gossamer.placement.hostmap import ENTRY, HostMap
+from gossamer.placement.ring import Ring
+from gossamer.sharing.exchange import messages
+from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.site_list import Members, is_holding, of_file, to_carry_out, why_behind
 from gossamer.watch import sites as shown
-from gossamer.watch.log import EventLog
 from gossamer.web.url import page_keys
 
 TWO = {"paris": "", "lima": ""}

@@ -10,16 +10,16 @@ import test_handover as zones
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Memory
-from gossamer.crawl.moving import is_settled, release_hosts, take_hosts
-from gossamer.crawl.owners import Owners, Place
-from gossamer.crawl.placing import Placing, unpacked
-from gossamer.crawl.post import Orders
-from gossamer.crawl.settling import settle
-from gossamer.federation.exchange import HOSTS, NEWS, InProcess
-from gossamer.federation.members import Members
-from gossamer.index.pages import HOST_SHIFT
-from gossamer.place.hostmap import ENTRY, HostMap
-from gossamer.place.ring import Ring
+from gossamer.crawl.control import Orders
+from gossamer.frontier.pages import HOST_SHIFT
+from gossamer.placement.hostmap import ENTRY, HostMap
+from gossamer.placement.ring import Ring
+from gossamer.sharing.exchange import HOSTS, NEWS, InProcess
+from gossamer.sharing.moving import is_settled, release_hosts, take_hosts
+from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.placing import Placing, unpacked
+from gossamer.sharing.settling import settle
+from gossamer.sharing.site_list import Members
 
 BEFORE = {"paris": 1.0, "lima": 1.0, "oslo": 1.0}
 AFTER = {"paris": 0.0, "lima": 1.0, "oslo": 0.0}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer.order.changes import BUCKETS, COUNTERS, FIRST_S, counted, none_counted, rates
+from gossamer.refresh.change_rates import BUCKETS, COUNTERS, FIRST_S, counted, none_counted, rates
 
 
 def after(*visits):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer.order.green import (
+from gossamer.carbon.energy import (
     HIGH,
     LOW,
     Contract,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer.order.refresh import (
+from gossamer.refresh.policies import (
     POLICIES,
     Caps,
     Intervals,

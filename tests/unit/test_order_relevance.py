@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.order.relevance import Topic, url_words, words
+from gossamer.frontier.relevance import Topic, url_words, words
 
 
 def test_words_of_any_script():

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.columns import PAGE
-from gossamer.order.pagerank import authorities, pagerank
-from gossamer.order.scores import History, Known, Lesson, Numbers, scored
-from gossamer.order.strategies import ORDERS, Score
+from gossamer.frontier.pagerank import authorities, pagerank
+from gossamer.frontier.scores import History, Known, Lesson, Numbers, scored
+from gossamer.frontier.strategies import ORDERS, Score
 
 KINDS = [Score("pagerank"), Score("pagerank", "sum"), Score("authority")]
 HISTORIES = [Score("history"), Score("history", "random"), Score("history", "parent")]

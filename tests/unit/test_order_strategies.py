@@ -3,7 +3,7 @@ import pytest
 
 from gossamer.columns import HOST, LINK, PAGE
 from gossamer.errors import ConfigError
-from gossamer.order.strategies import ORDERS, Strategy, by_chance, by_depth, strategy
+from gossamer.frontier.strategies import ORDERS, Strategy, by_chance, by_depth, strategy
 
 OWN = Strategy("own", "for the test", by_depth)
 

@@ -8,12 +8,12 @@ from gossamer.archive.store import Memory
 from gossamer.columns import Contributions
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.outgoing import Outgoing
-from gossamer.crawl.owners import Owners, Place
-from gossamer.federation import compact
-from gossamer.federation.exchange import InProcess
-from gossamer.index.pages import host_of_key
-from gossamer.place.ring import Ring
+from gossamer.frontier.pages import host_of_key
+from gossamer.placement.ring import Ring
+from gossamer.sharing import compact
+from gossamer.sharing.exchange import InProcess
+from gossamer.sharing.outgoing import Outgoing
+from gossamer.sharing.owners import Owners, Place
 from gossamer.web.url import page_keys
 
 RING = Ring({"north": 1.0, "east": 1.0})

@@ -8,12 +8,12 @@ import pytest
 
 from gossamer.columns import Outcome
 from gossamer.config import Config, Limits
+from gossamer.config.host_overrides import of_host, pages_by_host, polite_by_host
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.steps import Fetch, Wait
 from gossamer.fetch.workbench import Workbench
-from gossamer.index.caps import Homes, most_pages
-from gossamer.own_rules import of_host, pages_by_host, polite_by_host
+from gossamer.frontier.caps import Homes, most_pages
 from gossamer.web.url import host_of, page_key
 
 T0 = 1_000_000_000.0

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from gossamer.clocks import RealClock
+from gossamer.cluster.federation_file import load
+from gossamer.cluster.rebalance import _kilometres
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
-from gossamer.federation.file import load
-from gossamer.fetch.locating import Locator
-from gossamer.place.hosts import distance_tolls, partitioner
-from gossamer.place.network import RoundTrips, as_kilometres
-from gossamer.place.ring import Ring
-from gossamer.site.rebalance import _kilometres
+from gossamer.placement.hosts import distance_tolls, partitioner
+from gossamer.placement.locating import Locator
+from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.ring import Ring
 from gossamer.web.url import host_key
 
 FREE = {"weight": 1.0, "countries": [], "egress_per_gb": 0.0, "cpu_per_hour": 0.0}

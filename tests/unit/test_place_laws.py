@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.errors import ConfigError
-from gossamer.place import measures
-from gossamer.place.incidence import Incidence, incidence, merged
-from gossamer.place.partitioners import PARTITIONERS, partitioner
-from gossamer.place.passes import FENNEL, LDG, live_pass, one_pass
-from gossamer.place.task import Goal, Task, task
+from gossamer.placement import measures
+from gossamer.placement.incidence import Incidence, incidence, merged
+from gossamer.placement.partitioners import PARTITIONERS, partitioner
+from gossamer.placement.passes import FENNEL, LDG, live_pass, one_pass
+from gossamer.placement.task import Goal, Task, task
 
 NONE = np.zeros(0, np.int64)
 

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.place.incidence import incidence
-from gossamer.place.measures import cut, loads
-from gossamer.place.prices import LINK_BYTES
-from gossamer.place.rebalance import ROW_BYTES, moves
-from gossamer.place.task import Goal, task
+from gossamer.placement.incidence import incidence
+from gossamer.placement.measures import cut, loads
+from gossamer.placement.prices import LINK_BYTES
+from gossamer.placement.rebalance import ROW_BYTES, moves
+from gossamer.placement.task import Goal, task
 
 
 def test_hosts_go_where_their_links_are() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.errors import ConfigError
-from gossamer.place.ring import Ring
+from gossamer.placement.ring import Ring
 from gossamer.web.url import host_key, page_key
 
 HOSTS = [f"www{number}.example" for number in range(4_000)]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from gossamer.errors import ConfigError
-from gossamer.place import measures, prices
-from gossamer.place.distance import kilometres, round_trip_s
-from gossamer.place.incidence import incidence
-from gossamer.place.live import Live
-from gossamer.place.partitioners import partitioner
-from gossamer.place.passes import FENNEL, LDG, improve, one_pass
-from gossamer.place.stream import ALPHA, Parts, Rule, choose, learn, settle
-from gossamer.place.task import Goal, task
+from gossamer.placement import measures, prices
+from gossamer.placement.distance import kilometres, round_trip_s
+from gossamer.placement.incidence import incidence
+from gossamer.placement.live import Live
+from gossamer.placement.partitioners import partitioner
+from gossamer.placement.passes import FENNEL, LDG, improve, one_pass
+from gossamer.placement.stream import ALPHA, Parts, Rule, choose, learn, settle
+from gossamer.placement.task import Goal, task
 
 FREE = np.zeros(2)
 

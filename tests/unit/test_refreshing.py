@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from gossamer.archive.store import Memory
+from gossamer.carbon.account import Carbon
+from gossamer.carbon.prices import packed
 from gossamer.clocks import VirtualClock
 from gossamer.columns import NEVER, PAGE, VISITED, Status
 from gossamer.config import REFRESH, Config
-from gossamer.crawl.carbon import Carbon
-from gossamer.crawl.prices import packed
-from gossamer.crawl.refreshing import Refresher, check_refresh
 from gossamer.errors import ConfigError
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.order.refresh import POLICIES
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.refresh.policies import POLICIES
+from gossamer.refresh.refresher import Refresher, check_refresh
 
 NOW_S = 1_700_000_000.0
 NONE = np.zeros(0, np.uint64)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.config import Config
+from gossamer.config.last_run import FILE, options, recall, remember
 from gossamer.errors import ConfigError
-from gossamer.remembered import FILE, options, recall, remember
 
 TOLD: dict[str, Any] = {
     "crawl.scope": "any",

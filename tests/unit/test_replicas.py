@@ -12,10 +12,10 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import LINKS, Batch, Changes
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.federation.exchange import InProcess
-from gossamer.federation.gate import Gate
-from gossamer.federation.wire import Wire
-from gossamer.site.replicas import Replica, Source, holders
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.replicas import Replica, Source, holders
+from gossamer.cluster.replicated_exchange import Gate
+from gossamer.sharing.exchange import InProcess
 
 
 @given(st.sets(st.text("abcdef", min_size=1, max_size=6), min_size=2, max_size=8), st.integers(1, 9))

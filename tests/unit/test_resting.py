@@ -9,7 +9,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes, Snapshot
 from gossamer.archive.store import Memory
 from gossamer.crawl.resting import NONE_IN_STATE, Resting, Rests
-from gossamer.federation.exchange import InProcess
+from gossamer.sharing.exchange import InProcess
 
 
 def commit(chain: Chain, changes: Changes) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from gossamer.columns import ROBOTS, Outcome
 from gossamer.config import Config, Polite
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 
 T0 = 1_000_000_000.0
 A, B = "http://a.test", "https://b.test:8443"

@@ -1,7 +1,7 @@
 """What a scan's coordinator and its clients elsewhere say to each other, through any Exchange."""
 
-from gossamer.federation.exchange import PART_BYTES, Batch, InProcess
 from gossamer.scan.letters import Letters
+from gossamer.sharing.exchange import PART_BYTES, Batch, InProcess
 
 
 class Flaky(InProcess):

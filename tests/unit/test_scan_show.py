@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gossamer.cli import main
+from gossamer.cli.app import main
 from gossamer.crawl.stats import Stats
 from gossamer.scan.coordinator import View
 from gossamer.scan.show import Display

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gossamer.carbon.declared import Declared, declared_g_per_kwh
+from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
+from gossamer.carbon.signals import SIGNALS, Places, Recorder, Replay, load, located, table
+from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
+from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.errors import ConfigError
-from gossamer.signals.declared import Declared, declared_g_per_kwh
-from gossamer.signals.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
-from gossamer.signals.rows import SIGNALS, Places, Recorder, Replay, load, located, table
-from gossamer.signals.sources import MEANINGS, OFFLINE, signal
-from gossamer.signals.sun import day, day_index, solar_index
 
 HOUR = 3600.0
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.archive.manifest import ZONES_IN_ALL
-from gossamer.site.plan import Budget, shared_out, undelivered
+from gossamer.cluster.plan import Budget, shared_out, undelivered
 
 NAMES = ["a0", "a1", "a2", "a3", "a4", "a5"]
 owners = st.lists(st.sampled_from(["", *NAMES]), min_size=ZONES_IN_ALL, max_size=ZONES_IN_ALL)

@@ -10,8 +10,8 @@ from gossamer.archive import query
 from gossamer.archive.linkgraph import read_links
 from gossamer.archive.reading import Reading
 from gossamer.archive.versions import versions
-from gossamer.federation.file import load
-from gossamer.site.rebalance import propose
+from gossamer.cluster.federation_file import load
+from gossamer.cluster.rebalance import propose
 
 URLS = [f"http://{name}.test/" for name in "abcdef"]
 

@@ -8,10 +8,10 @@ from sample_archive import Sample, page
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
+from gossamer.cluster.federation import SiteRun, prepare
+from gossamer.cluster.federation_file import load
+from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.crawl.stats import Stats
-from gossamer.federation.file import load
-from gossamer.site.federated import SiteRun, prepare
-from gossamer.site.supervisor import SITES_CHANGE, Supervisor
 
 SITES = """[fetch]
 contact = "me@example.org"

@@ -12,21 +12,21 @@ from gossamer.archive.store import Memory
 from gossamer.clocks import VirtualClock
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.crawl.closing import Books
+from gossamer.crawl.commit import Books
 from gossamer.crawl.fetching import Fetching
-from gossamer.crawl.habits import ends_early
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Known
+from gossamer.crawl.pacing import ends_early
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.supply import Supply
 from gossamer.crawl.update import RoundColumns, seeds, update
-from gossamer.federation.exchange import InProcess
-from gossamer.fetch.robots_book import RobotsBook
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex, host_of_key
-from gossamer.order.strategies import strategy
+from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing.exchange import InProcess
 from gossamer.web.url import host_key
 
 WIDTH, HOSTS, PAGES = 100, 10, 1_000

@@ -8,19 +8,19 @@ from gossamer.archive.store import Memory
 from gossamer.clocks import VirtualClock
 from gossamer.columns import NEVER, PAGE, VISITED, Status
 from gossamer.config import Config
-from gossamer.crawl.closing import Books
+from gossamer.crawl.commit import Books
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Reader
-from gossamer.crawl.refreshing import Refresher
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.supply import Supply
-from gossamer.federation.exchange import InProcess
 from gossamer.fetch.request import Request
-from gossamer.fetch.robots_book import RobotsBook
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import strategy
+from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import strategy
+from gossamer.refresh.refresher import Refresher
+from gossamer.sharing.exchange import InProcess
 from gossamer.web.url import page_keys
 
 NOW_S = 1_700_000_000.0

@@ -9,7 +9,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from gossamer.errors import ConfigError
-from gossamer.lab.graphs import load
+from gossamer.sim.graphs import load
 from gossamer.testweb.answer import Answer, Joined
 from gossamer.testweb.graph import GraphWeb
 from gossamer.testweb.replay import Replay

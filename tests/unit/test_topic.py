@@ -11,7 +11,7 @@ from gossamer.config import Config
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.scoring import check_scores
 from gossamer.errors import ConfigError
-from gossamer.order.strategies import ORDERS, strategy
+from gossamer.frontier.strategies import ORDERS, strategy
 from gossamer.web.html import parse_html
 from gossamer.web.tree import ANCHOR_CHARS
 

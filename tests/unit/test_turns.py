@@ -1,7 +1,7 @@
 """Whose turn it is, without a workbench around it."""
 
+from gossamer.fetch.host_queues import Turns
 from gossamer.fetch.request import Request
-from gossamer.fetch.turns import Turns
 
 
 def test_entries_of_pages_that_were_overtaken_do_not_pile_up() -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
-from gossamer.crawl.closing import postpone
+from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
-from gossamer.crawl.owners import Owners
+from gossamer.crawl.link_diff import vanished
 from gossamer.crawl.update import (
     VISIT,
     Contributions,
@@ -19,12 +19,12 @@ from gossamer.crawl.update import (
     seeds,
     update,
 )
-from gossamer.crawl.versions import vanished
 from gossamer.errors import ArchiveError
-from gossamer.index.caps import domain_key, domain_text
-from gossamer.index.frontier import Frontier
-from gossamer.index.pages import PageIndex
-from gossamer.order.strategies import ORDERS
+from gossamer.frontier.caps import domain_key, domain_text
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import ORDERS
+from gossamer.sharing.owners import Owners
 from gossamer.web.url import domain_of, host_of, page_key
 
 SETTINGS = config.Index(memory_mb=16)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.fetch.verdict import final_head, framing, without_excess
+from gossamer.fetch.outcome import final_head, framing, without_excess
 from gossamer.web.http import dechunk
 
 HEAD = [b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", b"\r\n"]

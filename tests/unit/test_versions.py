@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.columns import NO_TEXT, VISITED
-from gossamer.crawl import versions
-from gossamer.index.heap import Heap
+from gossamer.crawl import link_diff as versions
+from gossamer.frontier.heap import Heap
 
 HOSTS = [0, 1, 2**24 - 1]
 KEY = st.builds(lambda host, page: host << 40 | page, st.sampled_from(HOSTS), st.integers(0, 2**40 - 1))

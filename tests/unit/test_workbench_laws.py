@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_book import RobotsBook
+from gossamer.fetch.robots_cache import RobotsBook
 from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, origin_of, page_key

@@ -1,0 +1,259 @@
+"""What a link for another agent goes through, timed: published, seen by its owner, in the owner's index, committed.
+
+Figures 4 and 5 of seed 003, with the real nats-server, exchange, index and commit. Nobody fetches anything: agents only
+write to each other, at random moments. Started as a process, this module is some of these agents (see `serve`).
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Directory
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.cluster.nats_server import Server
+from gossamer.config import Config
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import mentioned
+from gossamer.crawl.update import RoundColumns, update
+from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.strategies import strategy
+from gossamer.sharing.exchange import LINKS, Batch, Contributions, decode, encode, high_water
+
+PROCESSES = 2
+_POLL_S = 0.002
+_DRAIN_S = 1.0  # how long nothing must come before a measurement is over
+_WAIT_S = 60.0
+_KINDS = ("publish", "arrive", "commit", "known", "look_up")
+
+
+@dataclass(frozen=True)
+class Shape:
+    seconds: float = 5.0  # of each measurement
+    known: int = 50_000  # pages that each agent knows before
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement. Times in milliseconds."""
+
+    agents: int
+    asked_per_s: float  # links published, of all agents
+    per_s: float  # as it was
+    links: int
+    lost: int  # not committed in time
+    times: Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]  # publish, arrive, commit, known, look_up
+
+    def mean(self, kind: str) -> float:
+        return float(self.times[kind].mean())
+
+    def worst(self, kind: str) -> float:
+        """Nineteen of twenty were faster."""
+        return float(np.percentile(self.times[kind], 95))
+
+
+def measure(shape: Shape, counts: Sequence[int], rates: Sequence[float]) -> Iterator[Point]:
+    for agents in counts:
+        with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+            server = Server(Path(scratch) / "site")
+            server.start()
+            stack.callback(server.stop)
+            names = [f"a{number}" for number in range(agents)]
+            groups = [group for number in range(PROCESSES) if (group := names[number::PROCESSES])]
+            workers = [stack.enter_context(_Worker(shape, scratch, server.address, names, group)) for group in groups]
+            for rate in rates:
+                for worker in workers:
+                    worker.tell(rate / agents)
+                yield joined(agents, rate, shape.seconds, [worker.hear() for worker in workers])
+
+
+def joined(agents: int, rate: float, seconds: float, heard: Sequence[dict[str, Any]]) -> Point:
+    """Who published says when, who received says the rest: the clock is the machine's, the same for all."""
+    sent = {tuple(key): (start_s, end_s) for one in heard for key, start_s, end_s in one["sent"]}
+    got = {tuple(key): moments for one in heard for key, *moments in one["got"]}
+    times: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+    for key, (start_s, end_s) in sent.items():
+        times["publish"].append(end_s - start_s)
+        if key in got:
+            seen_s, begun_s, done_s = got[key]
+            times["arrive"].append(seen_s - start_s)
+            times["commit"].append(done_s - begun_s)
+            times["known"].append(done_s - start_s)
+    times["look_up"] = [taken_s for one in heard for taken_s in one["look_up"]]
+    columns = {kind: 1000 * np.array(values or [np.nan]) for kind, values in times.items()}
+    return Point(agents, rate, len(sent) / seconds, len(sent), len(sent.keys() - got.keys()), columns)
+
+
+class _Worker:
+    """A process with some of the agents."""
+
+    def __init__(
+        self, shape: Shape, scratch: str, address: Mapping[str, str], names: Sequence[str], mine: Sequence[str]
+    ) -> None:
+        self._job: dict[str, Any] = {"names": names, "mine": mine, "address": dict(address), "directory": scratch}
+        self._job |= {"seconds": shape.seconds, "known": shape.known, "seed": shape.seed}
+
+    def __enter__(self) -> "_Worker":
+        command = [sys.executable, "-m", "experiments.agents_latency"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.tell(self._job)
+        self.hear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.wait(_WAIT_S)
+
+    def tell(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+
+@dataclass
+class Notes:
+    """What an agent has timed: by stream and number."""
+
+    sent: list[tuple[tuple[str, int], float, float]] = field(default_factory=list)  # begun, stored
+    got: list[tuple[tuple[str, int], float, float, float]] = field(default_factory=list)  # seen, commit begun, done
+    look_up: list[float] = field(default_factory=list)
+
+
+class Peer:
+    """An agent that fetches nothing: it writes links to others, and takes in those that come."""
+
+    def __init__(self, job: Mapping[str, Any], name: str) -> None:
+        self._name, self._others = name, [other for other in job["names"] if other != name] or [name]
+        self._random = random.Random(f"{job['seed']} {name}")
+        self._wire = Wire(job["address"])
+        self._wire.wait_up(_WAIT_S)
+        self._exchange = NatsExchange(self._wire, name)
+        self._store = Directory.prepare(Path(job["directory"]) / name, time.time())
+        self._chain = Chain.open(self._store, name, self._exchange)
+        self._index = PageIndex.open(self._store, self._chain.files, Config().index)
+        self._ledger, self._order = Ledger(), strategy("opic")
+        self._limits = Config().replace({"limits.hosts_per_domain": 0}).limits
+        self._numbers: dict[str, int] = {}
+        self._keys = np.zeros(0, np.uint64)
+        self._take([], mentioned([f"http://h{page % 997}.{name}.test/{page}" for page in range(job["known"])]))
+        self._keys = np.concatenate([rows["key"] for rows in self._index.pages.scan()])
+
+    def run(self, rate: float, until_s: float) -> Notes:
+        """Writes at random moments, so many a second, and takes in what comes; also afterwards, while it comes."""
+        notes, seen, news = Notes(), dict[tuple[str, int], float](), threading.Event()
+        end_s, over = until_s + _DRAIN_S, threading.Event()
+        others = [
+            threading.Thread(target=self._write, args=(rate, until_s, notes)),
+            threading.Thread(target=self._watch, args=(seen, news, over)),
+        ]
+        for thread in others:
+            thread.start()
+        while time.monotonic() < end_s:
+            news.wait(_DRAIN_S / 4)
+            news.clear()
+            batches = self._exchange.pending(self._name, self._chain.marks)
+            if batches:
+                begun_s = time.monotonic()
+                self._take(batches, *(decode(batch.data) for batch in batches))
+                done_s = time.monotonic()
+                keys = [(batch.stream, batch.number) for batch in batches]
+                notes.got += [(key, seen.get(key, begun_s), begun_s, done_s) for key in keys]
+                notes.look_up.append(self._look_up())
+                end_s = max(end_s, done_s + _DRAIN_S)
+        over.set()
+        for thread in others:
+            thread.join()
+        return notes
+
+    def _watch(self, seen: dict[tuple[str, int], float], news: threading.Event, over: threading.Event) -> None:
+        """Notes what comes while a commit is under way, too."""
+        while not over.wait(_POLL_S):
+            for batch in self._exchange.pending(self._name, self._chain.marks):
+                if (batch.stream, batch.number) not in seen:
+                    seen[batch.stream, batch.number] = time.monotonic()
+                    news.set()
+
+    def close(self) -> None:
+        self._exchange.close()
+        self._wire.close()
+
+    def _write(self, rate: float, until_s: float, notes: Notes) -> None:
+        next_s = time.monotonic() + self._random.expovariate(rate)
+        while next_s < until_s:
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            self._publish(notes)
+            next_s += self._random.expovariate(rate)
+
+    def _publish(self, notes: Notes) -> None:
+        to = self._random.choice(self._others)
+        number = self._numbers.get(to, 0) + 1
+        (data,) = encode(mentioned([f"http://h{number % 997}.{to}.test/from/{self._name}/{number}"]))
+        batch = Batch(self._name, number, 0, to, data, LINKS, previous=number - 1)
+        start_s = time.monotonic()
+        if self._exchange.publish(batch):
+            self._numbers[to] = number
+            notes.sent.append(((batch.stream, number), start_s, time.monotonic()))
+
+    def _take(self, batches: Sequence[Batch], *columns: Contributions) -> None:
+        """As a round without pages would be closed."""
+        inbox = Contributions.joined(list(columns))
+        update(
+            self._index, None, self._ledger, RoundColumns(inbox=inbox), limits=self._limits, strategy=self._order,
+            now_s=time.time(),
+        )  # fmt: skip
+        changes = self._index.flush(self._store, self._chain.label)
+        marks = high_water(batches)
+        self._chain.commit(
+            changes, state={"ledger": self._ledger.as_dict()}, marks=marks, outbox=[], exchange=self._exchange,
+            applied=list(marks.items()), now_s=time.time(),
+        )  # fmt: skip
+        self._index.release(changes)
+
+    def _look_up(self) -> float:
+        """One page that is known."""
+        key = self._keys[self._chain.number * 7_919 % len(self._keys)]
+        start_s = time.monotonic()
+        found, _ = self._index.pages.look_up(np.array([key]))
+        taken_s = time.monotonic() - start_s
+        assert found[0]
+        return taken_s
+
+
+def serve() -> None:
+    """A job on standard input, then rates, one per line; for each, what was timed goes to standard output."""
+    job = json.loads(sys.stdin.readline())
+    peers = [Peer(job, name) for name in job["mine"]]
+    print("{}", flush=True)
+    for line in sys.stdin:
+        until_s = time.monotonic() + job["seconds"]
+        with ThreadPoolExecutor(len(peers)) as threads:
+            notes = list(threads.map(Peer.run, peers, repeat(json.loads(line)), repeat(until_s)))
+        said = {kind: [entry for one in notes for entry in getattr(one, kind)] for kind in ("sent", "got", "look_up")}
+        print(json.dumps(said), flush=True)
+    for peer in peers:
+        peer.close()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,199 @@
+"""What the literature says of partitioners, beside what was just measured: Table 2, reference cuts, statements."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from experiments.output import Block
+from gossamer.placement.partitioners import PARTITIONERS
+from gossamer.sim.graphs import F8
+
+Cuts = Mapping[tuple[int, str, str], F8]  # by k, order of the stream, method
+
+# Seed 000, Table 2: graph (vertices / edges), k, METIS, LDG, FENNEL; random order, nu = 1.1
+SEED = (
+    ("seed's G1 (968 / 7,680)", 2, 0.36, 0.49, 0.38),
+    ("seed's G1 (968 / 7,680)", 4, 0.54, 0.74, 0.50),
+    ("seed's G1 (968 / 7,680)", 8, 0.65, 0.86, 0.70),
+    ("seed's G1 (968 / 7,680)", 16, 0.72, 0.93, 0.75),
+    ("seed's G2 (7,721 / 23,154)", 2, 0.24, 0.50, 0.31),
+    ("seed's G2 (7,721 / 23,154)", 4, 0.38, 0.75, 0.48),
+    ("seed's G2 (7,721 / 23,154)", 8, 0.47, 0.87, 0.58),
+    ("seed's G2 (7,721 / 23,154)", 16, 0.53, 0.92, 0.64),
+    ("seed's G3 (39,763 / 198,790)", 2, 0.30, 0.50, 0.35),
+    ("seed's G3 (39,763 / 198,790)", 4, 0.46, 0.75, 0.54),
+    ("seed's G3 (39,763 / 198,790)", 8, 0.57, 0.87, 0.65),
+    ("seed's G3 (39,763 / 198,790)", 16, 0.64, 0.92, 0.72),
+    ("seed's G4 (71,005 / 709,950)", 2, 0.37, 0.49, 0.39),
+    ("seed's G4 (71,005 / 709,950)", 4, 0.56, 0.74, 0.60),
+    ("seed's G4 (71,005 / 709,950)", 8, 0.67, 0.87, 0.72),
+    ("seed's G4 (71,005 / 709,950)", 16, 0.74, 0.93, 0.78),
+)
+
+# Measured before with other implementations, nu = 1.1, one run each: method, order -> cut. Their LDG is `ldg-tight`.
+REFERENCE: dict[tuple[str, int], dict[tuple[str, str], float]] = {
+    ("cnr-2000-nat", 4): {
+        ("ldg-tight", "natural"): 0.192,
+        ("ldg-tight", "random"): 0.115,
+        ("ldg-tight", "bfs"): 0.309,
+        ("fennel", "natural"): 0.066,
+        ("fennel", "random"): 0.115,
+        ("fennel", "bfs"): 0.132,
+        ("reldg", "random"): 0.041,
+        ("refennel", "random"): 0.041,
+        ("metis", "any"): 0.0017,
+        ("kahip", "any"): 0.0008,
+    },
+    ("cnr-2000-nat", 16): {
+        ("ldg-tight", "natural"): 0.479,
+        ("ldg-tight", "random"): 0.164,
+        ("ldg-tight", "bfs"): 0.270,
+        ("fennel", "natural"): 0.421,
+        ("fennel", "random"): 0.148,
+        ("fennel", "bfs"): 0.260,
+        ("reldg", "random"): 0.063,
+        ("refennel", "random"): 0.049,
+        ("metis", "any"): 0.0028,
+        ("kahip", "any"): 0.0056,
+    },
+    ("cnr-2000-nat", 32): {
+        ("ldg-tight", "natural"): 0.497,
+        ("ldg-tight", "random"): 0.392,
+        ("ldg-tight", "bfs"): 0.454,
+        ("fennel", "natural"): 0.467,
+        ("fennel", "random"): 0.347,
+        ("fennel", "bfs"): 0.380,
+        ("reldg", "random"): 0.257,
+        ("refennel", "random"): 0.217,
+        ("metis", "any"): 0.136,
+        ("kahip", "any"): 0.136,
+    },
+    ("cs-stanford", 4): {("fennel", "natural"): 0.1352},
+    ("cs-stanford", 16): {
+        ("ldg-tight", "natural"): 0.262,
+        ("ldg-tight", "random"): 0.340,
+        ("ldg-tight", "bfs"): 0.340,
+        ("fennel", "natural"): 0.236,
+        ("fennel", "random"): 0.331,
+        ("fennel", "bfs"): 0.225,
+        ("reldg", "random"): 0.152,
+        ("refennel", "random"): 0.131,
+        ("metis", "any"): 0.078,
+        ("kahip", "any"): 0.075,
+    },
+}
+
+TABLE_SHOWN = {
+    "graph": "graph",
+    "k": "k",
+    "hash": "hash",
+    "metis": "METIS",
+    "ldg": "LDG",
+    "ldg-first": "LDG, ties to the first",
+    "fennel": "FENNEL",
+    "fennel-seed": "seed's constant",
+    "points": "FENNEL - METIS, points",
+    "relative": "in % of METIS",
+}
+REFERENCE_SHOWN = {
+    "k": "k",
+    "order": "order",
+    "method": "method",
+    "reference": "reference",
+    "cut": "here",
+    "low": "lowest",
+    "high": "highest",
+    "agrees": "in the range",
+}
+STATEMENTS_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
+ROUNDED = 0.001  # reference figures have three digits
+
+
+def blocks(graph: str, cuts: Cuts) -> list[Block]:
+    return [
+        Block("Table 2 of the seed", list(_table(graph, cuts)), TABLE_SHOWN),
+        Block("Reference cuts", list(_reference(graph, cuts)), REFERENCE_SHOWN),
+        Block("Statements", list(_statements(cuts)), STATEMENTS_SHOWN),
+    ]
+
+
+def _table(graph: str, cuts: Cuts) -> Iterator[dict[str, Any]]:
+    """Ours in random order, then the seed's; nothing, if that order was not run."""
+    for k in sorted({k for k, order, _ in cuts if order == "random"}):
+        means = {name: _mean(cuts, k, name) for name in ("hash", "metis", "ldg", "ldg-first", "fennel", "fennel-seed")}
+        yield {"graph": graph, "k": k, **means, **_distance(means["fennel"], means["metis"])}
+    if any(order == "random" for _, order, _ in cuts):
+        for name, k, metis, ldg, fennel in SEED:
+            yield {"graph": name, "k": k, "metis": metis, "ldg": ldg, "fennel": fennel, **_distance(fennel, metis)}
+
+
+def _distance(fennel: float | None, metis: float | None) -> dict[str, float | None]:
+    if fennel is None or not metis:
+        return {"points": None, "relative": None}
+    return {"points": round(100 * (fennel - metis), 2), "relative": round(100 * (fennel / metis - 1), 1)}
+
+
+def _mean(cuts: Cuts, k: int, method: str, order: str = "random") -> float | None:
+    found = cuts.get((k, order, method), cuts.get((k, "any", method)))
+    return None if found is None else float(found.mean())
+
+
+def _reference(graph: str, cuts: Cuts) -> Iterator[dict[str, Any]]:
+    for (name, k), figures in REFERENCE.items():
+        for (method, order), figure in figures.items():
+            ours = cuts.get((k, order, method))
+            if name == graph and ours is not None:
+                low, high = float(ours.min()), float(ours.max())
+                yield {
+                    "k": k,
+                    "order": order,
+                    "method": method,
+                    "reference": figure,
+                    "cut": float(ours.mean()),
+                    "low": low,
+                    "high": high,
+                    "agrees": low - ROUNDED <= figure <= high + ROUNDED,
+                }
+
+
+def _statements(cuts: Cuts) -> Iterator[dict[str, Any]]:
+    for k, order in sorted({(k, order) for k, order, _ in cuts if order != "any"}):
+        fennel = _mean(cuts, k, "fennel", order)
+        if fennel is not None:
+            if order == "random":  # as in the seed
+                yield from _of_seed(cuts, k, f"k = {k}: ", fennel)
+            yield from _best(cuts, k, order, f"k = {k}, {order}: ", fennel)
+
+
+def _of_seed(cuts: Cuts, k: int, where: str, fennel: float) -> Iterator[dict[str, Any]]:
+    metis, ldg, by_hash = _mean(cuts, k, "metis"), _mean(cuts, k, "ldg"), _mean(cuts, k, "hash")
+    first, sample = _mean(cuts, k, "ldg-first"), _mean(cuts, k, "sample-fennel")
+    if metis is not None:
+        distance = _distance(fennel, metis)
+        figures = f"{where}{fennel:.1%} against {metis:.1%}: {distance['points']} points, {distance['relative']} %"
+        yield _statement("FENNEL is within 10 % of METIS", fennel <= 1.1 * metis, figures)
+    if ldg is not None and by_hash is not None:
+        ties = f"; with ties to the first part {first:.1%}" if first is not None else ""
+        figures = f"{where}{ldg:.1%} against {by_hash:.1%}{ties}"
+        yield _statement("LDG is hardly better than hashing", ldg > 0.9 * by_hash, figures)
+    if sample is not None:
+        figures = f"{where}{sample:.1%} instead of {fennel:.1%}: {1 - sample / max(fennel, 1e-9):.0%} less"
+        yield _statement("to partition a sample first is not worth it", sample > 0.9 * fennel, figures)
+
+
+def _best(cuts: Cuts, k: int, order: str, where: str, fennel: float) -> Iterator[dict[str, Any]]:
+    for words, passes in (("one pass", {1}), ("a few passes", {5, 10}), ("the whole graph", {0})):
+        means = {
+            name: mean
+            for name, each in PARTITIONERS.items()
+            if each.passes in passes
+            and name not in ("metis", "kahip", "ldg-first")
+            and (mean := _mean(cuts, k, name, order)) is not None
+        }
+        if means and (best := min(means, key=lambda name: means[name])) != "fennel":
+            less = 1 - means[best] / max(fennel, 1e-9)
+            figures = f"{where}{best} {means[best]:.1%} instead of {fennel:.1%}: {less:.0%} less"
+            yield _statement(f"with {words}, a third less than FENNEL", less >= 1 / 3, figures)
+
+
+def _statement(statement: str, holds: bool, figures: str) -> dict[str, Any]:
+    return {"statement": statement, "here": "holds" if holds else "does not hold", "figures": figures}

@@ -1,0 +1,154 @@
+"""The account of energy and carbon: what every visit took, where, and what a visit now would cost."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.carbon.declared import Declared
+from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
+from gossamer.carbon.prices import Prices, is_country, packed, unpacked
+from gossamer.carbon.signals import Places, Recorder
+from gossamer.carbon.sources import signal
+from gossamer.columns import ACCOUNT
+from gossamer.config import Carbon as Settings
+from gossamer.config.host_overrides import of_host
+from gossamer.crawl.reader import Visit
+from gossamer.errors import ConfigError
+from gossamer.frontier.merging import Keys, Rows
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.placement.where import coordinates, countries
+from gossamer.web.url import host_key
+
+F8 = npt.NDArray[np.float64]
+_NONE: Keys = np.zeros(0, np.uint64)
+_SAME_S = 60.0  # signals are asked no more often
+
+
+class Carbon:
+    def __init__(
+        self,
+        settings: Settings,
+        index: PageIndex,
+        state: Mapping[str, Any],
+        part: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        check_carbon(settings)
+        self._settings, self._index = settings, index
+        self._signal = Declared(signal(settings.signal, settings.fallback, settings.token, settings.url))
+        self._recorder = Recorder(self._signal)
+        self._declaring: dict[str, str] = {}  # hosts that told us, and their countries
+        self._high, self._low = (
+            Energy(kwh * J_PER_KWH / BYTES_PER_GB, settings.request_j)
+            for kwh in (settings.kwh_per_gb, settings.kwh_per_gb_low)
+        )
+        self._by_country: dict[int, float] = {}
+        self._asked_s = -np.inf
+        self.prices = Prices(settings, state, part)
+
+    # What was
+
+    def account(
+        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys = _NONE
+    ) -> dict[str, Any]:
+        """The ACCOUNT columns of rows of the VISITS table; hosts' countries are remembered, and prices follow. A visit
+        that contacted nobody took nothing. Pages `under_way` will be accounted for later."""
+        count = len(rows["host"])
+        pairs = list(zip(rows["host"], rows["address"], strict=True))
+        distinct = list(dict.fromkeys(pairs))
+        codes = self._countries(distinct)
+        self._hear(visits, dict(zip((host for host, _ in distinct), codes, strict=True)), now_s)
+        hosts = [host for host, _ in distinct]
+        grams = self._signal.read(_places(hosts, codes), now_s).g_per_kwh
+        place = {pair: number for number, pair in enumerate(distinct)}
+        which = np.fromiter((place[pair] for pair in pairs), np.intp, count)
+        asked = np.fromiter((bool(address) for address in rows["address"]), np.bool_, count)
+        wire_bytes = np.array(rows["wire_bytes"], np.float64)
+        high, low = (np.where(asked, energy.joules(wire_bytes), 0.0) for energy in (self._high, self._low))
+        g_per_kwh = grams[which] if count else np.zeros(0)
+        carbon = carbon_g(high, g_per_kwh)
+        host_keys, numbers = self._settle(distinct, codes)
+        self.prices.spent(host_keys[which], numbers[which], carbon, now_s, under_way)
+        columns = {"country": [codes[number] for number in which.tolist()], "g_per_kwh": g_per_kwh}
+        columns |= {"energy_j": high, "energy_low_j": low, "carbon_g": carbon}
+        assert list(columns) == ACCOUNT
+        return columns
+
+    def seen(self) -> dict[str, Any]:
+        """What signals said when decisions were made, since the last call: columns of the SIGNALS table."""
+        rows = self._recorder.taken()
+        columns: dict[str, Any] = {name: rows.column(name).to_pylist() for name in rows.column_names}
+        columns["time"] = [time.timestamp() for time in columns["time"]]
+        return columns
+
+    def _countries(self, pairs: list[tuple[str, str]]) -> list[str]:
+        found: list[str] = countries([address for _, address in pairs]).tolist()
+        given = self._settings.places
+        if given:
+            found = [of_host(given, host) or code for (host, _), code in zip(pairs, found, strict=True)]
+        return found
+
+    def _hear(self, visits: Sequence[Visit], codes: Mapping[str, str], now_s: float) -> None:
+        for visit in visits:
+            if visit.carbon:
+                host = visit.response.request.host
+                self._declaring[host] = codes[host]
+                self._signal.heard(host, codes[host], visit.carbon, now_s)
+
+    def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[Keys, Keys]:
+        hosts = np.array([host_key(host) for host, _ in pairs], np.uint32)
+        numbers = np.array([packed(code) for code in codes], np.uint32)
+        at = np.flatnonzero(numbers)
+        unique, first = np.unique(hosts[at], return_index=True)
+        self._index.hosts.locate(unique, numbers[at][first].astype(np.uint16))
+        return hosts, numbers
+
+    # What would be
+
+    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F8, F8, npt.NDArray[np.bool_]]:
+        """Of pages (VISITED rows, and their hosts): grams that a visit would cost now, what a gram costs, and whether
+        the budgets allow it."""
+        unique, which = np.unique(hosts, return_inverse=True)
+        country = self._index.hosts.look_up(unique)[1]["country"].astype(np.uint32)
+        g_per_kwh = self._now(unique, country, now_s)[which]
+        carbon = carbon_g(self._high.joules(visited["wire_bytes"]), g_per_kwh)
+        affords = self.prices.affords(hosts, country[which], carbon, now_s)
+        return carbon, self.prices.of(hosts, country[which]), affords
+
+    def choose(self, keys: Keys, worth: F8, carbon: F8, now_s: float) -> npt.NDArray[np.bool_]:
+        """Of visits in this order, those that the budgets allow; they are promised to be made."""
+        hosts = host_of_key(keys)
+        country = self._index.hosts.look_up(hosts)[1]["country"].astype(np.uint32)
+        may = self.prices.affords(hosts, country, carbon, now_s, together=True)
+        self.prices.chosen(keys[may], country[may], worth[may], carbon[may])
+        return may
+
+    def _now(self, hosts: Keys, country: Keys, now_s: float) -> F8:
+        codes = np.unique(country)
+        if not 0 <= now_s - self._asked_s < _SAME_S or not set(codes.tolist()) <= set(self._by_country):
+            names = [unpacked(code) for code in codes.tolist()]
+            grams = self._recorder.read(_places(names, names), now_s).g_per_kwh
+            self._by_country, self._asked_s = dict(zip(codes.tolist(), grams.tolist(), strict=True)), now_s
+        values = np.array([self._by_country[code] for code in codes.tolist()])
+        g_per_kwh: F8 = values[np.searchsorted(codes, country)]
+        if self._declaring:
+            said = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
+            keys = np.array([host_key(host) for host in self._declaring], np.uint32)
+            at = np.searchsorted(hosts, keys)
+            here = (at < len(hosts)) & (hosts[np.minimum(at, len(hosts) - 1)] == keys) if len(hosts) else at < 0
+            g_per_kwh[at[here]] = said.g_per_kwh[here]
+        return g_per_kwh
+
+
+def check_carbon(settings: Settings) -> None:
+    """Before anything is made."""
+    if settings.kwh_per_gb_low > settings.kwh_per_gb:
+        raise ConfigError("carbon.kwh_per_gb_low is more than carbon.kwh_per_gb")
+    for host, code in settings.places.items():
+        if not is_country(code):
+            raise ConfigError(f'carbon.places: {host} = "{code}" is no country code; write it like "DE"')
+
+
+def _places(hosts: list[str], codes: list[str]) -> Places:
+    return Places(np.array(hosts, np.str_), np.array(codes, np.str_), *coordinates(codes))

@@ -1,0 +1,61 @@
+"""What servers say of their own power, in a header of their answers.
+
+    Carbon-Intensity: 120           grams of CO2 equivalent per kWh, now
+    Carbon-Index: 0.25              a part of what its grid usually emits: 0 is the sun on its own roof, 1 the grid
+
+The seed wants the index from the server, at the time of the decision; there is no standard for it, so these are ours.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gossamer.carbon.grid import means
+from gossamer.carbon.signals import Places, Reading, Signal
+
+INTENSITY, INDEX = "carbon-intensity", "carbon-index"
+_MOST_G_PER_KWH = 5_000.0
+
+
+class Declared:
+    """Answers what a host said last, for a while, and what another signal says of all other hosts."""
+
+    def __init__(self, otherwise: Signal, keep_s: float = 3600.0) -> None:
+        self._otherwise = otherwise
+        self._keep_s = keep_s
+        self._said: dict[str, tuple[float, float]] = {}
+
+    def heard(self, host: str, country: str, headers: Mapping[str, str], time_s: float) -> None:
+        """After every answer; header names in lower case. What makes no sense is not heard."""
+        value = declared_g_per_kwh(headers, float(means(np.array([country]))[0]))
+        if value is not None:
+            self._said[host] = (time_s, value)
+
+    def read(self, places: Places, time_s: float) -> Reading:
+        values, sources = self._otherwise.read(places, time_s)
+        if not self._said:
+            return Reading(values, sources)
+        values, sources = values.copy(), sources.astype(np.dtype("U64"))
+        self._said = {host: said for host, said in self._said.items() if time_s - said[0] <= self._keep_s}
+        for place, host in enumerate(places.host.tolist()):
+            if host in self._said:
+                values[place], sources[place] = self._said[host][1], "declared"
+        return Reading(values, sources)
+
+
+def declared_g_per_kwh(headers: Mapping[str, str], grid_g_per_kwh: float) -> float | None:
+    intensity, index = _number(headers.get(INTENSITY)), _number(headers.get(INDEX))
+    if intensity is not None and intensity <= _MOST_G_PER_KWH:
+        return intensity
+    if index is not None and index <= 1:
+        return index * grid_g_per_kwh
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,156 @@
+"""What a signal is: for each place, grams of CO2 per kWh now, and who says so; kept as rows, and replayed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from gossamer.columns import Column, Table
+from gossamer.errors import ConfigError
+from gossamer.placement.where import coordinates, countries
+
+F8 = npt.NDArray[np.float64]
+Text = npt.NDArray[np.str_]
+
+SIGNALS = Table(
+    "signals",
+    "carbon intensity that decisions saw, one row per place and change",
+    (
+        Column("time", "time", "when it was so"),
+        Column("place", "dict", "host name, country code, or * for everywhere"),
+        Column("value", "f8", "grams of CO2 equivalent per kWh"),
+        Column("source", "dict", "who says so"),
+    ),
+)
+EVERYWHERE = "*"
+
+
+class Places(NamedTuple):
+    """Where hosts are, as columns."""
+
+    host: Text
+    country: Text
+    latitude: F8  # degrees; nan if unknown
+    longitude: F8
+
+    def only(self, numbers: npt.NDArray[np.intp]) -> "Places":
+        return Places(self.host[numbers], self.country[numbers], self.latitude[numbers], self.longitude[numbers])
+
+
+def located(hosts: Sequence[str], addresses: Sequence[str]) -> Places:
+    """Where the offline data say that these addresses are."""
+    country = countries(addresses)
+    return Places(np.asarray(hosts, np.str_), country, *coordinates(country.tolist()))
+
+
+class Reading(NamedTuple):
+    """One value a place."""
+
+    g_per_kwh: F8
+    source: Text
+
+
+class Signal(Protocol):
+    def read(self, places: Places, time_s: float) -> Reading:
+        """The carbon intensity at each place at this time. Always answers: what fails falls back to something."""
+
+
+class Recorder:
+    """The same signal, and what it said: a row whenever it says something new of a host."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
+        self._last: dict[str, tuple[float, str]] = {}
+        self._rows: list[tuple[float, str, float, str]] = []
+
+    def read(self, places: Places, time_s: float) -> Reading:
+        reading = self._signal.read(places, time_s)
+        said = zip(places.host.tolist(), reading.g_per_kwh.tolist(), reading.source.tolist(), strict=True)
+        for host, value, source in said:
+            if self._last.get(host) != (value, source):
+                self._last[host] = (value, source)
+                self._rows.append((time_s, host, value, source))
+        return reading
+
+    def taken(self) -> pa.Table:
+        """What was seen since the last call."""
+        rows, self._rows = self._rows, []
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+        return table(*columns)
+
+
+def table(time_s: Sequence[float], place: Sequence[str], value: Sequence[float], source: Sequence[str]) -> pa.Table:
+    time = pa.array(np.asarray(time_s, np.float64) * 1000).cast(pa.int64(), safe=False).cast(pa.timestamp("ms", "UTC"))
+    columns = [time, *(pa.array(column) for column in (place, value, source))]
+    types = [field.type for field in SIGNALS.arrow]
+    return pa.table([column.cast(kind) for column, kind in zip(columns, types, strict=True)], schema=SIGNALS.arrow)
+
+
+class Replay:
+    """Rows as a signal: the last value before now, of the host, else of its country, else of everywhere."""
+
+    def __init__(self, rows: pa.Table, fallback: Signal) -> None:
+        self._fallback = fallback
+        self._of: dict[str, tuple[F8, F8, Text]] = {}
+        columns = {name: rows.column(name).combine_chunks() for name in SIGNALS.names}
+        time_s, value = _seconds(columns["time"]), columns["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        place, source = (np.asarray(columns[name].to_pylist(), np.str_) for name in ("place", "source"))
+        order = np.lexsort((time_s, place))
+        names, first = np.unique(place[order], return_index=True)
+        for name, part in zip(names.tolist(), np.split(order, first[1:]), strict=True):
+            self._of[name] = (time_s[part], value[part], source[part])
+
+    def read(self, places: Places, time_s: float) -> Reading:
+        values, sources = np.full(len(places.host), np.nan), np.full(len(places.host), "", np.dtype("U64"))
+        for wanted in (np.full(len(values), EVERYWHERE), places.country, places.host):  # the most exact one last
+            names, which = np.unique(wanted, return_inverse=True)
+            for number, name in enumerate(names.tolist()):
+                found = self._at(name, time_s)
+                if found is not None:
+                    values[which == number], sources[which == number] = found
+        silent = np.flatnonzero(np.isnan(values))
+        if len(silent):
+            other = self._fallback.read(places.only(silent), time_s)
+            values[silent], sources[silent] = other.g_per_kwh, other.source
+        return Reading(values, sources)
+
+    def _at(self, place: str, time_s: float) -> tuple[float, str] | None:
+        times_s, values, sources = self._of.get(place, (np.zeros(0), np.zeros(0), np.zeros(0, np.str_)))
+        at = int(np.searchsorted(times_s, time_s, "right")) - 1
+        return (float(values[at]), str(sources[at])) if at >= 0 else None
+
+
+def load(path: Path) -> pa.Table:
+    """A CSV or Parquet file with the columns time (ISO 8601, or seconds since 1970), place, value; perhaps source."""
+    try:
+        rows = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(f"signal file {path}: {error}") from error
+    missing = [name for name in ("time", "place", "value") if name not in rows.column_names]
+    if missing:
+        raise ConfigError(f"signal file {path} has no column {missing[0]}; it needs time, place and value (g/kWh)")
+    if "source" not in rows.column_names:
+        rows = rows.append_column("source", pa.array([path.name] * len(rows)))
+    time, value = (rows.schema.field(name).type for name in ("time", "value"))
+    if not (pa.types.is_timestamp(time) or _is_number(time)):
+        raise ConfigError(f"signal file {path}: time must be ISO 8601 or seconds since 1970")
+    if not _is_number(value):
+        raise ConfigError(f"signal file {path}: value must be a number, grams per kWh")
+    return rows.select(SIGNALS.names).drop_null()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _seconds(time: pa.Array) -> F8:
+    if pa.types.is_timestamp(time.type):
+        time = pc.divide(time.cast(pa.timestamp("us", time.type.tz)).cast(pa.int64()).cast(pa.float64()), 1e6)
+    seconds: F8 = time.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return seconds

@@ -1,0 +1,41 @@
+"""Every carbon signal by name."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+from gossamer.carbon.feeds import FEEDS
+from gossamer.carbon.grid import Mean, Mix, Solar
+from gossamer.carbon.live import Live, Patience
+from gossamer.carbon.signals import Replay, Signal, load
+from gossamer.errors import ConfigError
+
+OFFLINE: dict[str, Callable[[], Signal]] = {"mix": Mix, "mean": Mean, "solar": Solar}
+MEANINGS = {
+    "mix": "country means, lower by day where part of the power comes from the sun",
+    "mean": "country means, the same at any hour",
+    "solar": "country means by night, nothing at noon, straight lines between (LEADS D1.4)",
+    "electricity-maps": "live, average, by country; needs a token",
+    "watttime": "live, marginal, by coordinates; needs USER:PASSWORD",
+    "uk": "live, Great Britain only",
+}
+
+
+def signal(
+    name: str, fallback: str = "mix", token: str = "", url: str = "", patience: Patience | None = None
+) -> Signal:
+    """`name` is one of MEANINGS, or a CSV or Parquet file. `fallback`, an offline one, answers where it is silent."""
+    if name in OFFLINE:
+        return OFFLINE[name]()
+    if fallback not in OFFLINE:
+        raise ConfigError(f'there is no offline signal "{fallback}"; take one of {", ".join(OFFLINE)}')
+    otherwise = OFFLINE[fallback]()
+    if name in FEEDS:
+        if not token and name != "uk":
+            raise ConfigError(f'signal "{name}" needs a token')
+        return Live(FEEDS[name](token, url), otherwise, patience)
+    if name.endswith((".csv", ".parquet")):
+        return Replay(load(Path(name)), otherwise)
+    near = difflib.get_close_matches(name, MEANINGS, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(MEANINGS)}, and files (.csv, .parquet)"
+    raise ConfigError(f'there is no signal "{name}"; {hint}')

@@ -1,0 +1,132 @@
+"""The demonstration: a test web on loopback, a real crawl of it, and questions answered by what it wrote."""
+
+import os
+import shutil
+import socket
+import sys
+from dataclasses import replace as replace_spec
+from pathlib import Path
+
+from rich.console import Console
+
+from gossamer.api import Crawl, stopped_by_signals
+from gossamer.archive import query
+from gossamer.cluster import federation as federated
+from gossamer.cluster.federation_file import load
+from gossamer.config import Config, toml
+from gossamer.errors import ArchiveError
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+from gossamer.watch import sites
+from gossamer.watch.progress import Progress
+
+HOSTS = 300
+PAGES = 6_000
+SETTINGS = {
+    "crawl.scope": "any",
+    "crawl.width": 2_000,
+    "crawl.patience_s": 3.0,
+    "polite.delay_s": 0.05,
+    "polite.connections": 200,
+    "polite.backoff_s": 0.5,
+    "fetch.retry_s": 0.5,
+    "fetch.retries": 1,
+    "fetch.timeout_s": 10.0,
+    # The test web asks for crawl-delays as real hosts do; a demonstration has not that much time.
+    "polite.crawl_delay_max_s": 1.0,
+}
+FILE = "three-sites.toml"
+SITES = ("paris", "tokyo", "lima")
+QUESTIONS = (
+    (
+        "Which pages do most other hosts link to?",
+        """SELECT links.target_url AS page, count(DISTINCT pages.host) AS hosts, any_value(target.title) AS title
+           FROM links JOIN pages ON pages.key = links.source LEFT JOIN pages AS target ON target.key = links.target
+           WHERE pages.host <> target.host GROUP BY page ORDER BY hosts DESC, page LIMIT 5""",
+    ),
+    (
+        "Which languages were found, and how much of each?",
+        """SELECT language, count(*) AS pages, round(sum(body_bytes) / 1e6, 1) AS megabytes
+           FROM pages WHERE status = 'fetched' AND language <> '' GROUP BY language ORDER BY pages DESC LIMIT 6""",
+    ),
+    (
+        "How does a page begin? Its text comes straight out of the WARC file.",
+        """SELECT url, substr(text(warc, warc_offset), 1, 60) AS text
+           FROM pages WHERE status = 'fetched' AND content_type = 'text/html' ORDER BY links DESC, url LIMIT 3""",
+    ),
+)
+
+
+def web_spec() -> WebSpec:
+    return WebSpec(seed=7, hosts=HOSTS, pages=PAGES, host_exponent=0.6, latency_ms=20.0, crawl_delay_s=0.1)
+
+
+def demo(directory: Path, replace: bool = False) -> int:
+    console = Console()
+    if directory.exists():
+        if not replace or not (directory / "gossamer.json").is_file():
+            raise ArchiveError(f"{directory} exists; choose another --dir")
+        shutil.rmtree(directory)
+    console.print(
+        f"A test web of {HOSTS} hosts and {PAGES:,} pages, on loopback. Real HTTP, real robots.txt, real trouble."
+    )
+    with RunningWeb(web_spec()) as web:
+        config = Config().replace({**SETTINGS, "resolve.map": {"*": web.address}})
+        crawl = Crawl(directory, [web.start_url], config)
+        progress = Progress(console, config)
+        with progress:
+            stats = crawl.run(progress.update, signals=True)
+        progress.finish(stats, crawl.places())
+    for question, sql in QUESTIONS:
+        console.print(f"\n[bold]{question}[/bold]")
+        query.run(directory, sql)
+    folder = directory.with_name(f"{directory.name}-sites")
+    _second_act(console, folder)
+    command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
+    console.print(f'\nAsk more: [bold]{command} query {directory} "SELECT ..."[/bold]', highlight=False)
+    console.print(f'Ask all sites: [bold]{command} query {folder / FILE} "SELECT ..."[/bold]', highlight=False)
+    console.print(f"What there is: [bold]{command} query {directory} tables[/bold]", highlight=False)
+    return 0
+
+
+def _second_act(console: Console, folder: Path) -> None:
+    """The same with three sites."""
+    console.print(
+        f"\n[bold]Second act: {', '.join(SITES)} crawl a web together.[/bold] Each has its own server and archive."
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with RunningWeb(replace_spec(web_spec(), hosts=100, pages=2_000)) as web:
+        (folder / FILE).write_text(_federation(web.address))
+        federation = load(folder / FILE)
+        federated.prepare(federation)
+        run = federated.FederationRun(federation, [web.start_url])
+        progress = Progress(console, federation.config)
+        with progress, stopped_by_signals(run):
+            stats = run.run(progress.update)
+        progress.finish(stats)
+    console.print()
+    console.print(sites.render(federated.status(federation)))
+    console.print("\n[bold]One question to all of them[/bold]")
+    query.run(
+        folder / FILE, "SELECT status, count(*) AS pages, count(DISTINCT host) AS hosts FROM pages GROUP BY status"
+    )
+
+
+def _federation(address: str) -> str:
+    lines = []
+    for name in SITES:
+        lines += [f"[sites.{name}]", f'address = "127.0.0.1:{_free_port()}"']
+    values = {**SETTINGS, "crawl.width": 500, "polite.connections": 50}
+    for section in ("crawl", "polite", "fetch"):
+        lines.append(f"[{section}]")
+        lines += [
+            f"{name.partition('.')[2]} = {toml(v)}" for name, v in values.items() if name.startswith(f"{section}.")
+        ]
+    return "\n".join([*lines, "[resolve]", f'map = {{"*" = "{address}"}}']) + "\n"
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

@@ -1,0 +1,153 @@
+"""Makes the directory of a lost site again, of the replicas that other sites on this machine hold.
+
+What counts is what manifests say, not which directories there are: whoever has become a holder lately may have nothing
+yet, and who is one no longer may have the most. Chains are taken agent by agent. Any mixture of them is a state that
+the site could have been killed in, for what an agent has said to others is at all holders (see federation.gate).
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot, file_names
+from gossamer.archive.mark import MARK
+from gossamer.archive.store import Directory
+from gossamer.clocks import RealClock
+from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.replicas import is_of_another_life, replica_of
+from gossamer.errors import ConfigError
+
+_UNFINISHED = ".adopting"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A replica: what its manifests say, and files that they name and that are not there."""
+
+    path: Path
+    chains: Mapping[str, Snapshot]
+    missing: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def read(cls, path: Path) -> "Held":
+        store = Directory(path)
+        chains = snapshots(store)
+        missing = {
+            agent: [name for name in sorted(at.names()) if not store.local(name).exists()]
+            for agent, at in chains.items()
+        }
+        return cls(path, chains, {agent: names for agent, names in missing.items() if names})
+
+    def in_words(self) -> str:
+        if not self.chains:
+            return "empty"
+        counters = [at.state.get("counters", {}) for at in self.chains.values()]
+        commits = ", ".join(f"{at.number} of {agent}" for agent, at in self.chains.items())
+        known, visits = (sum(each.get(name, 0) for each in counters) for name in ("known", "visits"))
+        words = f"commit {commits}, {known:,} pages known, {visits:,} visits"
+        lacking = [name for names in self.missing.values() for name in names]
+        if lacking:
+            words += f"; {len(lacking)} file{'s' * (len(lacking) > 1)} missing, such as {lacking[0]}"
+        return words
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The replicas that were looked at, and which of them each agent's chain was taken from."""
+
+    site: str
+    looked_at: Sequence[Held]
+    taken: Mapping[str, Held]
+
+    def in_words(self, beside: Path) -> str:
+        """For whoever gave the command: a line for each replica, then what happened."""
+        lines = [f"gossamer: replicas of {self.site} on this machine:"]
+        for held in self.looked_at:
+            agents = [agent for agent, chosen in self.taken.items() if chosen is held]
+            whole = len(agents) == len(self.taken)
+            chosen = f"; {'' if whole else ', '.join(agents) + ' '}taken" if agents else ""
+            path = held.path.relative_to(beside.resolve()) if held.path.is_relative_to(beside.resolve()) else held.path
+            lines.append(f"  {path}: {held.in_words()}{chosen}")
+        return "\n".join([*lines, f"gossamer: {self.site} is here again; it gives its hosts away"])
+
+
+def adopt(federation: Federation, site: str) -> Adopted:
+    """Make the directory of a site that is lost, from the furthest replicas that sites on this machine have of it. Run
+    then, it gives its hosts away, as it would if it left by itself."""
+    federation.check_site(site)
+    if federation.sites[site].weight or federation.sites[site].gone:
+        raise ConfigError(
+            f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "
+            f"federation.version = {federation.shared.version + 1}, bring the file to all sites, and run this again"
+        )
+    directory = federation.directory(site)
+    if directory.exists() and any(directory.iterdir()):
+        raise ConfigError(f"{directory} is not empty: if that is site {site}, run it; if it is damaged, move it away")
+    looked_at = list(_replicas(federation, site))
+    taken = _furthest(looked_at)
+    if not taken:
+        found = "".join(f"; {held.path} is there, but {held.in_words()}" for held in looked_at)
+        raise ConfigError(
+            f"no site on this machine has a replica of {site}{found}: run this where there is one (replicas/{site} of "
+            "a directory); without any, write `gone = true`, and what only it had is lost"
+        )
+    _check_heard(federation, site, taken)
+    federation.check_contact()
+    _restore(directory, taken)
+    return Adopted(site, looked_at, taken)
+
+
+def _replicas(federation: Federation, site: str) -> Iterator[Held]:
+    """Of whichever site, also one that does not hold it by the list as it is now, or that is gone."""
+    for name in federation.sites:
+        path = replica_of(federation.directory(name), site)
+        if (path / MARK).exists():
+            yield Held.read(path)
+
+
+def _furthest(replicas: Sequence[Held]) -> dict[str, Held]:
+    """For each agent the replica whose chain is furthest, among those that have all files of it."""
+    taken: dict[str, Held] = {}
+    for held in replicas:
+        for agent, at in held.chains.items():
+            if agent not in held.missing and (agent not in taken or _is_ahead(at, taken[agent].chains[agent])):
+                taken[agent] = held
+    return dict(sorted(taken.items()))
+
+
+def _is_ahead(one: Snapshot, other: Snapshot) -> bool:
+    """Of two lives of a site the later one counts, which the other sites have heard of last."""
+    if not is_of_another_life(other, one):
+        return one.number > other.number
+    return is_of_another_life(one, other) and one.time_s > other.time_s
+
+
+def _check_heard(federation: Federation, site: str, taken: Mapping[str, Held]) -> None:
+    """A site that came back from before what it has said would say other things under numbers that are used up: the
+    others would not listen, and wait for ever for what it once had sent."""
+    for name in federation.here:
+        for at in snapshots(Directory(federation.directory(name))).values():
+            for agent, held in taken.items():
+                heard, number = at.marks.get(f"{agent}>{name}", 0), held.chains[agent].number
+                if heard > number:
+                    raise ConfigError(
+                        f"{name} has heard of commit {heard} of {agent}, but no replica on this machine is further "
+                        f"than commit {number} ({held.path}): a further one must be on another machine, run this "
+                        f"there; if there is none, write `gone = true` under [sites.{site}]"
+                    )
+
+
+def _restore(directory: Path, taken: Mapping[str, Held]) -> None:
+    """All of it or nothing: the directory gets its name when everything is in it."""
+    unfinished = directory.with_name(directory.name + _UNFINISHED)
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was interrupted
+    here = Directory.prepare(unfinished, RealClock().now())
+    for agent, held in taken.items():
+        there = Directory(held.path)
+        for name in [*sorted(held.chains[agent].names()), *file_names(there, agent)]:
+            copy = here.scratch(name)
+            shutil.copyfile(there.local(name), copy)
+            here.put(name, copy)
+    unfinished.rename(directory)

@@ -1,0 +1,154 @@
+"""A federation as its file describes it: which sites there are, where, at what price, and what they crawl."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.mark import MARK, is_federation
+from gossamer.config import Config, checked
+from gossamer.config.schema import key, section
+from gossamer.crawl.contact import WHO, check_contact
+from gossamer.errors import ConfigError
+from gossamer.placement.hosts import NAMES, check_places
+
+NOWHERE = 999.0  # degrees
+_MOST_SITES = 250  # the host map has a byte for each host
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place of ours."""
+
+    address: str = key("", "where other sites reach its nats-server: HOST:PORT")
+    listen: str = key("", "where its nats-server listens, if that is not its address: HOST:PORT")
+    directory: str = key("", "holds everything of this site; default: its name, beside the file", folder=True)
+    agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
+    weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
+    egress_per_gb: float = key(0.0, "price of a gigabyte that it sends, in any currency that all sites use", least=0)
+    cpu_per_hour: float = key(0.0, "price of an hour of one of its cores", least=0)
+    latitude: float = key(NOWHERE, "where it is, in degrees, for partitioners that go by distance", least=-90)
+    longitude: float = key(NOWHERE, "the same", least=-180)
+    gone: bool = key(False, "it is switched off for good: nobody speaks with it, its archive is still read")
+    countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all sites agree on."""
+
+    partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
+    version: int = key(1, "of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
+    replicas: int = key(
+        1, "at so many sites everything is kept; more than 1 survive the loss of a site", least=1, most=9
+    )
+    keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
+
+
+@dataclass(frozen=True)
+class Federation:
+    path: Path
+    shared: Shared
+    sites: Mapping[str, Site] = field(default_factory=dict)
+    config: Config = field(default_factory=Config)
+
+    @property
+    def keys(self) -> Path:
+        return self._beside(self.shared.keys)
+
+    def directory(self, site: str) -> Path:
+        return self._beside(self.sites[site].directory or site)
+
+    @property
+    def here(self) -> list[str]:
+        """The sites whose directories are on this machine."""
+        return [site for site in self.sites if (self.directory(site) / MARK).exists()]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The others, unless they are gone."""
+        here = self.here
+        return [name for name, site in self.sites.items() if name not in here and not site.gone]
+
+    def config_of(self, site: str) -> Config:
+        """What the agents of a site are told."""
+        values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
+        if self.config.crawl.pages:
+            weights = {name: 0.0 if one.gone else one.weight for name, one in self.sites.items()}
+            share = weights[site] / sum(weights.values())
+            # Who takes no hosts visits nothing; a limit would end it before it has given away those it has.
+            values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
+        return self.config.replace(values)
+
+    def check_site(self, site: str) -> None:
+        if site not in self.sites:
+            raise ConfigError(f"{self.path.name} has no site {site}; it has {', '.join(self.sites)}")
+
+    def check_contact(self) -> None:
+        check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
+
+    def _beside(self, name: str) -> Path:
+        return self.path.parent / name
+
+    @property
+    def first(self) -> str:
+        """The site that reads the seeds."""
+        return next(iter(self.sites))
+
+
+def home_of(site: str) -> str:
+    """The agent that speaks for a site."""
+    return f"{site}_a0"
+
+
+def site_of(agent: str) -> str:
+    return agent.rpartition("_a")[0]
+
+
+def load(path: Path) -> Federation:
+    try:
+        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, IsADirectoryError):
+        raise ConfigError(f"{path} is no file; docs/federation.md shows what is in the file of a federation") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    shared = section(Shared(), "federation", _table(values.pop("federation", {}), "federation"))
+    tables = _table(values.pop("sites", {}), "sites")
+    if not tables:
+        raise ConfigError(f"{path} has no site: write one table for each, such as [sites.paris]")
+    if len(tables) > _MOST_SITES:
+        raise ConfigError(f"{path} has {len(tables)} sites; {_MOST_SITES} are the most")
+    sites = {}
+    for name, given in tables.items():
+        if not re.fullmatch(r"[a-z][a-z0-9]{0,30}", name):
+            raise ConfigError(f"[sites.{name}]: a site's name is a word of small letters and digits")
+        sites[name] = section(Site(), f"sites.{name}", _table(given, f"sites.{name}"))
+        for leaf in ("address", "listen"):
+            text = getattr(sites[name], leaf)
+            if not re.fullmatch(r"[^\s:]+:\d{1,5}", text) and (text or leaf == "address"):
+                raise ConfigError(f'sites.{name}.{leaf}: write it like {leaf} = "192.0.2.7:4222"')
+    at: dict[str, str] = {}
+    for name, site in sites.items():
+        if site.address in at:
+            raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
+        at[site.address] = name
+    check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
+    return Federation(path.resolve(), shared, sites, checked(Config(), values))
+
+
+def check_directory(path: Path) -> Path:
+    """The directory of a crawl: not the file of a federation, which stands for several."""
+    if is_federation(path):
+        sites = load(path).sites
+        folders = [site.directory or name for name, site in sites.items() if not site.gone]
+        names = ", ".join(str(path.parent / folder) for folder in folders)
+        raise ConfigError(f"{path} is the file of a federation: write the directory of one of its sites ({names})")
+    return path
+
+
+def _table(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a section: write its keys under [{name}]")
+    return value

@@ -1,0 +1,50 @@
+"""How one agent speaks for its site: what is for other sites waits in our own server, and we fetch ours from theirs.
+
+The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
+"""
+
+import sys
+from collections.abc import Collection, Mapping
+
+from gossamer.archive.manifest import Batch
+from gossamer.cluster.federation_file import site_of
+from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_exchange import NatsExchange
+from gossamer.sharing.aside import Aside
+from gossamer.sharing.exchange import Exchange
+
+
+class Gateway:
+    """An Exchange: the site's own, and for each other site what its server has for us. What is for sites that are gone
+    need not be kept."""
+
+    def __init__(
+        self,
+        own: Exchange,
+        site: str,
+        others: Mapping[str, Wire],
+        gone: Collection[str] = (),
+        aside: Aside | None = None,
+    ) -> None:
+        self._own, self._site, self._gone = own, site, gone
+        self._others = {name: NatsExchange(wire, site, aside=aside) for name, wire in others.items()}
+
+    def publish(self, batch: Batch) -> bool:
+        return self._own.publish(batch)
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        abroad = [batch for other in self._others.values() for batch in other.pending(self._site, marks)]
+        return self._own.pending(to, marks) + abroad
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        sender, _, to = stream.partition(">")
+        if to != self._site:
+            self._own.acknowledge(stream, number)
+        elif site_of(sender) in self._others:  # else it has left the federation
+            self._others[site_of(sender)].acknowledge(stream, number)
+
+    def confirmed(self, stream: str) -> int:
+        return sys.maxsize if stream.partition(">")[2] in self._gone else self._own.confirmed(stream)
+
+    def lost(self) -> bool:
+        return self._own.lost()

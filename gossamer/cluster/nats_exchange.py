@@ -1,0 +1,248 @@
+"""The Exchange of a site with several agents: NATS JetStream carries the batches and the receipts for them.
+
+A batch is a message with the subject `links.<to>.<from>`. A job reads all that is there for this agent into
+memory, from the start in every new connection, so that nothing depends on what a connection before has seen;
+it stops while the memory is full. An acknowledgement is written as a receipt first (key-value bucket
+`receipts`, key `<to>.<from>`), and then the messages are removed: whatever breaks in between, the message
+comes again and is confirmed again.
+
+A message that is none of ours is set aside and removed. One of a later version of the protocol stays, and whatever
+comes behind it in its stream waits.
+"""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from nats.aio.msg import Msg
+from nats.js import api
+
+from gossamer.archive.manifest import ANY, Batch
+from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
+from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.errors import TooNew, Unreadable
+from gossamer.sharing.aside import Aside
+from gossamer.sharing.envelope import (
+    ANYONE,
+    Piece,
+    ends,
+    joined,
+    opened,
+    sealed,
+    subject_of,
+    token,
+)
+from gossamer.sharing.exchange import in_order, stale
+
+BUFFER_BYTES = 64 << 20
+STREAM_BYTES = 8 << 30  # a full stream refuses: batches then wait in their senders' outboxes
+_LINKS = api.StreamConfig(
+    name="links",
+    subjects=["links.>"],
+    storage=api.StorageType.FILE,
+    retention=api.RetentionPolicy.LIMITS,
+    discard=api.DiscardPolicy.NEW,
+    max_bytes=STREAM_BYTES,
+    duplicate_window=120.0,
+)
+_RECEIPTS = bucket("receipts")
+_DIGITS = 18  # of a number
+_STUCK = 20  # looks at a full memory without taking anything from it: some seconds
+
+
+class _Held(NamedTuple):
+    """A message in memory and its number in the stream of messages; 0: not seen there by this connection."""
+
+    at: int
+    piece: Piece
+
+
+class NatsExchange:
+    """For one agent: it sends what is from it and receives what is for it."""
+
+    def __init__(self, wire: Wire, agent: str, buffer_bytes: int = BUFFER_BYTES, aside: Aside | None = None) -> None:
+        self._agent = token(agent)
+        self._wire = wire
+        self._aside = aside or Aside(agent)
+        self._guard = threading.Lock()
+        self._held: dict[tuple[str, int, int, int], _Held] = {}
+        self._unread: dict[str, int] = {}  # by stream, the first message that is to stay though we do not read it
+        self._removable: list[int] = []  # messages that are set aside
+        self._bytes, self._limit = 0, buffer_bytes
+        self._is_starved = False
+        self._reader: Link | None = None  # the connection that reads, and
+        self._seen = 0  # the last message that it has read
+        self._top = 0  # the highest number of a message that we have heard of
+        self._made: object = None  # when the stream was created
+        self._is_lost = False
+        self._refusals = 0  # how often the receiver has looked at a full memory and taken nothing
+        self._due: dict[str, int] = {}  # acknowledgements to be told, by stream
+        self._confirmed: dict[str, int] = {}
+        self._has_room, self._has_due = asyncio.Event(), asyncio.Event()
+        self._ends = [wire.keep(job) for job in (self._receive, self._answer, self._watch)]
+
+    def close(self) -> None:
+        """Batches that are not acknowledged stay where they are."""
+        for end in self._ends:
+            end()
+
+    def publish(self, batch: Batch) -> bool:
+        subject = subject_of(batch)
+        for headers, data in sealed(batch):
+            try:
+                at = self._wire.call(partial(self._send, subject, headers, data))
+            except Unreachable:
+                return False
+            with self._guard:
+                self._top = max(self._top, at)
+        return True
+
+    async def _send(self, subject: str, headers: dict[str, str], data: bytes, link: Link) -> int:
+        try:
+            return await link.send(subject, data, headers)
+        except NO_STREAM:  # nobody was here before us, or the server has lost its data
+            await self._prepare(link)
+            return await link.send(subject, data, headers)
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        self._wire.check()
+        with self._guard:
+            batches = joined(held.piece for held in self._held.values() if held.piece.batch.to in (to, ANY))
+        for stream, number in stale(batches, marks).items():
+            self.acknowledge(stream, number)
+        ready = in_order(batches, marks)
+        with self._guard:
+            self._refusals = self._refusals + 1 if self._bytes >= self._limit else 0
+            is_stuck = self._refusals % _STUCK == _STUCK - 1
+        if not ready or is_stuck:
+            # What is missing, or what the receiver waits for before it takes these, is not in memory. If that is full,
+            # it would never come.
+            self._is_starved = True
+            self._wire.soon(self._has_room.set)
+        return ready
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        with self._guard:
+            self._refusals = 0
+            for key in [key for key in self._held if key[0] == stream and key[1] <= number]:
+                self._bytes -= len(self._held.pop(key).piece.batch.data)
+            self._due[stream] = max(number, self._due.get(stream, 0))
+        self._wire.soon(self._has_room.set)
+        self._wire.soon(self._has_due.set)
+
+    def confirmed(self, stream: str) -> int:
+        with self._guard:
+            return self._confirmed.get(stream, 0)
+
+    def lost(self) -> bool:
+        """Whether the server has lost messages since the last call: what is not confirmed must be published again."""
+        with self._guard:
+            was, self._is_lost = self._is_lost, False
+        return was
+
+    async def _prepare(self, link: Link) -> None:
+        top = self._top  # before we ask: meanwhile others are stored
+        info = await link.ensure(_LINKS)
+        with self._guard:
+            if self._made is not None and (info.created != self._made or info.state.last_seq < top):
+                self._is_lost = True
+                self._top = info.state.last_seq
+            self._made = info.created
+
+    async def _receive(self, link: Link) -> None:
+        await self._prepare(link)
+        with self._guard:
+            self._reader, self._seen = link, 0
+            self._held = {key: held._replace(at=0) for key, held in self._held.items()}
+            self._unread, self._removable = {}, []
+        subjects = [f"links.{to}.*" for to in (self._agent, ANYONE)]
+        await link.tail("links", subjects, self._take, newest=False, room=self._room)
+
+    def _take(self, message: Msg) -> None:
+        at, headers = message.metadata.sequence.stream, message.headers or {}
+        try:
+            piece = opened(message.subject, headers, message.data)
+        except TooNew as error:
+            self._refuse(message, at, str(error))
+        except Unreadable as error:
+            self._aside.put(message.data, str(error), subject=message.subject, headers=headers)
+            with self._guard:
+                self._removable.append(at)
+            self._has_due.set()
+        else:
+            self._hold(at, piece)
+        with self._guard:
+            self._seen = at
+            self._top = max(self._top, at)
+
+    def _hold(self, at: int, piece: Piece) -> None:
+        batch = piece.batch
+        key = (batch.stream, batch.number, batch.part, piece.piece)
+        with self._guard:
+            held = self._held.get(key)
+            if held is None:
+                self._bytes += len(batch.data)
+            if held is None or not held.at:  # of two copies the first: both go when it does
+                self._held[key] = _Held(at, piece)
+
+    def _refuse(self, message: Msg, at: int, why: str) -> None:
+        """It stays where it is; what comes behind it in its stream waits for it."""
+        sender, to = ends(message.subject)
+        self._aside.refuse(why, sender=sender, to=to)
+        with self._guard:
+            self._unread.setdefault(sender if to == ANY else f"{sender}>{to}", at)
+
+    async def _room(self) -> int:
+        while True:
+            self._has_room.clear()
+            with self._guard:
+                free = self._limit - self._bytes
+            if free > 0 or self._is_starved:
+                self._is_starved = False
+                return free
+            await self._has_room.wait()
+
+    async def _answer(self, link: Link) -> None:
+        await link.ensure(_RECEIPTS)
+        while True:
+            self._has_due.clear()
+            with self._guard:
+                due, self._due = self._due, {}
+                removable, self._removable = (self._removable if self._reader is link else []), []
+            for at in removable:
+                await link.remove("links", at)
+            try:
+                for stream, number in sorted(due.items()):
+                    sender, _, to = stream.partition(">")
+                    to = token(to)
+                    await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
+                    await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
+                    del due[stream]
+            finally:  # what could not be told now is told later
+                with self._guard:
+                    for stream, number in due.items():
+                        self._due[stream] = max(number, self._due.get(stream, 0))
+            await self._has_due.wait()
+
+    def _needless(self, stream: str, link: Link) -> int:
+        """Messages of the stream before this one are all read and acknowledged, as far as this connection knows."""
+        with self._guard:
+            if self._reader is not link:
+                return 0  # they will come again, and be acknowledged again
+            needed = [held.at for key, held in self._held.items() if key[0] == stream and held.at]
+            return min([*needed, self._unread.get(stream, self._seen + 1)])
+
+    async def _watch(self, link: Link) -> None:
+        await link.ensure(_RECEIPTS)
+        await link.tail("KV_receipts", [f"$KV.receipts.*.{self._agent}"], self._learn, newest=True, room=always)
+
+    def _learn(self, receipt: Msg) -> None:
+        to = receipt.subject.split(".")[2]
+        stream = self._agent if to == ANYONE else f"{self._agent}>{to}"
+        if not receipt.data.isdigit() or len(receipt.data) > _DIGITS:
+            self._aside.put(receipt.data, "it is no receipt", subject=receipt.subject)
+            return
+        with self._guard:
+            self._confirmed[stream] = max(int(receipt.data), self._confirmed.get(stream, 0))

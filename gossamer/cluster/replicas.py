@@ -1,0 +1,238 @@
+"""Each site's archive is also kept at other sites: the holder asks for what it lacks, the site answers with its files.
+
+A replica is an archive like any other, as of a commit that the site has made: the files first, then the manifests that
+name them.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gossamer.archive.chain import chains
+from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed, whole
+from gossamer.archive.mark import MARK
+from gossamer.archive.store import Directory, Memory, room
+from gossamer.clocks import Clock
+from gossamer.cluster.jetstream import Link
+from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.errors import ArchiveError
+from gossamer.web.url import host_key
+
+FOLDER = "replicas"  # of a site's directory: those of others
+SUBJECT = "gossamer.files"
+_PARTIAL = ".partial"  # no site has such a name
+_PIECE_BYTES = 1 << 20
+_ASK_S = 0.25
+_ANSWER_S = 10.0
+_FOLDERS = ("manifest/", "warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/")
+
+Numbers = dict[str, int]  # of commits, by agent
+
+
+def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
+    """The sites that keep what a site has: those that follow it on a ring of names."""
+    ring = sorted(sites, key=lambda name: (host_key(name), name))
+    start = ring.index(site)
+    return [ring[(start + step) % len(ring)] for step in range(1, min(replicas, len(ring)))]
+
+
+class Source:
+    """A site's side: answers, and remembers how far each holder is."""
+
+    def __init__(self, store: Directory, names: Sequence[str]) -> None:
+        self._store = store
+        self._have: dict[str, Numbers] = {name: {} for name in names}
+
+    @property
+    def replicated(self) -> Numbers:
+        """The last commit of each agent that is at all holders."""
+        agents = set().union(*self._have.values())
+        return {agent: min(have.get(agent, 0) for have in self._have.values()) for agent in agents}
+
+    def is_complete(self) -> bool:
+        """Whether everything is everywhere."""
+        return all(self.replicated.get(agent, 0) >= number for agent, number in _numbers(self._store).items())
+
+    async def serve(self, link: Link) -> None:
+        await link.answer(SUBJECT, self.answer)
+
+    def answer(self, data: bytes) -> bytes:
+        """A request of a holder. Whatever cannot be answered gets nothing: the holder asks again."""
+        try:
+            asked = json.loads(data)
+            if "name" in asked:
+                return self._piece(str(asked["name"]), int(asked["offset"]))
+            if asked["site"] in self._have:
+                self._have[asked["site"]] = {str(k): int(v) for k, v in asked["have"].items()}
+            return json.dumps({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))}).encode()
+        except (ValueError, KeyError, TypeError, AttributeError, ArchiveError, OSError):
+            return b""
+
+    def _piece(self, name: str, offset: int) -> bytes:
+        """The file's length, and some of it."""
+        if not name.startswith(_FOLDERS) or offset < 0:
+            return b""
+        with self._store.local(name).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(offset)
+            return size.to_bytes(8, "big") + file.read(_PIECE_BYTES)
+
+
+class Replica:
+    """A holder's side: one site's archive, brought up to date by a thread."""
+
+    def __init__(self, folder: Path, holder: str, wire: Wire, clock: Clock) -> None:
+        self._open(folder, clock.now())
+        self._holder, self._wire = holder, wire
+        self._ending = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
+        self._thread.start()
+
+    def _open(self, folder: Path, now_s: float) -> None:
+        """Before it has a manifest, a replica is none, and is kept under another name."""
+        self._folder = folder
+        is_begun = (folder / MARK).exists()
+        self._store = Directory.prepare(folder if is_begun else folder.with_name(folder.name + _PARTIAL), now_s)
+        self._name()
+
+    def _name(self) -> None:
+        if self._store.path != self._folder and chains(self._store):
+            self._store.path.rename(self._folder)
+            self._store = Directory(self._folder)
+
+    def close(self) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """A disk that is full must not stay hidden."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.wait(_ASK_S):
+                with contextlib.suppress(Unreachable, FileNotFoundError):  # it is away, or has newer files: ask again
+                    while self.catch_up(self._ask) and not self._ending.is_set():
+                        pass
+        except BaseException as error:
+            self._failure = error
+
+    def catch_up(self, ask: Callable[[Mapping[str, Any]], bytes]) -> bool:
+        """Say what we have, ask what there is, and fetch what is new; whether something was."""
+        have = _numbers(self._store)
+        answer = json.loads(ask({"site": self._holder, "have": have}) or b"{}")
+        new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
+        for agent, names in new.items():
+            self._fetch(agent, names, ask)
+        return bool(new)
+
+    def _fetch(self, agent: str, names: list[str], ask: Callable[[Mapping[str, Any]], bytes]) -> None:
+        there = Memory()
+        for name in names:
+            there.put(name, b"".join(_pieces(name, ask)))
+        at = load(there, agent)[0]
+        if is_of_another_life(load(self._store, agent)[0], at):
+            self._sweep(agent, set(), [])
+        for name in sorted(at.names()):
+            if not self._store.local(name).exists():
+                self._keep(name, ask)
+        # One manifest that says all: those before it name files that may be gone.
+        newest = file_name(agent, at.number)
+        self._store.create(newest, sealed(whole(at)))
+        self._sweep(agent, at.names(), [newest])
+        self._name()
+
+    def _keep(self, name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> None:
+        path = self._store.scratch(name)
+        with room(path), path.open("wb") as file:
+            for piece in _pieces(name, ask):
+                file.write(piece)
+        self._store.put(name, path)
+
+    def _sweep(self, agent: str, named: set[str], manifests: list[str]) -> None:
+        """What the site no longer has; manifests first, so that none ever names what is not there. Names say whose
+        files they are."""
+        for name in file_names(self._store, agent):
+            if name not in manifests:
+                self._store.delete(name)
+        for folder in _FOLDERS[1:]:
+            for name in self._store.list(folder):
+                if name not in named and f"{agent}-" in name:
+                    self._store.delete(name)
+
+    def _ask(self, request: Mapping[str, Any]) -> bytes:
+        if self._ending.is_set():
+            raise Unreachable("we are leaving")
+        data = json.dumps(request).encode()
+        return self._wire.call(lambda link: link.ask(SUBJECT, data, _ANSWER_S), _ANSWER_S)
+
+
+class Replication:
+    """Both sides, for one site of several. `begin` and `close` in a thread that lives as long as they shall."""
+
+    def __init__(self, directory: Path, site: str, names: Sequence[str], replicas: int, clock: Clock) -> None:
+        self._directory, self._site, self._clock = directory, site, clock
+        self._source = Source(Directory(directory), holders(names, site, replicas))
+        self._of = [name for name in names if name != site and site in holders(names, name, replicas)]
+        self._replicas: list[Replica] = []
+
+    def begin(self, own: Wire, wires: Mapping[str, Wire]) -> None:
+        own.keep(self._source.serve)
+        for name in self._of:
+            self._replicas.append(Replica(replica_of(self._directory, name), self._site, wires[name], self._clock))
+
+    def replicated(self, agent: str) -> int:
+        for replica in self._replicas:
+            replica.check()
+        return self._source.replicated.get(agent, 0)
+
+    def finish(self, patience_s: float) -> bool:
+        """Give the last commits time to reach their holders; whether they did."""
+        end_s = self._clock.monotonic() + patience_s
+        while not self._source.is_complete() and self._clock.monotonic() < end_s:
+            time.sleep(_ASK_S)
+        return self._source.is_complete()
+
+    def close(self) -> None:
+        for replica in self._replicas:
+            replica.close()
+
+
+def replica_of(directory: Path, site: str) -> Path:
+    """Where a site keeps what another one has."""
+    return directory / FOLDER / site
+
+
+def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
+    """Whether a chain cannot have been as `mine` before it was as `at`: its site has come back from a replica that was
+    behind. Then the same numbers, and names of files, mean other things. Each process that continues a chain begins an
+    epoch, and says with which number."""
+    epochs: Numbers = mine.state.get("epochs", {})
+    theirs: Numbers = at.state.get("epochs", {})
+    if any(theirs.get(epoch, begun) != begun for epoch, begun in epochs.items()):
+        return True
+    begun = theirs.get(str(mine.epoch + 1))
+    return mine.number > at.number or (begun is not None and 0 < begun <= mine.number)
+
+
+def _pieces(name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> Iterator[bytes]:
+    offset, size = 0, 1
+    while offset < size:
+        answer = ask({"name": name, "offset": offset})
+        if len(answer) < 8:
+            raise FileNotFoundError(name)
+        size = int.from_bytes(answer[:8], "big")
+        if size and len(answer) == 8:
+            raise FileNotFoundError(name)
+        offset += len(answer) - 8
+        yield answer[8:]
+
+
+def _numbers(store: Directory) -> Numbers:
+    return {agent: number_of(file_names(store, agent)[-1]) for agent in chains(store)}

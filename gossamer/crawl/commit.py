@@ -1,0 +1,352 @@
+"""Closes a round: tables, index and commit, in the order that makes it all or nothing."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import ZONES_IN_ALL, Changes
+from gossamer.archive.store import Store
+from gossamer.archive.tables import write_table
+from gossamer.archive.warc import Location
+from gossamer.carbon.account import Carbon
+from gossamer.carbon.energy import carbon_g
+from gossamer.carbon.signals import SIGNALS
+from gossamer.columns import DEPTHS, LINKS, NEVER, PAGES, ROBOTS, VISITS, Contributions, Outcome
+from gossamer.config import FIREWALL, Config
+from gossamer.config.host_overrides import pages_by_host
+from gossamer.crawl import onward
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
+from gossamer.crawl.refusals import BY_LIMITS, COUNTERS, counted, too_deep
+from gossamer.crawl.resting import Resting
+from gossamer.crawl.round import Round, keep_best
+from gossamer.crawl.targets import added_up
+from gossamer.crawl.update import (
+    VISIT,
+    Links,
+    NewPages,
+    Policy,
+    RoundColumns,
+    UpdateResult,
+    Verdict,
+    has_links,
+    update,
+)
+from gossamer.frontier.frontier import Frontier
+from gossamer.frontier.merging import union
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.scores import Lesson, Scores
+from gossamer.frontier.strategies import Strategy
+from gossamer.refresh.refresher import Refresher
+from gossamer.refresh.visit_history import History
+from gossamer.sharing.owners import Owners
+
+Apply = Callable[[RoundColumns], UpdateResult]
+
+_OK = Outcome.OK.name.lower()
+_CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for verdict in Verdict], np.uint8)
+
+
+@dataclass
+class Books:
+    """What a round changes, together."""
+
+    store: Store
+    config: Config
+    chain: Chain
+    index: PageIndex
+    frontier: Frontier
+    ledger: Ledger
+    strategy: Strategy
+    scores: Scores | None = None
+    refresher: Refresher | None = None  # None: no page is visited twice
+    carbon: Carbon = field(init=False)
+    resting: Resting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.resting = Resting(self.store, self.chain)
+        self.carbon = Carbon(self.config.carbon, self.index, self.chain.state.get("carbon", {}), self.part)
+
+    def part(self) -> float:
+        """Of what is meant for the whole crawl, so much is ours."""
+        return len(self.chain.zones) / ZONES_IN_ALL
+
+
+class Closed(NamedTuple):
+    """What a round has come to."""
+
+    changes: Changes
+    links: Contributions  # of others
+    new: int  # pages
+    textless: NDArray[np.uint64]  # pages that others must tell us the URLs of
+
+
+def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float) -> Closed:
+    """Step 1 of the commit: everything of the round in synced files, and the index updated in memory. `others` are the
+    pages that others know."""
+    store = books.store
+    source, targets, verdicts = round_.links()
+    if books.config.crawl.links_per_page:
+        merit = _merit(books, round_, source, targets)
+        keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
+    if books.config.site.mode == FIREWALL:
+        verdicts[(verdicts == FOLLOWED) & ~owners.is_native(targets)] = FOREIGN
+    history = History.of(books.index, round_.visits)
+    level = round_.is_level()
+    links, lost = history.joined(Links(source, targets, verdicts == FOLLOWED, round_.relevance(), is_level=level))
+
+    def apply(columns: RoundColumns) -> UpdateResult:
+        return _apply(books, columns, owners, others, now_s)
+
+    rows = round_.columns()
+    _learn_of_hosts(books, rows)
+    result = _update(books, round_, links, Contributions.joined([inbox, lost]), apply)
+    refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Verdict.FOLLOWED))
+    verdicts[refused] = _CAPPED[result.verdicts[refused]]
+    of_index = np.zeros(len(verdicts), np.uint8)
+    of_index[refused] = result.verdicts[refused]
+    links = Links(source, targets, verdicts == FOLLOWED, is_level=level)
+    wire_bytes = np.array(rows["wire_bytes"], np.int64)[~np.array(rows["is_robots"], np.bool_)]
+    history.write(books.index, links, wire_bytes, books.config.refresh)
+    _note_onward(books, round_, links, verdicts)
+    result, again = _judge_again(books, round_, result, apply)
+    round_.refused = _refused(books, round_, targets, verdicts, of_index, again)
+    if books.scores is not None:
+        _teach(books, round_, result, links, now_s)
+    changes = round_.warc.close() if round_.warc else Changes()
+    cost = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s), books.frontier.taken)
+    if owners.placing:
+        owners.placing.saw(cost["country"], rows["connect_s"])
+    round_.cost = {name: float(cost[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g")}
+    round_.cost["carbon_low_g"] = float(carbon_g(cost["energy_low_j"], cost["g_per_kwh"]).sum())
+    changes |= _write_tables(books, round_, rows | cost, result)
+    changes |= _write_depths(books, round_, [result.nearer, *again.nearer])
+    if books.config.archive.links:
+        changes |= _write_links(books, round_, source, targets, verdicts, again)
+    changes |= books.index.flush(store, books.chain.label)
+    changes |= books.frontier.flush(store, books.chain.label)
+    return Closed(changes, result.outbox, len(result.new), result.textless)
+
+
+def _refused(
+    books: Books,
+    round_: Round,
+    targets: NDArray[np.uint64],
+    verdicts: NDArray[np.uint8],
+    of_index: NDArray[np.uint8],
+    again: onward.Judged,
+) -> Counter[str]:
+    """How many links which limit has refused, more than before."""
+    limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
+    urls = (round_.urls[key] for key in targets[places].tolist())
+    found = counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
+    if not _are_limits_new(books):
+        found.subtract(too_deep(again.url, limits))
+        return found
+    left, before = too_deep(onward.refused(books.index), limits), books.chain.state.get("counters", {})
+    return Counter({**found, **{name: left[name] - before.get(name, 0) for name in COUNTERS}})
+
+
+def _are_limits_new(books: Books) -> bool:
+    """More or less depth is allowed than before."""
+    limits = depth_limits(books.config)
+    return bool(books.chain.state.get("depth_limits", limits) != limits)
+
+
+def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
+    """Which hosts brought content of their own, and which what is known from elsewhere."""
+    brought = np.array([outcome == _OK for outcome in rows["outcome"]], np.bool_) & ~np.array(rows["is_robots"], bool)
+    hosts = host_of_key(np.array(rows["key"], np.uint64)[brought])
+    books.index.kin.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
+
+
+def _note_onward(books: Books, round_: Round, links: Links, verdicts: NDArray[np.uint8]) -> None:
+    """What the round's pages have that matters when they turn out to be less deep."""
+    redirects = np.array([visit.next.policy == Policy.PASS for visit in round_.visits], np.bool_)
+    is_level = redirects[links.source] if links.is_level is None else redirects[links.source] | links.is_level
+    is_deep = verdicts == DEPTH
+    found: dict[int, onward.Links] = {
+        place: []
+        for place, visit in enumerate(round_.visits)
+        if visit.outcome is not Outcome.UNCHANGED and visit.next.policy != Policy.KEEP
+    }
+    for at in np.flatnonzero(is_deep | (is_level & links.followed)).tolist():
+        refused = onward.LEVEL_REFUSED if is_level[at] else onward.REFUSED
+        kind = refused if is_deep[at] else onward.LEVEL
+        found[int(links.source[at])].append((kind, round_.urls[int(links.target[at])]))
+    keys = np.array([round_.visits[place].response.request.key for place in found], np.uint64)
+    onward.write(books.index, keys, list(found.values()))
+
+
+def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply) -> tuple[UpdateResult, onward.Judged]:
+    """Pages that are less deep than when their links were judged. All are, when more depth is allowed than before."""
+    index = books.index
+    requests = [visit.response.request for visit in round_.visits]
+    depth = np.array([request.depth for request in requests], np.uint8)
+    late = np.array([request.key for request in requests], np.uint64)[result.depth < depth]
+    fallen = union(result.fallen, late)
+    if _are_limits_new(books):
+        fallen = union(fallen, np.concatenate([fallen[:0], *(rows["key"] for rows in index.onward.scan())]))
+    found, pages = index.pages.look_up(fallen)
+    fallen = fallen[found & has_links(pages["status"])]
+    again = onward.judge(index, books.config.limits, fallen, lambda said: apply(RoundColumns(inbox=said)))
+    joined = dataclasses.replace(
+        result,
+        new=NewPages.joined([result.new, again.new]),
+        outbox=added_up([result.outbox, again.outbox]) if len(again.outbox.key) else result.outbox,
+        textless=np.concatenate((result.textless, again.textless)),
+    )
+    return joined, again
+
+
+def depth_limits(config: Config) -> list[int]:
+    """When these change, links that were refused are judged again."""
+    return [config.limits.depth, config.limits.depth_dynamic]
+
+
+def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:
+    """Scores follow from what the round found; pages whose scores changed get new ranks."""
+    assert books.scores is not None
+    visited = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
+    lesson = Lesson(result.new.key, result.new.referrer, visited, links.source, links.target, links.followed)
+    changed = books.scores.learn(lesson)
+    if changed is None:
+        books.frontier.rank_anew()
+    elif len(changed):
+        found, rows = books.index.pages.look_up(changed)
+        books.frontier.offer(rows[found], now_s)
+
+
+def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: UpdateResult) -> Changes:
+    store, agent, number = books.store, books.chain.agent, round_.number
+    pages = [i for i, is_robots in enumerate(rows["is_robots"]) if not is_robots]
+    cash = np.zeros(len(rows["key"]), np.int64)
+    cash[pages] = result.passed
+    changes = write_table(store, VISITS, agent, number, {**rows, "cash": cash, "round": number})
+    changes |= write_cdxj(store, agent, number, _captures(rows))
+    new = result.new
+    pages_table = {
+        "key": new.key,
+        "url": new.url,
+        "host": new.host,
+        "domain": new.domain,
+        "referrer": new.referrer,
+        "round": number,
+        "depth": new.depth,
+    }
+    changes |= write_table(store, PAGES, agent, number, pages_table)
+    robots_table = {name: [row[name] for row in round_.robots] for name in ROBOTS.names}
+    for name in ("time", "expires"):
+        robots_table[name] = [moment.timestamp() for moment in robots_table[name]]
+    changes |= write_table(store, ROBOTS, agent, number, robots_table)
+    return changes | write_table(store, SIGNALS, agent, number, books.carbon.seen())
+
+
+def _write_depths(books: Books, round_: Round, nearer: list[tuple[NDArray[np.uint64], NDArray[np.uint8]]]) -> Changes:
+    keys, depths = (np.concatenate(part) for part in zip(*nearer, strict=True))
+    table = {"key": keys, "depth": depths, "round": round_.number}
+    return write_table(books.store, DEPTHS, books.chain.agent, round_.number, table)
+
+
+def _captures(rows: dict[str, Any]) -> Iterator[Capture]:
+    names = (
+        "url",
+        "time",
+        "content_type",
+        "http_status",
+        "digest",
+        "warc",
+        "warc_offset",
+        "warc_bytes",
+        "is_revisit",
+    )
+    for url, time_s, mime, status, digest, warc, offset, length, is_revisit in zip(
+        *(rows[n] for n in names), strict=True
+    ):
+        if warc:
+            yield Capture(url, time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length))
+
+
+def _write_links(
+    books: Books,
+    round_: Round,
+    source: NDArray[np.int32],
+    targets: NDArray[np.uint64],
+    verdicts: NDArray[np.uint8],
+    again: onward.Judged,
+) -> Changes:
+    distinct, inverse = np.unique(np.concatenate((targets, again.target)), return_inverse=True)
+    keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
+    urls = round_.urls | dict(zip(again.target.tolist(), again.url, strict=True))
+    table = {
+        "source": np.concatenate((keys[source], again.source)),
+        "target": distinct[inverse],
+        "target_url": (inverse, [urls[key] for key in distinct.tolist()]),
+        "verdict": (np.concatenate((verdicts, np.full(len(again.target), LATER, np.uint8))), list(VERDICTS)),
+        "round": round_.number,
+    }
+    return write_table(books.store, LINKS, books.chain.agent, round_.number, table)
+
+
+def _update(books: Books, round_: Round, links: Links, inbox: Contributions, apply: Apply) -> UpdateResult:
+    rows = np.zeros(len(round_.visits), VISIT.numpy)
+    for i, visit in enumerate(round_.visits):
+        n = visit.next
+        rows[i] = (visit.response.request.key, n.status, n.due_s, n.tries, n.policy)
+    if round_.deferrals:
+        keys = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
+        due_s = np.array([int(deferral.until_s) + 1 for deferral in round_.deferrals], np.uint32)
+        postpone(books.index, books.frontier, keys, due_s)
+    return apply(RoundColumns(rows, links, round_.urls, inbox))
+
+
+def _apply(books: Books, columns: RoundColumns, owners: Owners, others: int, now_s: float) -> UpdateResult:
+    return update(
+        books.index,
+        books.frontier,
+        books.ledger,
+        columns,
+        limits=books.config.limits,
+        strategy=books.strategy,
+        is_own=owners.is_own,
+        others=others,
+        now_s=now_s,
+        seed=books.config.crawl.seed,
+        best=books.config.limits.new_per_round,
+        pages_by_host=pages_by_host(books.config),
+    )
+
+
+def postpone(index: PageIndex, frontier: Frontier | None, keys: NDArray[np.uint64], due_s: NDArray[np.uint32]) -> None:
+    """Nothing was tried, but these pages have to wait: only their due time changes."""
+    order = np.argsort(keys)
+    found, rows = index.pages.look_up(keys[order])
+    latest_s = NEVER if frontier is None else frontier.latest_s
+    rows["due_s"] = np.minimum(due_s[order], latest_s)  # the clock may have been set back since
+    index.pages.write(rows[found], 0)
+    if frontier is not None:
+        frontier.settle(keys)
+
+
+def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """How good a page's links are, by `crawl.link_metric`."""
+    metric = books.config.crawl.link_metric
+    if metric == "external":
+        keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
+        leaves: NDArray[np.bool_] = host_of_key(keys[source]) != host_of_key(targets)
+        return leaves.astype(np.float64)
+    if metric == "first":
+        return np.zeros(len(targets))
+    unique, inverse = np.unique(targets, return_inverse=True)
+    found, rows = books.index.pages.look_up(unique)
+    column = {"hits": "hits", "cash": "cash", "shallow": "depth"}[metric]
+    merit = np.where(found, rows[column].astype(np.float64), 0.0)
+    per_link: NDArray[np.float64] = (-merit if metric == "shallow" else merit)[inverse]
+    return per_link

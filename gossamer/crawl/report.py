@@ -1,0 +1,121 @@
+"""What an agent says of itself: to whoever looks on, to its site, and to its manifest. It changes nothing."""
+
+import resource
+from dataclasses import dataclass, field
+from typing import Any
+
+from gossamer.clocks import Clock
+from gossamer.config import CROSS_OVER, Config
+from gossamer.crawl.commit import Books, depth_limits
+from gossamer.crawl.counters import Tally
+from gossamer.crawl.fetching import Fetching
+from gossamer.crawl.opening import resident_bytes
+from gossamer.crawl.resting import NONE_IN_STATE
+from gossamer.crawl.round import Round
+from gossamer.crawl.stats import Stats
+from gossamer.crawl.supply import Supply
+from gossamer.sharing.exchange import Exchange
+from gossamer.sharing.incoming import Incoming
+from gossamer.sharing.membership import Membership
+from gossamer.sharing.outgoing import Outgoing
+from gossamer.sharing.owners import Place
+
+
+@dataclass
+class Accounts:
+    """Begins when the run does."""
+
+    config: Config
+    clock: Clock
+    books: Books
+    exchange: Exchange
+    tally: Tally
+    fetching: Fetching
+    supply: Supply
+    incoming: Incoming
+    outgoing: Outgoing
+    membership: Membership
+    place: Place | None
+    start_s: float = field(init=False)
+    busy_before_s: float = field(init=False)  # in earlier runs
+
+    def __post_init__(self) -> None:
+        self.start_s = self.clock.monotonic()
+        self.busy_before_s = float(self.books.chain.state.get("busy_s", 0.0))
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.clock.monotonic() - self.start_s
+
+    def stats(self, round_: Round, may_wait: bool, phase: str, ended: str) -> Stats:
+        """One look at the crawl, for the display."""
+        work = self.fetching.stats
+        return Stats(
+            now_s=self.clock.now(),
+            elapsed_s=self.elapsed_s,
+            round=round_.number,
+            **self.tally.figures(round_),
+            connections=self.fetching.connections,
+            **self._known(),
+            active_hosts=work.hosts,
+            backed_off_hosts=work.backed_off,
+            memory_bytes=resident_bytes(),
+            waits_until_s=self._waits_until_s() if may_wait else None,
+            phase=phase,
+            ended=ended,
+            refused_seeds=self.incoming.files.refused,
+        )
+
+    def facts(self, stats: Stats, granted: int | None, idle: str) -> dict[str, Any]:
+        """What the site is told."""
+        chain, used = self.books.chain, resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "number": chain.number,
+            "epoch": chain.epoch,
+            "zones": list(chain.zones),
+            "sent": chain.snapshot.sent,
+            "marks": chain.marks,
+            "pages": granted,
+            "rounds": self.tally.run_rounds,
+            "idle": idle,
+            "next_due_s": self.supply.next_due_s() if self.supply.is_starving else None,
+            "backlog_bytes": chain.backlog(self.exchange),
+            "committed_s": chain.snapshot.time_s,
+            "cpu_s": used.ru_utime + used.ru_stime,
+            "stats": stats.as_dict(),
+            **self.membership.facts(self.exchange),
+        }
+
+    def state(self, clean: bool) -> dict[str, Any]:
+        """What the next run must know, and `gossamer status`."""
+        now_s = self.clock.now()
+        books, before = self.books, self.books.chain.state
+        return {
+            "ledger": books.ledger.as_dict(),
+            "counters": {**self.tally.counters, **self._known()},
+            "costs": self.tally.costs,
+            "seed_files": self.incoming.files.offsets,
+            **NONE_IN_STATE,
+            "started_s": before.get("started_s", now_s),
+            "committed_s": now_s,
+            "busy_s": self.busy_before_s + self.elapsed_s,
+            "waits_until_s": self._waits_until_s(),
+            "order": books.strategy.name,
+            "depth_limits": depth_limits(self.config),
+            "carbon": books.carbon.prices.as_dict(),
+            "crossed": self.outgoing.crossed,
+            "overlap": before.get("overlap", False) or self.config.site.mode == CROSS_OVER,
+            "clean": clean,
+            **(self.place.placing.state() if self.place and self.place.placing else {}),
+            **self.membership.state(),
+        }
+
+    def _known(self) -> dict[str, Any]:
+        index, frontier = self.books.index, self.books.frontier
+        waiting = frontier.pending + len(frontier.taken)  # for a visit, in the frontier or in the workbench
+        return {"known": index.count, "hosts": len(index.hosts), "frontier": waiting}
+
+    def _waits_until_s(self) -> float | None:
+        """When the next page is due, if nothing is under way and nothing due now, or only for hosts that rest."""
+        due_s = self.fetching.stats.rest_until_s if self.supply.outstanding else self.supply.next_due_s()
+        return due_s if due_s is not None and due_s > self.clock.now() else None

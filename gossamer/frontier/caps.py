@@ -1,0 +1,127 @@
+"""Which new pages may enter: caps per host and per registrable domain contain traps and wildcard names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+from gossamer.config import Limits
+from gossamer.config.host_overrides import of_host
+from gossamer.frontier.candidates import turn
+from gossamer.frontier.hosts import Hosts
+from gossamer.frontier.kin import Kin
+from gossamer.frontier.merging import Keys, Positions, search
+from gossamer.frontier.pages import host_of_key
+from gossamer.web.url import domain_of, host_of
+
+Mask = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+U1 = npt.NDArray[np.uint8]
+
+PAGES_PER_HOST, PAGES_PER_DOMAIN, HOSTS_PER_DOMAIN = 1, 2, 3  # limits that are in a page's way
+NOBODY = 255  # as a generation: nobody vouches for this host
+
+
+@dataclass(frozen=True)
+class Homes:
+    """The hosts and domains of new pages."""
+
+    hosts: Keys  # sorted, unique
+    of_page: Positions  # for each page, which of them
+    is_new: Mask
+    known: npt.NDArray[np.uint32]
+    domains: Keys
+
+
+def homes(index: Hosts, keys: Keys, urls: Sequence[str]) -> Homes:
+    """Names are only looked at for hosts that are not known: the others' domains are in their rows."""
+    hosts, first, of_page = np.unique(host_of_key(keys), return_index=True, return_inverse=True)
+    found, rows = index.look_up(hosts)
+    domains = rows["domain"].copy()
+    for place in np.flatnonzero(~found).tolist():
+        domains[place] = domain_key(domain_of(host_of(urls[first[place]])))
+    return Homes(hosts, of_page, ~found, rows["known"], domains)
+
+
+def domain_key(domain: str) -> int:
+    return int(xxh3_64_intdigest(domain.encode()) & 0xFFFFFFFF)
+
+
+def domain_text(host: str, key: int) -> str:
+    """The host's registrable domain, given its key: trying its endings is ten times faster than finding it."""
+    place = host.rfind(".")
+    while place > 0:
+        place = host.rfind(".", 0, place)
+        if domain_key(host[place + 1 :]) == key:
+            return host[place + 1 :]
+    return domain_of(host)  # another name with the same 24 bits was here first
+
+
+def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """For each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any number."""
+    most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
+    if own:
+        _, first = np.unique(homes.of_page, return_index=True)
+        for place, page in enumerate(first.tolist()):
+            found = of_host(own, host_of(urls[page]))
+            if found is not None:
+                most[place] = found
+    most[most == 0] = np.iinfo(np.int64).max
+    return most
+
+
+def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Mask) -> U1:
+    """Of each host the generation that it would be of, by all links that lead to pages of it; NOBODY vouches for one
+    that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
+    found = np.full(len(homes.hosts), NOBODY, np.uint8)
+    here, at = search(homes.hosts[homes.is_new], host_of_key(targets))
+    at = np.flatnonzero(homes.is_new)[at[here]]
+    leads, which = np.unique(host_of_key(referrers[here]), return_inverse=True)
+    known, rows = index.look_up(leads)
+    generation, is_barren = kin.standing(leads)
+    is_kin = (referrers[here] != 0) & known[which] & (rows["domain"][which] == homes.domains[at])
+    next_one = np.minimum(generation[which].astype(np.int64) + ~is_redirect[here], NOBODY - 1)
+    offered = np.where(is_kin, np.where(is_barren[which], NOBODY, next_one), 0).astype(np.uint8)
+    np.minimum.at(found, at, offered)
+    return found
+
+
+def caps(
+    index: Hosts, kin: Kin, homes: Homes, order: Positions, limits: Limits, most: npt.NDArray[np.int64], generation: U1
+) -> U1:
+    """Of the pages in this order, which enter if each takes what room is left? One answer per place in it: 0, or the
+    limit that is in its way."""
+    found = np.zeros(len(order), np.uint8)
+    host = homes.of_page[order]
+    domain_pages, domain_hosts = index.domain_counts(homes.domains)
+    found[homes.known[host] + turn(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
+    if limits.hosts_per_domain:
+        arrived, first = np.unique(host, return_index=True)
+        new = arrived[np.argsort(first)]
+        new = new[homes.is_new[new]]
+        # What barren hosts take from the others is given back, but they do not get more and more of it.
+        used = domain_hosts - np.minimum(kin.barren(homes.domains), limits.hosts_per_domain)
+        fits = _fitting(used, homes.domains, new, generation, limits.hosts_per_domain)
+        found[~fits[host]] = HOSTS_PER_DOMAIN
+    if limits.pages_per_domain:
+        left = np.flatnonzero(found == 0)
+        used = domain_pages[host[left]] + turn(homes.domains[host[left]])
+        found[left[used >= limits.pages_per_domain]] = PAGES_PER_DOMAIN
+    return found
+
+
+def _fitting(used: Counts, domains: Keys, new: Positions, generation: U1, most: int) -> Mask:
+    """Which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host that was:
+    those that lead from one to the next have the other half to themselves, and the first come first there."""
+    fits = np.ones(len(domains), np.bool_)
+    fits[new] = False
+    near, far = new[generation[new] <= 1], new[(generation[new] > 1) & (generation[new] != NOBODY)]
+    fits[near] = used[near] + turn(domains[near]) < most
+    entered, counts = np.unique(domains[near[fits[near]]], return_counts=True)
+    found, at = search(entered, domains)
+    used = used.copy()
+    used[found] += counts[at[found]]
+    fits[far] = used[far] + turn(domains[far]) < -(-most // 2)
+    return fits

@@ -1,0 +1,145 @@
+"""Hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer import columns
+from gossamer.archive.manifest import Changes
+from gossamer.frontier.files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.merging import Keys, Rows, Sorted, merge_two, raw, search, union
+from gossamer.frontier.runs import Run, write_run
+
+Counts = npt.NDArray[np.int64]
+
+MAX_DELTAS = 32
+BASE = "index.host.base"
+DELTA = "index.host.delta"
+
+
+class Hosts:
+    """One row per host, sorted by host. 18 bytes each: a million hosts are 22 MB."""
+
+    def __init__(self) -> None:
+        self._hosts = Sorted.of(np.zeros(0, columns.HOST.numpy))
+        self._changed = np.zeros(0, np.uint32)
+        self._files: dict[str, list[str]] = {BASE: [], DELTA: []}
+        self._delta_rows = 0
+        self._count_domains()
+
+    @classmethod
+    def open(cls, store: FileStore, files: Named) -> "Hosts":
+        hosts = cls()
+        for kind in (BASE, DELTA):
+            for name in sorted(files.get(kind, [])):
+                run = Run(name, store.local(name), columns.HOST)
+                hosts._hosts = merge_two(hosts._hosts, Sorted.of(run.between(0, run.count)))
+                hosts._files[kind].append(name)
+                hosts._delta_rows += run.count if kind == DELTA else 0
+        hosts._count_domains()
+        return hosts
+
+    @property
+    def rows(self) -> Rows:
+        """All of them, as columns.HOST. Read only."""
+        return self._hosts.rows
+
+    def __len__(self) -> int:
+        return len(self._hosts.keys)
+
+    def look_up(self, hosts: Keys) -> tuple[npt.NDArray[np.bool_], Rows]:
+        found, positions = search(self._hosts.keys, hosts)
+        rows = np.zeros(len(hosts), columns.HOST.numpy)
+        raw(rows)[found] = raw(self._hosts.take(positions[found]))
+        rows["host"] = hosts
+        return found, rows
+
+    def domain_counts(self, domains: Keys) -> tuple[Counts, Counts]:
+        """Pages and hosts known of each domain."""
+        found, positions = search(self._domains, domains)
+        pages, hosts = np.zeros(len(domains), np.int64), np.zeros(len(domains), np.int64)
+        pages[found] = self._domain_pages[positions[found]]
+        hosts[found] = self._domain_hosts[positions[found]]
+        return pages, hosts
+
+    def grow(self, hosts: Keys, domains: Keys, known: Counts, visited: Counts) -> None:
+        """Add to the counters of hosts (sorted, unique); those not known before enter with their domain."""
+        if not len(hosts):
+            return
+        found, rows = self.look_up(hosts)
+        rows["domain"][~found] = domains[~found]
+        rows["known"] += known.astype(np.uint32)
+        rows["visited"] = np.clip(rows["visited"].astype(np.int64) + visited, 0, rows["known"])
+        raw(self._hosts.rows)[search(self._hosts.keys, hosts)[1][found]] = raw(rows)[found]
+        if not found.all():
+            self._hosts = merge_two(self._hosts, Sorted.of(rows[~found]))
+        self._changed = union(self._changed, hosts.astype(np.uint32))
+        self._grow_domains(rows["domain"], known, ~found)
+
+    def locate(self, hosts: Keys, country: npt.NDArray[np.uint16]) -> None:
+        """Where hosts (sorted, unique) are; those that are not known are left out."""
+        found, rows = self.look_up(hosts)
+        moved = found & (rows["country"] != country)
+        if moved.any():
+            self._hosts.rows["country"][search(self._hosts.keys, hosts[moved])[1]] = country[moved]
+            self._changed = union(self._changed, hosts[moved].astype(np.uint32))
+
+    def flush(self, store: FileStore, label: str) -> Changes:
+        """Changed rows; all of them, when the changes since the last whole file outweigh it."""
+        changes = Changes()
+        if not len(self._changed):
+            return changes
+        whole = len(self._files[DELTA]) >= MAX_DELTAS or self._delta_rows + len(self._changed) >= len(self)
+        rows = self.rows if whole else self.look_up(self._changed)[1]
+        kind = BASE if whole else DELTA
+        name = file_name(kind, label)
+        path = store.scratch(name)
+        write_run(path, columns.HOST, [rows], len(rows), Sorted.of(rows).bounds(), len(self))
+        store.put(name, path)
+        if whole:
+            for old in (BASE, DELTA):
+                remove(changes, old, self._files[old])
+                self._files[old] = []
+        add(changes, kind, name)
+        self._files[kind].append(name)
+        self._delta_rows = 0 if whole else self._delta_rows + len(rows)
+        self._changed = np.zeros(0, np.uint32)
+        return changes
+
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+        """Only rows that pass stay."""
+        self._hosts = Sorted.of(self.rows[keep(self.rows)])
+        self._changed = self._hosts.keys.astype(np.uint32)
+        self._delta_rows = len(self)  # so that the flush writes all of them
+        self._count_domains()
+        changes = self.flush(store, label)
+        if not len(self):
+            for kind, names in self._files.items():
+                remove(changes, kind, names)
+                self._files[kind] = []
+        return changes
+
+    @property
+    def memory_bytes(self) -> int:
+        parts = (self._hosts.keys, self.rows, self._domains, self._domain_pages, self._domain_hosts)
+        return sum(part.nbytes for part in parts)
+
+    def _count_domains(self) -> None:
+        rows = self._hosts.rows
+        self._domains, inverse, counts = np.unique(rows["domain"], return_inverse=True, return_counts=True)
+        self._domain_hosts: Counts = counts.astype(np.int64)
+        self._domain_pages: Counts = np.zeros(len(self._domains), np.int64)
+        np.add.at(self._domain_pages, inverse, rows["known"].astype(np.int64))
+
+    def _grow_domains(self, domains: Keys, known: Counts, is_new: npt.NDArray[np.bool_]) -> None:
+        touched, inverse = np.unique(domains, return_inverse=True)
+        found, places = search(self._domains, touched)
+        if not found.all():
+            new, at = touched[~found], places[~found]
+            self._domains = np.insert(self._domains, at, new)
+            self._domain_pages = np.insert(self._domain_pages, at, 0)
+            self._domain_hosts = np.insert(self._domain_hosts, at, 0)
+            places = np.searchsorted(self._domains, touched)
+        np.add.at(self._domain_pages, places[inverse], known)
+        np.add.at(self._domain_hosts, places[inverse], is_new.astype(np.int64))

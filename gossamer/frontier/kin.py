@@ -1,0 +1,94 @@
+"""Where the hosts of a domain come from, and whether they bring anything: so that a trap of names starves itself only.
+
+With wildcard names a domain has as many hosts as anybody cares to link to. What such a trap is made of: hosts that
+lead to hosts that lead to hosts, and often the same content under every name. So a host has a *generation*: 0 if it was
+found from outside its domain, else one more than that of the host that led to it, the least of them. And a host is
+*barren* while all content that it brought is known from elsewhere.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer import columns
+from gossamer.archive.manifest import Changes
+from gossamer.frontier.files import FileStore
+from gossamer.frontier.hosts import Hosts
+from gossamer.frontier.merging import Keys, search
+from gossamer.frontier.table import Table
+
+_SHIFT = np.uint64(64 - columns.HOST_BITS)
+_MOST = 0xFFFF
+
+Mask = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
+U1 = npt.NDArray[np.uint8]
+
+
+class Kin:
+    """Hosts that are not listed were found from outside, and have brought something or were not visited yet."""
+
+    def __init__(self, table: Table, hosts: Hosts) -> None:
+        self.table = table
+        self._hosts = hosts
+        self.recount()
+
+    def standing(self, hosts: Keys) -> tuple[U1, Mask]:
+        """Generation of hosts (sorted, unique), and which are barren."""
+        rows = self.table.look_up(_keys(hosts))[1]
+        return rows["generation"], (rows["stale"] > 0) & (rows["fresh"] == 0)
+
+    def enter(self, hosts: Keys, generation: U1) -> None:
+        """Hosts (sorted, unique) that are new."""
+        later = generation > 0
+        rows = self.table.look_up(_keys(hosts[later]))[1]
+        rows["generation"] = generation[later]
+        self.table.write(rows)
+
+    def saw(self, hosts: Keys, is_stale: Mask) -> None:
+        """Visits that brought content: of which host, and whether it was known from elsewhere."""
+        if not len(hosts):
+            return
+        unique, which = np.unique(hosts, return_inverse=True)
+        stale, fresh = np.bincount(which, is_stale), np.bincount(which, ~is_stale)
+        found, rows = self.table.look_up(_keys(unique))
+        was_barren = (rows["stale"] > 0) & (rows["fresh"] == 0)
+        # Who is not listed and brings its first copy may have brought content of its own before.
+        known = self._hosts.look_up(unique)[1]
+        fresh += ~found & (known["visited"] > 0)
+        for name, more in (("stale", stale), ("fresh", fresh)):
+            rows[name] = np.minimum(rows[name] + more.astype(np.int64), _MOST)
+        change = found | (stale > 0)
+        self.table.write(rows[change])
+        is_barren = change & (rows["stale"] > 0) & (rows["fresh"] == 0)
+        if (is_barren != (was_barren & found)).any():
+            self.recount()
+
+    def barren(self, domains: Keys) -> Counts:
+        """How many hosts of each domain are barren."""
+        counts = np.zeros(len(domains), np.int64)
+        found, at = search(self._domains, domains)
+        counts[found] = self._barren[at[found]]
+        return counts
+
+    def recount(self) -> None:
+        barren = [rows["key"][(rows["stale"] > 0) & (rows["fresh"] == 0)] for rows in self.table.scan()]
+        hosts = (np.concatenate([np.zeros(0, np.uint64), *barren]) >> _SHIFT).astype(np.uint32)
+        found, rows = self._hosts.look_up(hosts)
+        self._domains, counts = np.unique(rows["domain"][found], return_counts=True)
+        self._barren: Counts = counts.astype(np.int64)
+
+    def flush(self, store: FileStore, label: str) -> Changes:
+        return self.table.flush(store, label)
+
+    def release(self, names: list[str]) -> None:
+        self.table.release(names)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.table.memory_bytes
+
+
+def _keys(hosts: Keys) -> Keys:
+    """As the first of their pages' keys."""
+    keys: Keys = hosts.astype(np.uint64) << _SHIFT
+    return keys

@@ -1,0 +1,215 @@
+"""What a strategy knows of pages beyond their rows: PageRank of the links seen so far, or of an earlier crawl.
+
+Every page gets a number in order of discovery, and links are kept as pairs of numbers: 24 bytes a page and 8 a link in
+memory, which is what these strategies cost. Nothing of it is stored: the archive has the links, and a restart reads
+them again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.columns import PAGE
+from gossamer.frontier.merging import search
+from gossamer.frontier.pagerank import Flow, Nodes, authorities, counted, pagerank
+from gossamer.frontier.strategies import Ranks, Rows, Score, Strategy, by_chance
+
+Keys = npt.NDArray[np.uint64]
+F8 = npt.NDArray[np.float64]
+I4 = npt.NDArray[np.int32]
+
+TOLERANCE = 1e-4  # of PageRank that only orders a frontier
+_NEVER = 1 << 62
+SCORED = np.dtype([*PAGE.numpy.descr, ("score", "f8")])
+
+
+class Lesson(NamedTuple):
+    """What one round teaches."""
+
+    new: Keys  # pages that became known, in order of discovery
+    referrer: Keys  # of each, the page whose link was seen first; 0 for seeds
+    visited: Keys
+    source: I4  # of each link, a place in `visited`
+    target: Keys
+    followed: npt.NDArray[np.bool_]  # the others count in the out-degree only
+
+
+class Scores(Protocol):
+    def of(self, keys: Keys) -> F8:
+        """The score of each page."""
+
+    def learn(self, lesson: Lesson) -> Keys | None:
+        """Returns the pages whose scores changed, sorted; None: all of them."""
+
+    def recall(self, lessons: list[Lesson]) -> None:
+        """What earlier rounds taught, after a restart."""
+
+
+def scored(strategy: Strategy, scores: Scores) -> Strategy:
+    """The same strategy on rows without `score`: it is looked up."""
+
+    def page_rank(rows: Rows, seed: int) -> Ranks:
+        wide = np.zeros(len(rows), SCORED)
+        for name in PAGE.names:
+            wide[name] = rows[name]
+        wide["score"] = scores.of(wide["key"])
+        return strategy.page_rank(wide, seed)
+
+    return replace(strategy, page_rank=page_rank)
+
+
+class Numbers:
+    """Pages in order of discovery."""
+
+    def __init__(self) -> None:
+        self._keys: Keys = np.zeros(0, np.uint64)  # sorted
+        self._numbers: I4 = np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, new: Keys) -> None:
+        order = np.argsort(new)
+        at = np.searchsorted(self._keys, new[order])
+        numbers = (len(self._keys) + order).astype(np.int32)
+        self._keys, self._numbers = np.insert(self._keys, at, new[order]), np.insert(self._numbers, at, numbers)
+
+    def of(self, keys: Keys) -> I4:
+        """-1: not known."""
+        found, at = search(self._keys, keys)
+        numbers = np.full(len(keys), -1, np.int32)
+        numbers[found] = self._numbers[at[found]]
+        return numbers
+
+
+class Known:
+    """PageRank or authority on the links seen so far, computed anew every so many visits."""
+
+    def __init__(self, score: Score, every: int) -> None:
+        self._compute = known_score(score)
+        self._sums = score.new == "sum"
+        self._every = max(1, every)
+        self._numbers = Numbers()
+        self._source: list[I4] = []
+        self._target: list[I4] = []
+        self._lesson: list[I4] = []  # of each link, when it was seen
+        self._spoke: I4 = np.zeros(0, np.int32)  # of each page, when links of it were seen last
+        self._lessons = 0
+        self._scores = np.zeros(0)  # of pages known at the last computation; after them, what links gave to new ones
+        self._computed = 0
+        self._since = 0
+
+    def of(self, keys: Keys) -> F8:
+        numbers = self._numbers.of(keys)
+        return np.where(numbers >= 0, self._scores[numbers] if len(self._scores) else 0.0, 0.0)
+
+    def recall(self, lessons: list[Lesson]) -> None:
+        """Scores are computed once, for the last time that they were."""
+        since, last = 0, -1
+        for place, lesson in enumerate(lessons):
+            since += len(lesson.visited)
+            if since >= self._every:
+                since, last = 0, place
+        every, self._every = self._every, _NEVER
+        for lesson in lessons[: max(last, 0)]:
+            self.learn(lesson)
+        if last >= 0:
+            self._every = 1
+            self.learn(lessons[last])
+        self._every = every
+        for lesson in lessons[last + 1 :]:
+            self.learn(lesson)
+
+    def learn(self, lesson: Lesson) -> Keys | None:
+        self._numbers.add(lesson.new)
+        self._scores = np.concatenate((self._scores, np.zeros(len(lesson.new))))
+        self._spoke = np.concatenate((self._spoke, np.zeros(len(lesson.new), np.int32)))
+        self._lessons += 1
+        visited, target = self._numbers.of(lesson.visited), self._numbers.of(lesson.target)
+        source = visited[lesson.source]
+        links = lesson.followed & (target >= 0)
+        self._source.append(source[links])
+        self._target.append(target[links])
+        self._lesson.append(np.full(int(links.sum()), self._lessons, np.int32))
+        self._spoke[source] = self._lessons
+        self._since += len(visited)
+        if self._since >= self._every:
+            self._since = 0
+            self._forget_outdated()
+            self._computed = len(self._numbers)
+            self._scores = self._compute(self._source[0], self._target[0], self._computed)
+            return None
+        if not self._sums:
+            return lesson.new[:0]
+        gifts = self._scores[visited] / np.maximum(np.bincount(lesson.source, minlength=len(visited)), 1)
+        fresh = links & (target >= self._computed)
+        np.add.at(self._scores, target[fresh], gifts[lesson.source[fresh]])
+        return np.unique(lesson.target[fresh])
+
+    def _forget_outdated(self) -> None:
+        """Of a page that was visited again and had changed, only the links of its last version stay."""
+        source, target, seen = (np.concatenate(part) for part in (self._source, self._target, self._lesson))
+        current = seen == self._spoke[source]
+        self._source, self._target, self._lesson = [source[current]], [target[current]], [seen[current]]
+
+
+class History:
+    """PageRank of an earlier crawl, and something for the pages that it did not have."""
+
+    def __init__(self, score: Score, keys: Keys, ranks: F8, seed: int) -> None:
+        order = np.argsort(keys)
+        self._keys, self._ranks = keys[order], ranks[order]
+        self._sorted = np.sort(ranks)
+        self._new, self._seed = score.new, seed
+        self._heirs = Numbers()
+        self._inherited = np.zeros(0)
+
+    def of(self, keys: Keys) -> F8:
+        found, at = search(self._keys, keys)
+        scores = np.zeros(len(keys))
+        scores[found] = self._ranks[at[found]]
+        if self._new == "random":
+            scores[~found] = random_old(keys[~found], self._sorted, self._seed)
+        elif self._new == "parent" and len(self._inherited):
+            numbers = self._heirs.of(keys)
+            scores = np.where(numbers >= 0, self._inherited[numbers], scores)
+        return scores
+
+    def recall(self, lessons: list[Lesson]) -> None:
+        for lesson in lessons:
+            self.learn(lesson)
+
+    def learn(self, lesson: Lesson) -> Keys | None:
+        if self._new != "parent":
+            return lesson.new[:0]
+        fresh = ~search(self._keys, lesson.new)[0]
+        new, referrer = lesson.new[fresh], lesson.referrer[fresh]
+        gifts = self.of(lesson.visited) / np.maximum(np.bincount(lesson.source, minlength=len(lesson.visited)), 1)
+        order = np.argsort(lesson.visited)
+        found, at = search(lesson.visited[order], referrer)
+        inherited = np.zeros(len(new))
+        inherited[found] = gifts[order[at[found]]]
+        self._heirs.add(new)
+        self._inherited = np.concatenate((self._inherited, inherited))
+        return np.sort(new)
+
+
+def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Nodes, Nodes, int], F8]:
+    """What is computed on links (as pairs of numbers) and a number of pages."""
+    if score.source == "authority":
+        return partial(authorities, flow_of=flow_of)
+    return partial(pagerank, tolerance=TOLERANCE, flow_of=flow_of)
+
+
+def random_old(keys: Keys, old: F8, seed: int) -> F8:
+    """For each new page one of the old values (sorted), the same every time."""
+    if not len(old):
+        return np.zeros(len(keys))
+    rows = np.zeros(len(keys), PAGE.numpy)
+    rows["key"] = keys
+    chosen: F8 = old[by_chance(rows, seed).astype(np.int64) % len(old)]
+    return chosen

@@ -1,0 +1,213 @@
+"""What to crawl next: every strategy is a few pure functions on columns, in one dict.
+
+A strategy ranks pages (`page_rank`, on columns.PAGE), and may rank hosts first (`host_rank`, on columns.HOST). Higher
+goes first; equal ranks go by key. With a host rank a crawl takes, again and again, the best page of the best host,
+whose rank falls by one with each page taken. A strategy may also say how a visited page's cash is divided among its
+links (`link_weight`, on columns.LINK). What columns cannot tell, because it takes the whole graph or an earlier crawl,
+comes as one more column, `score` (`frontier/scores.py`).
+
+The crawl and the lab's simulator run the same functions; the lab compiles them with numba, so they use NumPy only in
+ways that it understands.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.columns import HOST_BITS, ZONE_BITS
+from gossamer.errors import ConfigError
+
+Rows = npt.NDArray[np.void]
+Ranks = npt.NDArray[np.float64]
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One more column: where it comes from, and what pages get that are not there."""
+
+    source: Literal["pagerank", "authority", "history", "oracle"]
+    new: Literal["zero", "sum", "parent", "random", "oracle"] = "zero"
+
+    @property
+    def is_batch(self) -> bool:
+        """Computed from the links known so far, again and again."""
+        return self.source in ("pagerank", "authority")
+
+    @property
+    def needs_oracle(self) -> bool:
+        """Only the lab knows what no crawl can."""
+        return "oracle" in (self.source, self.new)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    name: str
+    meaning: str
+    page_rank: Callable[[Rows, int], Ranks]  # PAGE rows, seed of the crawl; with `score`, if the strategy has one
+    host_rank: Callable[[Rows], Ranks] | None = None  # HOST rows
+    link_weight: Callable[[Rows], Weights] | None = None  # LINK rows: parts of the cash; None: all alike
+    virtual: bool = False  # cash that nobody took is given to all known pages alike
+    damping: Fraction = Fraction(1)  # part of its cash that a visited page passes on
+    score: Score | None = None
+    needs_topic: bool = False  # crawl.topic, in words: `relevance` of links is known
+
+
+def by_discovery(rows: Rows, _seed: int) -> Ranks:
+    return -rows["text"].astype(np.float64)
+
+
+def by_hits(rows: Rows, _seed: int) -> Ranks:
+    return rows["hits"].astype(np.float64)
+
+
+def by_cash(rows: Rows, _seed: int) -> Ranks:
+    """Stored cash lacks the virtual page's running total: the same amount for all, so the order is right."""
+    return rows["cash"].astype(np.float64)
+
+
+def by_score(rows: Rows, _seed: int) -> Ranks:
+    return rows["score"].astype(np.float64)
+
+
+def by_chance(rows: Rows, seed: int) -> Ranks:
+    """A hash of key and seed (the finaliser of SplitMix64): the same page gets the same rank every time."""
+    hashed = rows["key"] ^ np.uint64(seed)
+    hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((hashed ^ (hashed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64)
+
+
+def by_depth(rows: Rows, _seed: int) -> Ranks:
+    """Depth, then cash: its logarithm stays below one level of depth and keeps its order at any size."""
+    cash = rows["cash"].astype(np.float64)
+    squeezed: Ranks = np.sign(cash) * np.log2(1 + np.abs(cash)) / 64
+    return squeezed - 2.0 * rows["depth"].astype(np.float64)
+
+
+def by_pending(hosts: Rows) -> Ranks:
+    known: Ranks = hosts["known"].astype(np.float64)
+    return known - hosts["visited"].astype(np.float64)
+
+
+def abroad(links: Rows) -> Weights:
+    """Whose pages others link to is worth more than what a site says of itself."""
+    weights: Weights = 1 + 9 * links["foreign"].astype(np.int64)
+    return weights
+
+
+def only_abroad(links: Rows) -> Weights:
+    """Links inside a host carry next to nothing; not nothing, or pages that only their own host links to would go by
+    key alone."""
+    weights: Weights = 1 + 999 * links["foreign"].astype(np.int64)
+    return weights
+
+
+def to_topic(links: Rows) -> Weights:
+    """A link that says all the right words gets as much as a thousand that say none; squared, so that few words do
+    not add up to many."""
+    weights: Weights = 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
+    return weights
+
+
+_HISTORY = "PageRank of an earlier crawl (crawl.history) first; new pages"
+
+ORDERS: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("opic", "most OPIC cash first", by_cash),
+        Strategy("opic-virtual", "OPIC with a virtual page that links to all", by_cash, virtual=True),
+        Strategy("opic-foreign", "OPIC; links to other hosts get ten times as much", by_cash, link_weight=abroad),
+        Strategy(
+            "trans-host", "OPIC; hardly any link but those between hosts counts", by_cash, link_weight=only_abroad
+        ),
+        Strategy("rankmass", "OPIC that passes on 85 %: a lower bound of PageRank", by_cash, damping=Fraction(17, 20)),
+        Strategy(
+            "relevance",
+            "most cash first, and links on crawl.topic get most of it",
+            by_cash,
+            link_weight=to_topic,
+            needs_topic=True,
+        ),
+        Strategy("breadth-first", "in order of discovery", by_discovery),
+        Strategy("backlink-count", "most links seen first (citation count)", by_hits),
+        Strategy("larger-sites-first", "hosts with most unvisited pages first", by_discovery, by_pending),
+        Strategy("larger-sites-opic", "the same, and on each host most cash first", by_cash, by_pending),
+        Strategy("shallow-first", "fewest links from a seed first, then most cash", by_depth),
+        Strategy("random", "a random page of those known", by_chance),
+        Strategy("batch-pagerank", "PageRank of the known links, every K pages", by_score, score=Score("pagerank")),
+        Strategy(
+            "partial-pagerank",
+            "the same; between, new pages get shares of those that link to them",
+            by_score,
+            score=Score("pagerank", "sum"),
+        ),
+        Strategy("hits-authority", "authority on the known links, every K pages", by_score, score=Score("authority")),
+        Strategy("historical-pagerank-zero", f"{_HISTORY} last", by_score, score=Score("history")),
+        Strategy(
+            "historical-pagerank-random", f"{_HISTORY} as a random old one", by_score, score=Score("history", "random")
+        ),
+        Strategy(
+            "historical-pagerank-parent",
+            f"{_HISTORY} by their first referrer",
+            by_score,
+            score=Score("history", "parent"),
+        ),
+        Strategy(
+            "historical-pagerank-omniscient", f"{_HISTORY} by their own", by_score, score=Score("history", "oracle")
+        ),
+        Strategy("omniscient", "true PageRank first", by_score, score=Score("oracle")),
+    )
+}
+
+
+def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strategy:
+    """The same, but pages (and hosts) of zones that are not ours now come after all of our own."""
+
+    def behind(ranks: Ranks, zone: npt.NDArray[np.integer]) -> Ranks:
+        own = np.zeros(1 << ZONE_BITS, np.bool_)
+        own[list(zones())] = True
+        # Logarithms, so that any rank fits below those of our own, and in the same order.
+        lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
+        return np.where(own[zone], ranks, lower)
+
+    def page_rank(rows: Rows, seed: int) -> Ranks:
+        return behind(strategy.page_rank(rows, seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
+
+    def host_rank(rows: Rows) -> Ranks:
+        assert strategy.host_rank is not None
+        return behind(strategy.host_rank(rows), rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS))
+
+    return replace(strategy, page_rank=page_rank, host_rank=host_rank if strategy.host_rank else None)
+
+
+def strategy(name: str) -> Strategy:
+    """A known one, or your own as "module:name"."""
+    if name in ORDERS:
+        return ORDERS[name]
+    if ":" in name:
+        return _imported(name)
+    near = difflib.get_close_matches(name, ORDERS, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(ORDERS)}"
+    raise ConfigError(f'there is no order "{name}"; {hint}')
+
+
+def _imported(name: str) -> Strategy:
+    module, _, attribute = name.partition(":")
+    if (here := os.getcwd()) not in sys.path:  # last, so that no file of the user's stands in for one of Python's
+        sys.path.append(here)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f'order "{name}": {error}; write "module:name" of a Strategy') from error
+    if not isinstance(found, Strategy):
+        raise ConfigError(f'order "{name}" is not a Strategy of gossamer.frontier.strategies')
+    return found

@@ -1,0 +1,240 @@
+"""One table of the index: an immutable base, a few runs, a bounded overlay in memory and its log of rounds.
+
+Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a
+*delta* file as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When
+the overlay exceeds its bound (or its log too many files) it is folded into a run, and its deltas are not
+needed any more. Runs are joined like the digits of a binary counter; when they hold a quarter of the base, they
+and the base become the new base. Copy-on-write maps are no alternative: with uniform keys one round touches
+nearly every page of the file.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer import columns
+from gossamer.archive.manifest import Changes
+from gossamer.errors import ArchiveError
+from gossamer.frontier.files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.merging import (
+    CHUNK_ROWS,
+    Keys,
+    Rows,
+    Sorted,
+    Source,
+    count_union,
+    key_name,
+    merge_two,
+    merged,
+    raw,
+    search,
+    search_many,
+    spans,
+)
+from gossamer.frontier.runs import Run, write_merged, write_run
+
+MAX_DELTAS = 32  # more would make a restart slow: each is read and merged
+BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
+
+
+class Table:
+    """Known keys and their rows. Keys come in sorted and unique; so do rows."""
+
+    def __init__(self, table: columns.Table, overlay_bytes: int) -> None:
+        self.spec = table
+        self.dtype = table.numpy
+        self.count = 0
+        self._overlay_bytes = overlay_bytes
+        self._base: Run | None = None
+        self._runs: list[Run] = []
+        self._overlay: list[Sorted] = []  # oldest to newest, each at least twice as long as the next
+        self._unflushed: list[Sorted] = []
+        self._deltas: list[str] = []
+        self._retired: dict[str, Run] = {}
+
+    @classmethod
+    def open(cls, table: columns.Table, store: FileStore, files: Named, overlay_bytes: int) -> "Table":
+        """What the named files say, and nothing else."""
+        opened = cls(table, overlay_bytes)
+        bases = sorted(files.get(opened._kind("base"), []))
+        if len(bases) > 1:
+            raise ArchiveError(f"the manifest names {len(bases)} bases of the {table.name} table: {bases}")
+        newest: Run | None = None
+        for name in bases:
+            opened._base = newest = Run(name, store.local(name), table)
+        for name in sorted(files.get(opened._kind("run"), [])):
+            opened._runs.append(newest := Run(name, store.local(name), table))
+        for name in sorted(files.get(opened._kind("delta"), [])):
+            newest = Run(name, store.local(name), table)
+            opened._push(Sorted.of(newest.between(0, newest.count)))
+            opened._deltas.append(name)
+        opened.count = newest.total if newest else 0
+        return opened
+
+    def look_up(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Rows]:
+        """Which keys are known, and their rows; an unknown key's row has only its key."""
+        rows = np.zeros(len(keys), self.dtype)
+        found = np.zeros(len(keys), np.bool_)
+        missing = np.arange(len(keys))
+        wanted = keys
+        for source in self._newest_first():
+            if not len(missing):
+                break
+            here, positions = search_many(source.keys, wanted)
+            if here.any():
+                raw(rows)[missing[here]] = raw(source.take(positions[here]))
+                found[missing[here]] = True
+                missing, wanted = missing[~here], wanted[~here]
+        rows[key_name(self.dtype)] = keys
+        return found, rows
+
+    def ranges(self, first: Keys, last: Keys) -> Rows:
+        """All rows whose keys are in one of the ranges [first, last]; ranges are sorted and disjoint."""
+        result: Sorted | None = None
+        for source in reversed(list(self._newest_first())):
+            starts = np.searchsorted(source.keys, first)
+            sizes = np.searchsorted(source.keys, last, side="right") - starts
+            if sizes.any():
+                positions = spans(starts, sizes)
+                piece = Sorted(source.keys.take(positions), source.take(positions))
+                result = merge_two(result, piece) if result else piece
+        return result.rows if result else np.zeros(0, self.dtype)
+
+    def write(self, rows: Rows, added: int | None = None) -> None:
+        """Rows as they are from now on; `added` of them have keys that were not known (who asked, knows)."""
+        if len(rows):
+            piece = Sorted.of(rows)
+            if added is None:
+                added = len(rows) - int(self.look_up(piece.keys)[0].sum())
+            self._unflushed.append(piece)
+            self._push(piece)
+            self.count += added
+
+    def scan(self, chunk_rows: int = CHUNK_ROWS) -> Iterator[Rows]:
+        """Every row, by key. The table may change meanwhile: the scan sees it as it was at the start."""
+        return merged(list(reversed(list(self._newest_first()))), chunk_rows)
+
+    @property
+    def folded(self) -> str:
+        """The file of the last fold: another name, another fold. Empty before the first."""
+        newest = self._runs[-1] if self._runs else self._base
+        return newest.name if newest else ""
+
+    def since_fold(self) -> Iterator[Rows]:
+        """The rows written since then, by key: all that the overlay has."""
+        return merged(list(self._overlay))
+
+    def is_since_fold(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of the keys have such rows."""
+        found = np.zeros(len(keys), np.bool_)
+        for piece in self._overlay:
+            found |= search(piece.keys, keys)[0]
+        return found
+
+    def flush(self, store: FileStore, label: str) -> Changes:
+        changes = Changes()
+        if not self._unflushed:
+            return changes
+        # Another round like this one must still fit.
+        if _bytes(self._overlay) + _bytes(self._unflushed) > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
+            self._fold(store, label, changes)
+        else:
+            delta = self._unflushed[0]
+            for piece in self._unflushed[1:]:
+                delta = merge_two(delta, piece)
+            self._write(store, label, "delta", [delta], len(delta.keys), changes)
+            self._deltas.append(changes.added[self._kind("delta")][0])
+        self._unflushed = []
+        return changes
+
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+        """Only rows that pass stay. All files become one, or none."""
+        changes = Changes()
+        sources = list(self._newest_first())
+        bounds = [source.bounds() for source in sources if len(source.keys)]
+        self.count = sum(int(keep(rows).sum()) for rows in self.scan())
+        base = None
+        if self.count:
+            name = file_name(self._kind("base"), label)
+            path = store.scratch(name)
+            widest = {c: (min(b[c][0] for b in bounds), max(b[c][1] for b in bounds)) for c in bounds[0]}
+            write_run(path, self.spec, (rows[keep(rows)] for rows in self.scan()), self.count, widest, self.count)
+            store.put(name, path)
+            add(changes, self._kind("base"), name)
+            base = Run(name, store.local(name), self.spec)
+        if self._base:
+            remove(changes, self._kind("base"), [self._base.name])
+            self._retired[self._base.name] = self._base
+        remove(changes, self._kind("run"), [run.name for run in self._runs])
+        remove(changes, self._kind("delta"), self._deltas)
+        self._retired.update({run.name: run for run in self._runs})
+        self._base, self._runs, self._deltas, self._overlay = base, [], [], []
+        return changes
+
+    def release(self, names: list[str]) -> None:
+        """Let go of the maps of files that a commit has removed."""
+        for name in names:
+            self._retired.pop(name, None)
+
+    @property
+    def memory_bytes(self) -> int:
+        return _bytes({id(piece): piece for piece in [*self._overlay, *self._unflushed]}.values())
+
+    def _kind(self, level: str) -> str:
+        return f"index.{self.spec.name}.{level}"
+
+    def _newest_first(self) -> Iterator[Source]:
+        yield from reversed(self._overlay)
+        yield from reversed(self._runs)
+        if self._base:
+            yield self._base
+
+    def _push(self, piece: Sorted) -> None:
+        while self._overlay and len(self._overlay[-1].keys) < 2 * len(piece.keys):
+            piece = merge_two(self._overlay.pop(), piece)
+        self._overlay.append(piece)
+
+    def _fold(self, store: FileStore, label: str, changes: Changes) -> None:
+        """Turn the overlay into a file, together with those runs (and the base) that are not much longer."""
+        size = sum(len(piece.keys) for piece in self._overlay)
+        in_runs = sum(run.count for run in self._runs)
+        whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count
+        left = len(self._runs)
+        while left and (whole or self._runs[left - 1].count <= 1.5 * size):
+            left -= 1
+            size += self._runs[left].count
+        joined = self._runs[left:]
+        if whole and self._base:
+            joined = [self._base, *joined]
+        sources: list[Source] = [*joined, *self._overlay]
+        count = self.count if whole else count_union(sources)
+        run = self._write(store, label, "base" if whole else "run", sources, count, changes)
+        if whole and self._base:
+            remove(changes, self._kind("base"), [self._base.name])
+        remove(changes, self._kind("run"), [old.name for old in self._runs[left:]])
+        remove(changes, self._kind("delta"), self._deltas)
+        self._retired.update({old.name: old for old in joined})
+        self._runs = self._runs[:left] if whole else [*self._runs[:left], run]
+        self._base = run if whole else self._base
+        self._deltas, self._overlay = [], []
+
+    def _write(
+        self,
+        store: FileStore,
+        label: str,
+        level: str,
+        sources: list[Source] | list[Sorted],
+        count: int,
+        changes: Changes,
+    ) -> Run:
+        name = file_name(self._kind(level), label)
+        path = store.scratch(name)
+        write_merged(path, self.spec, sources, count, self.count)
+        store.put(name, path)
+        add(changes, self._kind(level), name)
+        return Run(name, store.local(name), self.spec)
+
+
+def _bytes(pieces: Iterable[Sorted]) -> int:
+    return sum(piece.keys.nbytes + piece.rows.nbytes for piece in pieces)

@@ -1,0 +1,97 @@
+"""The replicated host map: to which site each host was given, and who decides about the others."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.columns import HOST_BITS
+from gossamer.placement.ring import Ring
+
+HostKeys = npt.NDArray[np.integer]
+I8 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# turn: rises with each change of sites; even: its site was decided upon, odd: it was handed over by the site before.
+ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u2")])
+_UNDECIDED = 0
+
+
+class HostMap:
+    """A byte for each possible host key; the kernel gives memory only to parts that are used.
+
+    A host that nobody has decided about belongs, for the time being, to its home on the ring: that site decides, once.
+    So it does about hosts of sites that are gone.
+    """
+
+    def __init__(self, ring: Ring, gone: Collection[str] = ()) -> None:
+        self._ring = ring
+        self._is_gone = np.array([False, *(name in gone for name in ring.sites)])
+        self._site = np.zeros(1 << HOST_BITS, np.uint8)  # number of the site, plus one
+        self._turn = np.zeros(1 << HOST_BITS, np.uint16)
+
+    @property
+    def sites(self) -> Sequence[str]:
+        return self._ring.sites
+
+    def of_keys(self, host_keys: HostKeys) -> I8:
+        """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
+        decided = self._site[host_keys].astype(np.int64) - 1
+        undecided = ~self.is_settled(host_keys)
+        if undecided.any():
+            decided[undecided] = self._ring.of_keys(host_keys[undecided])
+        return decided
+
+    def is_settled(self, host_keys: HostKeys) -> Mask:
+        settled: Mask = (self._site[host_keys] != _UNDECIDED) & ~self.is_orphaned(host_keys)
+        return settled
+
+    def is_orphaned(self, host_keys: HostKeys) -> Mask:
+        """Whether a site that is gone had it."""
+        orphaned: Mask = self._is_gone[self._site[host_keys]]
+        return orphaned
+
+    def homes(self, host_keys: HostKeys) -> I8:
+        """Their sites on the ring."""
+        return self._ring.of_keys(host_keys)
+
+    def record(self, entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves. A site that is
+        not in our list yet has got its hosts handed over, and will tell us itself once it is."""
+        entries = entries[entries["site"] < len(self.sites)]
+        entries = entries[np.argsort(entries["turn"], kind="stable")]
+        undecided = self._site[entries["host"]] == _UNDECIDED
+        entries = entries[undecided | (entries["turn"] > self._turn[entries["host"]])]
+        self._site[entries["host"]] = entries["site"] + 1
+        self._turn[entries["host"]] = entries["turn"]
+        return entries
+
+    def is_handed_over(self, host_keys: HostKeys) -> Mask:
+        """Whether the site got it from another one, with all that was known of it."""
+        handed_over: Mask = self._turn[host_keys] & 1 == 1
+        return handed_over
+
+    def decided(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+        """Entries that give hosts to sites which have nothing to wait for: they are new, or their site is gone."""
+        known = self._site[host_keys] != _UNDECIDED
+        return _entries(host_keys, sites, np.where(known, (self._turn[host_keys] | 1) + 1, 0))
+
+    def handed_over(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+        """Entries that go with the hosts to their new sites."""
+        return _entries(host_keys, sites, self._turn[host_keys] + 1 | 1)
+
+    def entries(self) -> npt.NDArray[np.void]:
+        """All that is decided."""
+        hosts = np.flatnonzero(self._site)
+        found = np.zeros(len(hosts), ENTRY)
+        found["host"], found["site"], found["turn"] = hosts, self._site[hosts] - 1, self._turn[hosts]
+        return found
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._site))
+
+
+def _entries(host_keys: HostKeys, sites: I8, turns: npt.NDArray[np.integer]) -> npt.NDArray[np.void]:
+    entries = np.zeros(len(host_keys), ENTRY)
+    entries["host"], entries["site"], entries["turn"] = host_keys, sites, turns
+    return entries

@@ -1,0 +1,149 @@
+"""Partitioners of a running crawl: the site of hosts that have just been discovered, by what is known of them then."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.errors import ConfigError
+from gossamer.placement.distance import kilometres
+from gossamer.placement.live import RULES, Live
+from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.prices import closeness, link_cost, tolls
+from gossamer.placement.ring import Ring
+from gossamer.placement.stream import Rule
+from gossamer.placement.task import NOTHING, Goal
+from gossamer.placement.where import coordinates
+from gossamer.web.url import host_of
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+HostKeys = npt.NDArray[np.uint32]
+Partitioner = Callable[[HostKeys, Sequence[str], F8, F8], I8]
+
+Locate = Callable[[Sequence[str]], Sequence[str]]  # the countries of host names; empty if unknown
+Far = Callable[[Sequence[str]], F8]  # kilometres from the hosts of URLs to each site, nan if unknown
+
+DISTANCE = "distance"
+NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
+CPU_S_PER_PAGE = 0.8e-3  # benchmarks/RESULTS.md
+LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
+
+
+def partitioner(
+    name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate, round_trips: RoundTrips
+) -> Partitioner | None:
+    """By name; None for the ring, which needs no map. `sites` has weight, countries, latitude and longitude of each.
+    `round_trips` may change as the crawl goes on."""
+    if name not in NAMES:
+        raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(NAMES)}')
+    if name == "ring":
+        return None
+    if name == "region":
+        return _by_region(sites)
+    rule, _, _ = name.partition("+")
+
+    def far(urls: Sequence[str]) -> F8:
+        countries = locate([host_of(url) if url else "" for url in urls])
+        return kilometres_to(sites, countries, round_trips.of(countries))
+
+    if rule == DISTANCE:
+        return _by_distance(sites, far)
+    return _by_links(sites, RULES[rule], far if DISTANCE in name else None)
+
+
+def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | None) -> Partitioner:
+    """Where most links with hosts of a site are, unless that is too full; and, if asked for, too far."""
+    open_, goal = priced(sites)
+
+    def by_links(hosts: HostKeys, urls: Sequence[str], links: F8, pages: F8) -> I8:
+        live = Live(goal, rule)
+        for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
+            live.grow(site, size, float(size))
+        toll = work_tolls(sites, np.ones(len(hosts), np.int64))[:, open_]
+        if far:
+            toll = toll + distance_tolls(far(urls))[:, open_]
+        found = np.empty(len(hosts), np.int64)
+        # Those with most links first: they are the ones worth a good place.
+        for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
+            found[row] = open_[live.place(links[row, open_], 1, toll[row])]
+        return found
+
+    return by_links
+
+
+def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I8, Goal]:
+    """The sites that take hosts, by number, as parts of a partition: their shares, and what links between them cost."""
+    open_ = np.flatnonzero([bool(site["weight"]) for site in sites.values()])
+    shares = tuple(float(site["weight"]) for site in sites.values() if site["weight"])
+    cost = _link_cost(sites)[np.ix_(open_, open_)]
+    return open_, Goal(len(open_), shares=shares, closeness=closeness(cost) if cost.any() else NOTHING)
+
+
+def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I8) -> F8:
+    """What the work on so many pages costs more at each site than at the cheapest, in the dearest links."""
+    dearest = float(_link_cost(sites).max(initial=0.0))
+    per_page = np.array([float(site["cpu_per_hour"]) for site in sites.values()]) * CPU_S_PER_PAGE / 3600
+    if not dearest or not per_page.any():
+        return np.zeros((len(pages), len(sites)))
+    return tolls(np.tile(per_page, (len(pages), 1)), pages, dearest)
+
+
+def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F8:
+    egress = np.array([float(site["egress_per_gb"]) for site in sites.values()])
+    return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
+
+
+def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Partitioner:
+    """The nearest site; where nobody knows how far it is, the ring's."""
+    ring = Ring({name: site["weight"] for name, site in sites.items()})
+    is_closed = np.array([not site["weight"] for site in sites.values()])
+
+    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
+        far = far_from(urls)
+        far[:, is_closed] = np.inf
+        found: I8 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
+        return found
+
+    return by_distance
+
+
+def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F8) -> F8:
+    """From hosts in these countries to each site: by round trips, where they were measured, or else along the Earth;
+    nan if unknown."""
+    places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
+    along = kilometres(*coordinates(countries), *places)
+    return np.where(np.isnan(round_trip_s), along, as_kilometres(round_trip_s))
+
+
+def distance_tolls(kilometres: F8) -> F8:
+    """What the way to each site costs more than to the nearest, in links, for each page; nothing if it is unknown."""
+    known = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), 0.0, kilometres)
+    toll: F8 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
+    return toll
+
+
+def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:
+    """A partitioner that goes by distance must know where the sites are."""
+    for site, facts in sites.items():
+        if DISTANCE in name and not (-90 <= facts["latitude"] <= 90 and -180 <= facts["longitude"] <= 180):
+            raise ConfigError(
+                f"the partitioner {name} needs to know where {site} is: write its latitude and longitude, in degrees"
+            )
+
+
+def _by_region(sites: Mapping[str, Mapping[str, Any]]) -> Partitioner:
+    """By the country that a host's name ends in; the others by the ring."""
+    ring = Ring({name: site["weight"] for name, site in sites.items()})
+    numbered = [(number, site) for number, site in enumerate(sites.values()) if site["weight"]]
+    owner = {country.lower(): number for number, site in numbered for country in site["countries"]}
+
+    def by_region(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
+        found = ring.of_keys(hosts).copy()
+        for row, url in enumerate(urls):
+            country = host_of(url).rpartition(".")[2] if url else ""
+            found[row] = owner.get(country, found[row])
+        return found
+
+    return by_region

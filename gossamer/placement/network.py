@@ -1,0 +1,76 @@
+"""What sites have measured: the round trips from each of them to hosts of each country."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.placement.distance import FIXED_S, PER_KM_S
+
+F8 = npt.NDArray[np.float64]
+
+_KEEP = 0.8  # of what was known, when something new is measured: networks change
+_CHANGED = 0.1  # what others are told of
+
+
+class RoundTrips:
+    """Constant in size, however many hosts there are. `sites` by number."""
+
+    def __init__(self, sites: Sequence[str]) -> None:
+        self._sites = list(sites)
+        self._seconds: dict[str, F8] = {}  # by country: a value for each site, nan if none was measured
+        self._told: dict[str, float] = {}
+
+    def of(self, countries: Sequence[str]) -> F8:
+        """Seconds from hosts in these countries to each site, a row for each host."""
+        unknown = np.full(len(self._sites), np.nan)
+        rows = [self._seconds.get(country, unknown) for country in countries]
+        return np.array(rows).reshape(len(countries), len(self._sites))
+
+    def measure(self, site: str, countries: Sequence[str], connect_s: Sequence[float]) -> None:
+        """After visits: how long connecting took; 0 where no connection was made."""
+        seconds = np.asarray(connect_s, np.float64)
+        of = np.asarray(countries, np.str_)
+        for country in np.unique(of[(seconds > 0) & (of != "")]).tolist():
+            here = self._row(country)
+            number = self._sites.index(site)
+            new = float(np.median(seconds[(seconds > 0) & (of == country)]))
+            before = float(here[number])
+            here[number] = new if np.isnan(before) else _KEEP * before + (1 - _KEEP) * new
+
+    def news(self, site: str) -> dict[str, float]:
+        """What a site has measured that others should know: what is new, or has changed by a tenth."""
+        number = self._sites.index(site)
+        now = {country: float(row[number]) for country, row in self._seconds.items() if not np.isnan(row[number])}
+        news = {c: s for c, s in now.items() if abs(s - self._told.get(c, 0.0)) > _CHANGED * self._told.get(c, 0.0)}
+        self._told |= news
+        return {country: round(seconds, 5) for country, seconds in news.items()}
+
+    def hear(self, site: str, news: Mapping[str, float]) -> None:
+        for country, seconds in news.items():
+            self._row(country)[self._sites.index(site)] = seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest, by site."""
+        found: dict[str, Any] = {site: {} for site in self._sites}
+        for country, row in self._seconds.items():
+            for site, seconds in zip(self._sites, row.tolist(), strict=True):
+                if not np.isnan(seconds):
+                    found[site][country] = round(seconds, 5)
+        return {site: seconds for site, seconds in found.items() if seconds}
+
+    def recall(self, state: Mapping[str, Mapping[str, float]]) -> None:
+        for site, seconds in state.items():
+            if site in self._sites:
+                self.hear(site, seconds)
+
+    def _row(self, country: str) -> F8:
+        return self._seconds.setdefault(country, np.full(len(self._sites), np.nan))
+
+
+def as_kilometres(round_trip_s: F8) -> F8:
+    """How far a host is by its round trip: the fit of `distance.round_trip_s` the other way round, so that measured
+    ones can be compared with those that nobody has measured. Less than nothing for a host that is next door."""
+    far: F8 = (round_trip_s - FIXED_S) / PER_KM_S
+    return far

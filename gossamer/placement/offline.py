@@ -1,0 +1,79 @@
+"""Partitions graphs with METIS or KaHIP, which see everything at once: what streaming is measured against."""
+
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.errors import ConfigError
+from gossamer.placement.incidence import merged
+from gossamer.placement.measures import loads
+from gossamer.placement.passes import FENNEL, HARD
+from gossamer.placement.task import Task
+
+I4 = npt.NDArray[np.int32]
+F8 = npt.NDArray[np.float64]
+
+
+def metis(task: Task, seed: int) -> I4:
+    return within(task, _metis(task, seed))
+
+
+def _metis(task: Task, seed: int) -> I4:
+    pymetis = _module("pymetis", "METIS", "lab")
+    graph = task.graph
+    _, part = pymetis.part_graph(
+        task.parts,
+        pymetis.CSRAdjacency(graph.first, graph.other),
+        vweights=graph.size,
+        eweights=_whole(graph.weight),
+        tpwgts=(task.before.share / task.parts).tolist(),
+        options=pymetis.Options(seed=seed, ufactor=max(1, round((task.slack - 1) * 1000))),
+    )
+    return np.array(part, np.int32)
+
+
+def kahip(task: Task, seed: int) -> I4:
+    module = _module("kahip", "KaHIP", "kahip")
+    if not (task.before.share == 1).all():
+        raise ConfigError("KaHIP fills all parts alike; METIS can fill unequal ones")
+    graph = task.graph
+    columns = (graph.size, graph.first, _whole(graph.weight), graph.other)
+    _, part = module.kaffpa(*columns, task.parts, task.slack - 1, True, seed, module.ECO)
+    return within(task, np.array(part, np.int32))
+
+
+def sampled(task: Task, order: I4, fraction: float, seed: int) -> I4:
+    """METIS for the beginning of the stream, FENNEL for the rest."""
+    count = min(len(order), max(task.parts, round(len(order) * fraction)))
+    label = np.full(task.graph.vertices, -1, np.int64)
+    label[order[:count]] = np.arange(count)
+    part = task.unplaced()
+    part[order[:count]] = _metis(replace(task, graph=merged(task.graph, label, count)), seed)
+    load = loads(task.graph, part, task.parts)
+    task.stream(order[count:], part, task.begin(FENNEL, load=load), FENNEL)
+    return within(task, part)
+
+
+def within(task: Task, part: I4) -> I4:
+    """Vertices of overfull parts move to where there is room: offline partitioners take capacities less seriously."""
+    full = loads(task.graph, part, task.parts) > task.before.capacity
+    if full.any():
+        parts = task.begin(HARD, load=loads(task.graph, part, task.parts))
+        task.stream(np.flatnonzero(full[part]).astype(np.int32), part, parts, HARD, moving=True)
+    return part
+
+
+def _whole(weight: F8) -> I4:
+    """They count in whole numbers."""
+    finest = 1.0 if (weight == np.rint(weight)).all() else 1000 / float(weight.mean())
+    return np.clip(np.rint(weight * finest), 1, 2**31 - 1).astype(np.int32)
+
+
+def _module(name: str, method: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ConfigError(f"{method} is not installed: pip install 'gossamer-crawler[{extra}]'") from None

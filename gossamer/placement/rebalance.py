@@ -1,0 +1,88 @@
+"""Which hosts should change sites: what their moves save, and what they cost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.placement.incidence import Incidence
+from gossamer.placement.measures import Overflow, cut, imbalance, overflows
+from gossamer.placement.passes import FENNEL, improve
+from gossamer.placement.prices import LINK_BYTES
+from gossamer.placement.task import NOTHING, Goal, Task, task
+
+I4 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int64]
+F8 = npt.NDArray[np.float64]
+
+ROW_BYTES = 60.0  # of a page that moves, in a letter: its row, what is known of its visit, and its URL; compressed
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Rows are the hosts that should move, dearest links first."""
+
+    host: I8  # number
+    to: I8  # number of a site
+    links: F8  # that would no longer cross, less those that would begin to; dearer ones, and work, in proportion
+    pages: I8
+    crossing_before: float  # part of the links between hosts
+    crossing_after: float
+    fullest_before: float  # the fullest site, in proportion to its share
+    fullest_after: float
+    too_large: list[Overflow]  # sites that hold more than they should all the same, each with its largest host
+
+    @property
+    def saved_bytes(self) -> float:
+        """If as many links come again as have come so far."""
+        return float(self.links.sum()) * LINK_BYTES
+
+    @property
+    def moved_bytes(self) -> float:
+        return float(self.pages.sum()) * ROW_BYTES
+
+
+def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTHING) -> Moves:
+    """From where hosts are now, by passes of FENNEL over all of them. Of what it finds, only those moves are proposed
+    that save at least what they cost, each counted when those before it are carried out. `toll`: what each site costs
+    each host besides, in links."""
+    work = task(graph, goal, toll)
+    best = improve(work, part, FENNEL, np.random.default_rng(seed))
+    wanted = np.flatnonzero(best != part)
+    gains = np.array([_gain(work, part, host, int(best[host])) for host in wanted.tolist()], np.float64)
+    after, chosen, links = part.copy(), [], []
+    load = np.bincount(part, graph.size, goal.parts).astype(np.int64)
+    for host in wanted[np.argsort(-gains, kind="stable")].tolist():
+        gain = _gain(work, after, host, int(best[host]))
+        size, to = int(graph.size[host]), int(best[host])
+        fits = load[to] + size <= work.before.capacity[to] or load[to] + size < load[after[host]]
+        if fits and gain * LINK_BYTES > size * ROW_BYTES:
+            load[after[host]] -= size
+            load[to] += size
+            after[host] = to
+            chosen.append(host)
+            links.append(gain)
+    host_numbers = np.array(chosen, np.int64)
+    return Moves(
+        host_numbers,
+        after[host_numbers].astype(np.int64),
+        np.array(links, np.float64),
+        graph.size[host_numbers],
+        cut(graph, part),
+        cut(graph, after),
+        imbalance(work, part),
+        imbalance(work, after),
+        overflows(work, after),
+    )
+
+
+def _gain(work: Task, part: I4, host: int, to: int) -> float:
+    """What the host's links, and the work on its pages, cost less at the new site; in links of the dearest kind."""
+    row = slice(work.graph.first[host], work.graph.first[host + 1])
+    places, weight = part[work.graph.other[row]], work.graph.weight[row]
+    if len(work.closeness):
+        near = work.closeness[to, places] - work.closeness[part[host], places]
+    else:
+        near = (places == to).astype(np.float64) - (places == part[host])
+    toll = work.toll[host, part[host]] - work.toll[host, to] if len(work.toll) else 0.0
+    return float((weight * near).sum() + toll)

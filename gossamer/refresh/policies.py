@@ -1,0 +1,234 @@
+"""Which known page to visit again: every refresh policy is a pure function on columns, in one dict.
+
+A policy gives every page a value; the largest goes first, equal ones by key. Policies of intervals and rates value a
+page by its age, in intervals: from 1 on it is due. Policies of worth value a page by what a visit brings now: it is
+always due, and the budget decides. The crawl and the lab call the same functions.
+
+Pages change as a Poisson process with rate D and have a weight w; the budget is R visits per second.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+_STEPS = 100
+_NEAR = 1e-10
+
+
+# --- how often: rates
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Politeness: a host takes so many visits per second, however many pages it has."""
+
+    host: npt.NDArray[np.integer]  # of each page, a number from 0 on
+    most_per_s: F8  # of each host
+
+
+def azar_rates(change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None = None) -> F8:
+    """Most pages fresh at any time (Azar et al., PNAS 2018): r = max(0, sqrt(w D / price) - D). Pages that change too
+    often for their weight are given up."""
+    return _within_caps(_azar, change_per_s, weight, budget_per_s, caps)
+
+
+def harmonic_rates(change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None = None) -> F8:
+    """Fewest changes missed, with a penalty that grows as their logarithm (Kolobov et al., NeurIPS 2019):
+    r = (sqrt(D² + 4 w D / price) - D) / 2. No page starves."""
+    return _within_caps(_harmonic, change_per_s, weight, budget_per_s, caps)
+
+
+def next_due_s(last_s: F8, rate_per_s: F8) -> F8:
+    """A page with this rate is visited at equal intervals; with none, never."""
+    with np.errstate(divide="ignore"):
+        due: F8 = last_s + 1 / rate_per_s
+    return due
+
+
+# A rate as a function of root = 1 / sqrt(price), and its slope. Both kinds are convex, never fall, and lie above the
+# line root * sqrt(w D) - D: where that line meets the budget is to the right of the solution.
+Rate = Callable[[F8, F8, F8], tuple[F8, F8]]
+
+
+def _azar(root: F8, change: F8, worth: F8) -> tuple[F8, F8]:
+    rate = root * worth - change
+    chosen = rate > 0
+    return np.where(chosen, rate, 0.0), np.where(chosen, worth, 0.0)
+
+
+def _harmonic(root: F8, change: F8, worth: F8) -> tuple[F8, F8]:
+    reach = np.hypot(change, 2 * root * worth)
+    # The difference of two nearly equal numbers, written so that nothing is lost when the budget is small.
+    rate = 2 * (root * worth) ** 2 / np.maximum(reach + change, 1e-300)
+    return rate, 2 * root * worth * worth / np.maximum(reach, 1e-300)
+
+
+def _within_caps(rate: Rate, change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None) -> F8:
+    """A page's price is the larger one of the budget's and its host's. Hosts over their cap get exactly that, and what
+    they leave goes to the others, among which there may then be some over theirs: never more rounds than hosts."""
+    change, worth = np.asarray(change_per_s, np.float64), np.sqrt(np.asarray(weight, np.float64) * change_per_s)
+    everybody = np.zeros(len(change), np.intp)
+    if caps is None:
+        return _shared(rate, change, worth, everybody, np.array([budget_per_s]))
+    capped = np.zeros(len(caps.most_per_s), np.bool_)
+    rates = np.zeros(len(change))
+    while True:
+        free = np.flatnonzero(~capped[caps.host])
+        rest = max(0.0, budget_per_s - caps.most_per_s[capped].sum())
+        rates[free] = _shared(rate, change[free], worth[free], everybody[free], np.array([rest]))
+        used = np.bincount(caps.host[free], rates[free], len(capped))
+        over = ~capped & (used > caps.most_per_s * (1 + 1e-9))
+        if not over.any():
+            break
+        capped |= over
+    full = np.flatnonzero(capped[caps.host])
+    rates[full] = _shared(rate, change[full], worth[full], caps.host[full].astype(np.intp), caps.most_per_s)
+    return rates
+
+
+def _shared(rate: Rate, change: F8, worth: F8, group: I8, budget: F8) -> F8:
+    """Rates that use up the budget of each group. Newton's method from the right on a convex function never overshoots,
+    and for Azar's, which is piecewise linear, it ends in the solution itself."""
+    if not len(change):
+        return change.copy()
+    one = len(budget) == 1
+
+    def total(values: F8) -> F8:
+        sums: F8 = np.array([values.sum()]) if one else np.bincount(group, values, len(budget)).astype(np.float64)
+        return sums
+
+    def spread(values: F8) -> F8:
+        return values if one else values[group]
+
+    root = (budget + total(change)) / np.maximum(total(worth), 1e-300)
+    for _ in range(_STEPS):
+        rates, slopes = rate(spread(root), change, worth)
+        over = total(rates) - budget
+        if (over <= _NEAR * budget).all():
+            break
+        root = np.maximum(root - over / np.maximum(total(slopes), 1e-300), 0.0)
+    used = total(rates)
+    scale = np.divide(budget, used, out=np.zeros(len(budget)), where=used > 0)
+    return rates * spread(scale)
+
+
+# --- when: intervals
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Shorter after a change, longer after none, between two ends."""
+
+    shorter: float = 0.5
+    longer: float = 1.5
+    least_s: float = 60.0
+    most_s: float = 90 * 86_400.0
+
+
+def next_interval_s(policy: str, interval_s: F8, changed: Flags, rule: Intervals | None = None) -> F8:
+    """Until the next visit, after one that took place `interval_s` after the one before. Only "adaptive" learns."""
+    if policy != "adaptive":
+        return np.asarray(interval_s, np.float64).copy()
+    rule = rule or Intervals()
+    return np.clip(interval_s * np.where(changed, rule.shorter, rule.longer), rule.least_s, rule.most_s)
+
+
+# --- what first: values
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What policies look at, one value a page."""
+
+    change_per_s: F8  # estimated (refresh/change_rates.py)
+    weight: F8
+    age_s: F8  # since the last visit
+    interval_s: F8  # of fixed and adaptive intervals
+    toll: F8 | float = 0.0  # lambda times energy times carbon index (carbon/energy.py), in the unit of the worth
+    caps: Caps | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    name: str
+    meaning: str
+    value: Callable[[Pages, float], F8]  # of a visit now; the budget in visits per second
+    due_at: float = -np.inf  # pages below this value wait
+    is_green: bool = False  # looks at the toll
+    rates: Callable[[F8, F8, float, Caps | None], F8] | None = None  # the value is age times these, which change slowly
+
+
+def index_value(change_per_s: F8, weight: F8, age_s: F8) -> F8:
+    """What a visit brings beyond what its page would lose by waiting: (w / D) (1 - (1 + D t) e^(-D t)). The page with
+    the largest goes first; that reaches the freshness of the best periodic schedule."""
+    grown = change_per_s * age_s
+    series = grown * (0.5 - grown * (1 / 3 - grown / 8))  # nothing is lost by subtraction; divided by D t
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = -(np.expm1(-grown) + grown * np.exp(-grown)) / grown
+    value: F8 = weight * age_s * np.where(grown < 1e-3, series, exact)
+    return value
+
+
+def _by_interval(pages: Pages, _budget_per_s: float) -> F8:
+    value: F8 = pages.age_s / pages.interval_s
+    return value
+
+
+def _by_azar(pages: Pages, budget_per_s: float) -> F8:
+    return pages.age_s * azar_rates(pages.change_per_s, pages.weight, budget_per_s, pages.caps)
+
+
+def _by_harmonic(pages: Pages, budget_per_s: float) -> F8:
+    return pages.age_s * harmonic_rates(pages.change_per_s, pages.weight, budget_per_s, pages.caps)
+
+
+def _by_index(pages: Pages, _budget_per_s: float) -> F8:
+    return index_value(pages.change_per_s, pages.weight, pages.age_s)
+
+
+def _by_staleness(pages: Pages, _budget_per_s: float) -> F8:
+    return pages.weight * pages.age_s
+
+
+def _green(pages: Pages, budget_per_s: float) -> F8:
+    return _by_staleness(pages, budget_per_s) - pages.toll
+
+
+def _green_index(pages: Pages, budget_per_s: float) -> F8:
+    return _by_index(pages, budget_per_s) - pages.toll
+
+
+POLICIES: dict[str, Policy] = {
+    policy.name: policy
+    for policy in (
+        Policy("fixed", "every page at the same interval", _by_interval, 1.0),
+        Policy("adaptive", "sooner after a change, later after none", _by_interval, 1.0),
+        Policy("azar", "rates that keep most pages fresh; gives up the most restless", _by_azar, 1.0, rates=azar_rates),
+        Policy("harmonic", "rates that miss fewest changes; no page starves", _by_harmonic, 1.0, rates=harmonic_rates),
+        Policy("index", "the visit that brings most freshness now", _by_index),
+        Policy("stalest", "weight times age", _by_staleness),
+        Policy("green", "weight times age, less what its carbon costs", _green, is_green=True),
+        Policy("green-index", "the visit that brings most freshness now, less its carbon", _green_index, is_green=True),
+    )
+}
+
+
+def best(values: F8, keys: npt.NDArray[np.integer], count: int) -> I8:
+    """Places of the `count` largest values, largest first, equal ones by key."""
+    if count <= 0:
+        return np.zeros(0, np.intp)
+    if count < len(values):
+        edge = np.partition(values, len(values) - count)[len(values) - count]
+        above, level = np.flatnonzero(values > edge), np.flatnonzero(values == edge)
+        level = level[np.argsort(keys[level], kind="stable")][: count - len(above)]
+        chosen = np.concatenate((above, level))
+    else:
+        chosen = np.arange(len(values))
+    order: I8 = chosen[np.lexsort((keys[chosen], -values[chosen]))]
+    return order

@@ -1,0 +1,100 @@
+"""Mends single files of an archive: what can be made again is, and of the rest what is intact is kept."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gossamer.archive import cdxj
+from gossamer.archive.labels import Label, label_of
+from gossamer.archive.store import Store, room
+from gossamer.archive.tables import PARQUET
+from gossamer.archive.views import KINDS
+from gossamer.repair import salvage
+from gossamer.repair.aside import Aside
+from gossamer.repair.intact import Loss, intact
+
+
+class Mended(NamedTuple):
+    """A file that was damaged, the one that stands for it now ("": none), and what that means, in words."""
+
+    old: str
+    new: str
+    words: str
+
+
+def mend_warc(store: Store, aside: Aside, name: str, lines: Iterable[Path]) -> Mended:
+    """It keeps its name: tables and indices point to it."""
+    if not store.local(name).exists():
+        return Mended(name, "", "is lost: its pages will be fetched again only when they are due")
+    path = store.scratch(name)
+    count = salvage.mend(store.local(name), path, cdxj.offsets(lines, name))
+    aside.keep(name)
+    store.put(name, path)
+    return Mended(name, name, f"{count:,} records were damaged, a note stands for each" if count else "can be read")
+
+
+def mend_cdxj(store: Store, name: str, warcs: Iterable[str], number: int) -> Mended:
+    """From the records themselves."""
+    new = _renamed(name, number)
+    lines = sorted(line for warc in warcs for line in salvage.captures(store.local(warc), warc))
+    if not lines:
+        return Mended(name, "", "there are no records to index")
+    store.put(new, "".join(lines).encode("ascii"))
+    return Mended(name, new, f"made again: {len(lines):,} lines")
+
+
+def mend_table(store: Store, name: str, number: int) -> Mended:
+    """Rows that are intact are kept, and of the others the columns that are."""
+    new, loss = _renamed(name, number), Loss()
+    path = store.scratch(new)
+    writer: pq.ParquetWriter | None = None
+    try:
+        with room(path):
+            for rows in intact(store.local(name), _label(name).kind, loss):
+                writer = writer or pq.ParquetWriter(path, rows.schema, **PARQUET)
+                writer.write_table(rows)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        path.unlink(missing_ok=True)
+        return Mended(name, "", loss.words)
+    store.put(new, path)
+    return Mended(name, new, loss.words)
+
+
+def add_rows(store: Store, mended: Mended, rows: pa.Table, number: int) -> Mended:
+    """Rows that were found elsewhere, in the file that stands for a damaged one."""
+    new = _renamed(mended.old, number)
+    kept = [pq.read_table(store.local(mended.new))] if mended.new else []
+    path = store.scratch(new)
+    with room(path):
+        pq.write_table(pa.concat_tables([*kept, rows], promote_options="permissive"), path, **PARQUET)
+    store.put(new, path)
+    return Mended(mended.old, new, f"{mended.words}; {rows.num_rows:,} found again in other tables")
+
+
+def is_mendable(kind: str) -> bool:
+    return kind in ("warc", "cdxj", *KINDS)
+
+
+def covered(name: str, warcs: Iterable[str]) -> list[str]:
+    """The WARC files of the rounds that an index is about."""
+    mine = _label(name)
+    return [warc for warc in warcs if _label(warc).first <= mine.last and mine.first <= _label(warc).last]
+
+
+def _renamed(name: str, number: int) -> str:
+    """As a merge would name it."""
+    label = _label(name)
+    stem = f"{label.agent}-{label.first:08d}-{label.last:08d}-{number:08d}"
+    return f"cdxj/{stem}.cdxj" if label.kind == "cdxj" else f"tables/{label.kind}-{stem}.parquet"
+
+
+def _label(name: str) -> Label:
+    label = label_of(name)
+    assert label is not None, name  # a manifest named it
+    return label

@@ -1,0 +1,206 @@
+"""Mends a crawl's directory: decides from what `verify` finds, then does it. Nothing is deleted: see `Aside`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gossamer.archive.checksums import of_file
+from gossamer.archive.copies import Copied
+from gossamer.archive.damage import UNFINISHED, files_in_words
+from gossamer.archive.labels import label_of
+from gossamer.archive.manifest import MANIFEST, Snapshot, chains, load, load_best, read_body
+from gossamer.archive.mark import MARK, check_mark
+from gossamer.archive.store import Directory, Unchecked, room, write_mark
+from gossamer.cluster.federation_file import site_of
+from gossamer.config import Config
+from gossamer.config.last_run import recall
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion
+from gossamer.frontier.frontier_file import KIND as FRONTIER
+from gossamer.repair.aside import Aside
+from gossamer.repair.mend_chain import mend_chain, rebuild
+from gossamer.repair.mend_files import is_mendable
+from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress, verify
+
+
+@dataclass
+class Plan:
+    """What is to be done."""
+
+    restored: list[tuple[str, Path]] = field(default_factory=list)  # files, and the copy that is intact
+    mark: bool = False  # to be written anew
+    rebuild: bool = False  # manifests and index, from the archive's files
+    mended: list[Fault] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)  # files that newer ones have replaced, or that a crash left
+
+    def __bool__(self) -> bool:
+        return bool(self.restored or self.mark or self.rebuild or self.mended or self.aside)
+
+    def words(self) -> Iterator[str]:
+        for name, disk in self.restored:
+            yield f"{name}: restore it from {disk}"
+        if self.restored:
+            yield "then look again at what is left to do"
+            return
+        if self.mark:
+            yield f"{MARK}: write it anew"
+        for fault in self.mended:
+            yield f"{fault.name} {fault.problem}: {fault.remedy}"
+        if self.rebuild:
+            yield (
+                "manifests: name the archive's files again (WARC, CDXJ, tables); read the known pages again from the "
+                "tables; set aside the index, messages to other agents, and files of a round that was not finished. "
+                "OPIC cash, validators and rates of change are lost"
+            )
+        if self.aside:
+            yield f"{files_in_words(len(self.aside))} that newer ones have replaced, or that a crash left: to set aside"
+
+
+class Repair:
+    """A crawl's directory that nobody crawls in meanwhile."""
+
+    def __init__(self, directory: Path, now_s: float, progress: Progress = lambda *_: None) -> None:
+        self._directory, self._now_s, self._progress = directory, now_s, progress
+        self._config = recall(directory) or Config()
+        disks = [Path(disk) for disk in self._config.site.disks] if self._config.site.copies > 1 else []
+        self._disks = [disk for disk in disks if disk.is_dir()]
+        self._store: Directory | Copied = Unchecked(directory)
+        if self._disks:
+            self._store = Copied(Unchecked(directory), [Unchecked(disk) for disk in self._disks])
+        self._aside = Aside([directory, *self._disks], now_s)
+
+    def plan(self) -> Plan:
+        """Decides; changes nothing."""
+        try:
+            check_mark(self._directory)
+        except ArchiveVersion:  # what we would write would not be read by the version that crawls there
+            raise
+        except ArchiveError:
+            pass  # `verify` says so too
+        found = verify(self._directory, self._progress)
+        plan = Plan(mark=any(fault.kind == MARKS for fault in found.faults))
+        plan.restored = list(self._intact(found.faults))
+        if plan.restored:
+            return plan
+        for fault in found.faults:
+            if fault.kind == OLD or (fault.kind == STRAY and self._is_replaced(fault.name)):
+                plan.aside.append(fault.name)
+            elif fault.kind in (MANIFESTS, STRAY) or not _is_local(fault.kind):
+                plan.rebuild = True
+            elif fault.kind != MARKS:
+                plan.mended.append(fault)
+        # Files are missing and newer ones there: no crash leaves that. The manifest that spoke of both is missing.
+        is_behind = bool(found.leftovers) and not all(fault.is_there for fault in plan.mended)
+        plan.rebuild = plan.rebuild or is_behind or bool(self._store.list(UNFINISHED))
+        plan.aside += found.leftovers if plan else []  # their number will be taken
+        if plan.rebuild:
+            self._check_alone()
+            plan.mended, plan.aside = [], []  # part of it
+        return plan
+
+    def apply(self, say: Callable[[str], None]) -> Plan:
+        """Until nothing is left to do; what was, in the end. After a crash, do it again."""
+        with ExitStack() as stack:
+            names = {"a0", *(name.partition("/")[2] for name in self._store.list("lock/"))}
+            for agent in sorted(names | chains(self._store)):
+                stack.enter_context(self._store.lock(agent))
+            while (plan := self.plan()).restored:
+                for name, disk in plan.restored:
+                    self._restore(name, disk)
+                    say(f"{name}: restored from {disk}")
+            self._carry_out(plan, say)
+        return plan
+
+    def _carry_out(self, plan: Plan, say: Callable[[str], None]) -> None:
+        if plan.mark:
+            self._aside.keep(MARK)
+            write_mark(self._directory, self._now_s)
+            say(f"{MARK}: written anew")
+        if plan.rebuild:
+            for line in rebuild(self._store, self._aside, self._config, self._now_s):
+                say(line)
+        for name in plan.aside:
+            self._aside.move(name)
+        if plan.aside:
+            say(f"{files_in_words(len(plan.aside))} that newer ones have replaced, or that a crash left: set aside")
+        for agent in sorted(chains(self._store)) if plan.mended else ():
+            for mended in mend_chain(self._store, self._aside, agent, plan.mended, self._now_s):
+                say(f"{mended.old}: {mended.words}")
+        if plan:
+            say(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
+
+    def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Path]]:
+        """Faulty files of which a copy is as it was written; and manifests that only a copy has."""
+        sums = {name: known for agent in chains(self._store) for name, known in self._best(agent).sums.items()}
+        for fault in faults:
+            for disk in self._disks:
+                path = disk / fault.name
+                if path.is_file() and (
+                    _is_manifest(disk, fault.name)
+                    if fault.kind in (MANIFESTS, OLD)
+                    else fault.name in sums and of_file(path) == sums[fault.name]
+                ):
+                    yield fault.name, disk
+                    break
+        if not any(fault.kind in (MANIFESTS, STRAY) or not fault.is_there for fault in faults):
+            return
+        have = set(self._store.list("manifest/"))
+        for disk in self._disks:
+            more = [name for name in Unchecked(disk).list("manifest/") if name not in have and _is_manifest(disk, name)]
+            have.update(more)
+            yield from ((name, disk) for name in more)
+
+    def _restore(self, name: str, disk: Path) -> None:
+        """In the crawl's directory only: the copy is as it should be."""
+        Aside([self._directory], self._now_s).move(name)
+        Unchecked(self._directory).put(
+            name, (disk / name).read_bytes() if MANIFEST.search(name) else self._copy(name, disk)
+        )
+
+    def _copy(self, name: str, disk: Path) -> Path:
+        path = self._store.scratch(name)
+        with room(path), (disk / name).open("rb") as source, path.open("wb") as target:
+            while piece := source.read(1 << 20):
+                target.write(piece)
+        return path
+
+    def _best(self, agent: str) -> Snapshot:
+        return load_best(self._store, agent)
+
+    def _is_replaced(self, name: str) -> bool:
+        """Whether it is of a commit that manifests know, and do not name any more."""
+        label = label_of(name)
+        if label is None or label.agent not in chains(self._store):
+            return False
+        try:
+            return label.number <= load(self._store, label.agent)[0].number
+        except ArchiveError:
+            return False
+
+    def _check_alone(self) -> None:
+        sites = sorted({site_of(agent) for agent in chains(self._store)} - {""})
+        if sites:
+            raise ArchiveError(
+                f"{self._directory} belongs to the site {sites[0]} of a federation: what other sites have told it is "
+                f"lost with its manifests. `gossamer federation adopt FILE {sites[0]}` takes a replica; without one, "
+                "take the site out of the file, and the others find its pages again"
+            )
+
+
+def check_idle(directory: Path) -> None:
+    store = Unchecked(directory)
+    for name in store.list("lock/"):
+        if pid := store.holder(name.partition("/")[2]):
+            raise ArchiveBusy(f"{directory} is being crawled by process {pid}; stop that one first")
+
+
+def _is_local(kind: str) -> bool:
+    """Whether other files stay as they are when one of this kind is mended."""
+    return is_mendable(kind) or kind in (MARKS, FRONTIER, "scope", "named", "resting")
+
+
+def _is_manifest(disk: Path, name: str) -> bool:
+    try:
+        return bool(MANIFEST.search(name)) and bool(read_body(Unchecked(disk), name))
+    except (ArchiveError, OSError):
+        return False

@@ -1,0 +1,96 @@
+"""What a planner is given and what it gives back: websites, clients, seconds; and how good an assignment is."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.errors import ConfigError
+from gossamer.scan.bounds import shared_bound_s, uniform_bound_s
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """n websites for m clients. A row of `times_s` is a website, a column a client."""
+
+    times_s: F8  # (n, m): what each website would take on each client
+    speed: F8  # (m): of clients, against each other; the seed's performance on the reference site
+    pages: F8  # (n): sizes, for the planner that goes by them
+    busy_s: F8  # (m): how long each client is occupied before it can begin
+    is_uniform: bool = False  # times are work / speed, so that the sharper bound holds
+
+    @property
+    def websites(self) -> int:
+        return len(self.times_s)
+
+    @property
+    def clients(self) -> int:
+        return int(self.times_s.shape[1])
+
+    @property
+    def work_s(self) -> F8:
+        """Each website on a client of mean speed: one figure where a planner wants one."""
+        work: F8 = (self.times_s * self.speed).mean(axis=1) / self.speed.mean()
+        return work
+
+    def bound_s(self) -> float:
+        """No assignment ends earlier than this."""
+        if self.is_uniform and not self.busy_s.any():
+            return uniform_bound_s(self.times_s[:, 0] * self.speed[0], self.speed)
+        return shared_bound_s(self.times_s, self.busy_s)
+
+
+def task(times_s: npt.ArrayLike, *, speed: Any = None, pages: Any = None, busy_s: Any = None) -> Task:
+    """Unrelated clients: any times. Speeds are seen in them, unless given."""
+    times = np.asarray(times_s, np.float64)
+    if times.ndim != 2 or not times.shape[1]:
+        raise ConfigError("a plan needs at least one client")
+    if not (np.isfinite(times).all() and (times >= 0).all()):
+        raise ConfigError("times must be finite and not negative")
+    seen = 1.0 / np.maximum(times.sum(axis=0), 1e-12)
+    return Task(
+        times,
+        np.asarray(seen / seen.max() if speed is None else speed, np.float64),
+        times.mean(axis=1) if pages is None else np.asarray(pages, np.float64),
+        np.zeros(times.shape[1]) if busy_s is None else np.asarray(busy_s, np.float64),
+    )
+
+
+def uniform(work_s: npt.ArrayLike, speed: npt.ArrayLike, *, pages: Any = None, busy_s: Any = None) -> Task:
+    """Uniform clients: a website takes work / speed."""
+    work, fast = np.asarray(work_s, np.float64), np.asarray(speed, np.float64)
+    if not (np.isfinite(fast).all() and (fast > 0).all()):
+        raise ConfigError("speeds must be above zero")
+    made = task(work[:, None] / fast[None, :], speed=fast, pages=work if pages is None else pages, busy_s=busy_s)
+    return Task(made.times_s, made.speed, made.pages, made.busy_s, is_uniform=True)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who scans what, and how that compares with the best that is possible."""
+
+    planner: str
+    owner: I8  # of each website: which client
+    loads_s: F8  # of each client: when it has finished
+    bound_s: float
+    note: str = field(default="", compare=False)
+
+    @property
+    def makespan_s(self) -> float:
+        return float(self.loads_s.max())
+
+    @property
+    def ratio(self) -> float:
+        """Makespan against the lower bound; 1 is perfect."""
+        return self.makespan_s / self.bound_s if self.bound_s > 0 else 1.0
+
+
+def loads_s(task: Task, owner: I8) -> F8:
+    """When each client has finished."""
+    own = task.times_s[np.arange(task.websites), owner]
+    found: F8 = task.busy_s + np.bincount(owner, own, task.clients)
+    return found

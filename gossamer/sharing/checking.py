@@ -1,0 +1,237 @@
+"""Only what can be read goes on to those who apply it: the one place where an agent judges what others say.
+
+| what came | what becomes of it |
+|---|---|
+| links, seeds or news that cannot be read | set aside; acknowledged, as if it had said nothing |
+| zones or hosts that cannot be read | refused: whoever gave them away still has all of it in its outbox |
+| a kind that we do not know, news of a site that we do not know yet | refused, until we do |
+
+What is refused is not acknowledged, and what comes behind it in its stream waits.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import groupby
+from math import isfinite
+from typing import Any
+
+from gossamer.archive.manifest import ZONES_IN_ALL
+from gossamer.archive.store import Store
+from gossamer.crawl.seeds import files_in
+from gossamer.errors import Unreadable
+from gossamer.sharing import compact, estate, placing
+from gossamer.sharing.aside import Aside
+from gossamer.sharing.exchange import (
+    ABROAD,
+    HOSTS,
+    LINKS,
+    MOVES,
+    NEWS,
+    SEED_FILES,
+    SEEDS,
+    ZONES,
+    Batch,
+    Exchange,
+    decode,
+)
+
+_LARGEST = 1 << 62
+_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # whatever `normalise` makes: host names have odd characters, too
+Verdict = tuple[str, bool]  # what is wrong with it, if anything is, and whether to wait for better days
+
+GOOD: Verdict = ("", False)
+
+
+class Checked:
+    """An Exchange around another one. `sites` are those that an agent knows, in their order; none if there is one."""
+
+    def __init__(self, exchange: Exchange, aside: Aside, store: Store, sites: Collection[str] = ()) -> None:
+        self._exchange, self._aside, self._store, self._sites = exchange, aside, store, sites
+        self._verdicts: dict[tuple[str, int, int], Verdict] = {}
+
+    def publish(self, batch: Batch) -> bool:
+        return self._exchange.publish(batch)
+
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+        found = self._exchange.pending(to, marks)
+        before, self._verdicts = self._verdicts, {}
+        for batch in found:
+            key = (batch.stream, batch.number, batch.part)
+            self._verdicts[key] = before[key] if key in before else self._judged(batch)
+        good: list[Batch] = []
+        barred = set()
+        for (stream, number), group in groupby(found, lambda batch: (batch.stream, batch.number)):
+            parts = _whole_letter(list(group))
+            verdicts = [self._verdicts[stream, number, batch.part] for batch in parts]
+            if any(waits for _, waits in verdicts):
+                barred.add(stream)
+            if stream not in barred:
+                good += [_blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
+        return good
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        self._exchange.acknowledge(stream, number)
+
+    def confirmed(self, stream: str) -> int:
+        return self._exchange.confirmed(stream)
+
+    def lost(self) -> bool:
+        return self._exchange.lost()
+
+    def _judged(self, batch: Batch) -> Verdict:
+        wrong, waits = verdict(batch, self._store, self._sites)
+        facts = {"stream": batch.stream, "number": batch.number, "part": batch.part, "kind": batch.kind}
+        if waits:
+            self._aside.refuse(wrong, **facts)
+        elif wrong:  # before anybody can commit, and acknowledge, that it was seen
+            self._aside.put(batch.data, wrong, **facts)
+        return wrong, waits
+
+
+def _whole_letter(parts: list[Batch]) -> list[Batch]:
+    """A number that has hosts has nothing else. In version 1 of the protocol it could begin with news of other hosts;
+    whoever has not heard them sends links to where those hosts were, from where they are sent on."""
+    return [batch for batch in parts if batch.kind == HOSTS] or parts
+
+
+def _blank(batch: Batch) -> Batch:
+    """Its number stands in its place, and says nothing."""
+    return replace(batch, kind=NEWS, data=b"{}")
+
+
+def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
+    """Whether, and why not, a batch can be applied."""
+    try:
+        if batch.sender == MOVES:
+            _check_names(json.loads(batch.data))
+        elif batch.sender == SEED_FILES:
+            files_in(batch.data)
+        elif SEEDS in (batch.kind, batch.sender):
+            _check_urls(decode(batch.data).url)
+        elif batch.kind in (LINKS, ABROAD):
+            found = decode(batch.data) if batch.kind == LINKS else compact.decode(batch.data)
+            _check_urls(url for url in found.url if url)  # others know the page by its key
+        elif batch.kind == NEWS:
+            return _of_news(json.loads(batch.data), sites)
+        elif batch.kind == ZONES:
+            _check_zones(json.loads(batch.data), store)
+        elif batch.kind == HOSTS:
+            _check_hosts(batch, sites)
+        else:
+            return (
+                f"nobody here knows what {batch.kind!r} is: is there a later version of gossamer at the sender?",
+                True,
+            )
+    except Exception as error:  # whatever a decoder says of what came from outside
+        return f"{type(error).__name__}: {error}"[:300], batch.kind in (ZONES, HOSTS)
+    return GOOD
+
+
+# What each kind must have
+
+
+def _of_news(news: Any, sites: Collection[str]) -> Verdict:
+    for host in _typed(news, "scope", list, ()):
+        _check_name(host)
+    for host, url in _typed(news, "sitemaps", list, ()):
+        _check_name(host)
+        _check_urls([url])
+    _whole(news.get("pool", 0), -_LARGEST)
+    for key in _typed(news, "unknown", list, ()):
+        _whole(key, 0, 1 << 64)
+    for word in ("released", "clean"):
+        _whole(news.get(word, 0))
+    _check_names(news.get("moves", {}))
+    if "hosts" not in news:
+        return GOOD
+    entries = placing.unpacked(_typed(news, "hosts", str))
+    site = _typed(news, "site", str)
+    _whole(news["pages"])
+    for country, seconds in _typed(news, "round_trips", dict, {}).items():
+        _check_name(country)
+        _number(seconds)
+    if sites and (site not in sites or (len(entries) and int(entries["site"].max()) >= len(sites))):
+        return "it speaks of a site that is not in our list of sites yet", True
+    return GOOD
+
+
+def _check_zones(said: Any, store: Store) -> None:
+    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
+    if len(set(zones)) < len(zones):
+        raise Unreadable("it names a zone twice")
+    _number(said["quiet_until_s"])
+    _check_rests(_typed(said, "resting", dict, {}))
+    files = _typed(said, "files", list)
+    if len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files):
+        raise Unreadable("it does not name the files of a hand-over")
+    for name in files:
+        if not store.local(name).exists():
+            raise Unreadable(f"{name} is missing; restore it from a copy")
+
+
+def _check_hosts(batch: Batch, sites: Collection[str]) -> None:
+    is_first = batch.part == 0 or (batch.protocol == 1 and batch.data[:1] == b"{")
+    if not is_first:  # the first part has what is said of all of them, the others have tables
+        estate.decoded(batch.data)
+        return
+    said = json.loads(batch.data)
+    if _typed(said, "site", str) not in sites:
+        raise Unreadable("it is for a site that is not in our list of sites")
+    _whole(said["version"])
+    _check_rests(_typed(said, "resting", dict, {}))
+    for zone in _typed(said, "zones", list):
+        _whole(zone, 0, ZONES_IN_ALL)
+    entries = placing.unpacked(_typed(said, "hosts", str))
+    if len(entries) and int(entries["site"].max()) >= len(sites):
+        raise Unreadable("it speaks of a site that is not in our list of sites")
+
+
+def _check_rests(rests: Mapping[Any, Any]) -> None:
+    for host, (until_s, failures) in rests.items():
+        _check_name(host)
+        _number(until_s)
+        _whole(failures, 0, 1 << 32)
+
+
+# Values
+
+
+def _check_urls(urls: Iterable[str]) -> None:
+    if not all(map(_URL.fullmatch, urls)):
+        raise Unreadable("something in it is no normalised URL")
+
+
+def _typed(said: Any, name: str, kind: type, *default: Any) -> Any:
+    if not isinstance(said, dict):
+        raise Unreadable("it is no JSON object")
+    value = said.get(name, *default)
+    if not isinstance(value, kind | tuple) or (isinstance(value, tuple) and not default):
+        raise Unreadable(f"{name} is no {kind.__name__}")
+    return value
+
+
+def _whole(value: Any, least: int = 0, limit: int = _LARGEST) -> int:
+    if type(value) is not int or not least <= value < limit:
+        raise Unreadable("a number is none, or out of range")
+    return value
+
+
+def _number(value: Any) -> None:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise Unreadable("a number is none, or infinite")
+
+
+def _check_names(names: Any) -> None:
+    if not isinstance(names, dict):
+        raise Unreadable("it is no JSON object")
+    for name, other in names.items():
+        _check_name(name)
+        _check_name(other)
+
+
+def _check_name(name: Any) -> None:
+    """Names are written to files, one in a line."""
+    if not (isinstance(name, str) and name.isascii() and name.isprintable()):
+        raise Unreadable("a name is none")

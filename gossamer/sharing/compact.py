@@ -1,0 +1,218 @@
+"""Links between sites in few bytes: URLs as sorted text, known pages as sorted keys, cash rounded to two bytes.
+
+A part is two numbers, of URLs and of keys, and blocks, each packed in the way that takes least: the low bytes of the
+keys' differences, which are random; their high ones; the low bytes of the cash, and the high ones; all other columns,
+of which most are zero or small; the text. Keys of pages that are sent as text follow from it. Who found the link is
+not said: between sites nobody asks.
+"""
+
+import bz2
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from gossamer.columns import Contributions
+from gossamer.errors import Unreadable
+from gossamer.sharing.exchange import PART_BYTES
+from gossamer.web.url import page_keys
+
+I8 = npt.NDArray[np.int64]
+U2 = npt.NDArray[np.uint16]
+
+MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
+_RANDOM = 4  # bytes of a key that differences leave as they are
+_LEVEL = 12
+_LONGEST = 63  # bits of a number
+MOST_BYTES = 1 << 28  # of a block, unpacked: parts are far shorter
+
+
+def rounded(cash: I8) -> I8:
+    """Cash as it will arrive: never more."""
+    return _unpacked(_packed(cash))
+
+
+def encode(columns: Contributions, is_known: npt.NDArray[np.bool_], limit: int = PART_BYTES) -> list[bytes]:
+    """Parts below the limit. Cash must be `rounded`; those that are known there need no text."""
+    count = len(columns.key)
+    if not count:
+        return []
+    data = _encoded(columns, is_known)
+    if len(data) < limit or count == 1:
+        return [data]
+    halves = np.array_split(np.arange(count), 2)
+    return [part for half in halves for part in encode(columns.take(half), is_known[half], limit)]
+
+
+def decode(data: bytes) -> Contributions:
+    """What `encode` made; of anything else, an error. Known pages come without their URLs."""
+    rows = _Reader(data)
+    texts, keys = rows.number(), rows.number()
+    count = texts + keys
+    if count > MOST_BYTES:
+        raise Unreadable("it says that it has more rows than it can have")
+    low, high = rows.block(), rows.block()
+    steps = _joined(low + high, 8, keys)
+    cash = _joined(rows.block() + rows.block(), 2, count)
+    rest, at = rows.block(), 4 * count
+    hits = _joined(rest[:at], 4, count)
+    depth, hops = np.frombuffer(rest[at:], np.uint8).reshape(2, count)
+    urls = _urls(rows) if texts else []
+    if len(urls) != texts or not rows.is_at_end:
+        raise Unreadable("it does not have the rows that it says it has")
+    return Contributions(
+        np.concatenate((page_keys(urls), np.cumsum(steps, dtype=np.uint64))),
+        _unpacked(cash),
+        hits.astype(np.int32),
+        depth.copy(),
+        hops.copy(),
+        np.zeros(count, np.uint64),
+        urls + [""] * keys,
+    )
+
+
+def _encoded(columns: Contributions, is_known: npt.NDArray[np.bool_]) -> bytes:
+    new, known = np.flatnonzero(~is_known), np.flatnonzero(is_known)
+    new = np.array(sorted(new.tolist(), key=lambda row: columns.url[row]), np.intp)
+    known = known[np.argsort(columns.key[known])]
+    order = np.concatenate((new, known))
+    steps = _planes(np.diff(columns.key[known], prepend=np.uint64(0)), "<u8")
+    cash = _planes(_packed(columns.cash[order]), "<u2")
+    rest = [*_planes(columns.hits[order], "<u4"), columns.depth[order].tobytes(), columns.hops[order].tobytes()]
+    blocks = [steps[:_RANDOM], steps[_RANDOM:], cash[:1], cash[1:], rest]
+    parts = [_number(len(new)), _number(len(known)), *(_block(b"".join(planes)) for planes in blocks)]
+    return b"".join(parts) + (_text([columns.url[row] for row in new.tolist()]) if len(new) else b"")
+
+
+# Blocks
+
+
+class _Reader:
+    """Takes a part apart, from its beginning."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+            if shift > _LONGEST:
+                raise Unreadable("a number in it has no end")
+
+    def block(self) -> bytes:
+        size, how = divmod(self.number(), len(_HOW))
+        data = self._data[self._at : self._at + size]
+        self._at += size
+        return _HOW[how](data)
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._data)
+
+
+def _number(value: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def _block(data: bytes, front: bytes | None = None) -> bytes:
+    """In the way that takes least. `front` is the same text in another form."""
+    ways = [data, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress(data)]
+    if front is not None:
+        ways.append(bz2.compress(front))
+    how = min(range(len(ways)), key=lambda way: len(ways[way]))
+    return _number(len(ways[how]) * len(_HOW) + how) + ways[how]
+
+
+def _text(urls: list[str]) -> bytes:
+    return _block("\n".join(urls).encode(), _fronted(urls))
+
+
+def _urls(rows: _Reader) -> list[str]:
+    return rows.block().decode().split("\n")
+
+
+def _fronted(urls: list[str]) -> bytes:
+    """Of each only what the one before it does not begin with: a byte that is not ASCII says how much that is, and URLs
+    are ASCII."""
+    found, before = bytearray(), ""
+    for url in urls:
+        ends = (place for place, (one, other) in enumerate(zip(before, url, strict=False)) if one != other)
+        shared = min(127, next(ends, min(len(before), len(url))))
+        found.append(128 + shared)
+        found += url[shared:].encode()
+        before = url
+    return bytes(found)
+
+
+def _unfronted(data: bytes) -> bytes:
+    found, before = [], b""
+    for match in _FRONTED.finditer(data):
+        before = before[: match[1][0] - 128] + match[2]
+        found.append(before)
+    return b"\n".join(found)
+
+
+_FRONTED = re.compile(rb"([\x80-\xff])([\x00-\x7f]*)")
+
+
+def _zstd(data: bytes) -> bytes:
+    if zstandard.frame_content_size(data) > MOST_BYTES:  # so much is allocated before anything is read
+        raise Unreadable("a block in it says that it is longer than it can be")
+    return zstandard.ZstdDecompressor().decompress(data, MOST_BYTES)
+
+
+def _bz2(data: bytes) -> bytes:
+    reader = bz2.BZ2Decompressor()
+    found = reader.decompress(data, MOST_BYTES)
+    if not reader.eof or reader.unused_data:
+        raise Unreadable("a block in it is cut off, or longer than it can be")
+    return _unfronted(found)
+
+
+_HOW: tuple[Callable[[bytes], bytes], ...] = (bytes, _zstd, _bz2)
+
+
+# Columns
+
+
+def _planes(values: npt.NDArray[np.integer], dtype: str) -> list[bytes]:
+    """First all low bytes, then all second ones, and so on: the high ones are alike."""
+    width = np.dtype(dtype).itemsize
+    planes = np.ascontiguousarray(values.astype(dtype).view(np.uint8).reshape(-1, width).T)
+    return [plane.tobytes() for plane in planes]
+
+
+def _joined(planes: bytes, width: int, count: int) -> npt.NDArray[Any]:
+    bytes_ = np.frombuffer(planes, np.uint8).reshape(width, count)
+    return np.ascontiguousarray(bytes_.T).view(f"<u{width}").reshape(count)
+
+
+def _packed(cash: I8) -> U2:
+    """As a number of MANTISSA bits, shifted: five bits say how far, in steps of two."""
+    cash = np.maximum(cash, 0)
+    bits = np.floor(np.log2(np.maximum(cash, 1).astype(np.float64))).astype(np.int64) + 1  # too many, never too few
+    shift = (np.maximum(bits - MANTISSA, 0) + 1) // 2 * 2
+    packed: U2 = ((shift // 2) << MANTISSA | cash >> shift).astype(np.uint16)
+    return packed
+
+
+def _unpacked(packed: U2) -> I8:
+    wide = packed.astype(np.int64)
+    mantissa, shift = wide & ((1 << MANTISSA) - 1), wide >> MANTISSA << 1
+    if (np.ldexp(mantissa.astype(np.float64), shift.astype(np.int32)) >= 2.0**63).any():
+        raise Unreadable("it has more cash than there is")
+    return mantissa << shift

@@ -1,0 +1,203 @@
+"""All that an agent knows of some pages: only this module takes rows out of an index, or puts another's into one."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gossamer.archive.manifest import Changes
+from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
+from gossamer.crawl import onward
+from gossamer.crawl.commit import Books
+from gossamer.crawl.resting import NONE_IN_STATE, Rests
+from gossamer.crawl.update import is_final
+from gossamer.frontier.merging import Keys, Rows, search
+from gossamer.frontier.pages import HOST_SHIFT, host_of_key
+from gossamer.sharing.exchange import check_table, in_parts
+from gossamer.web.url import host_key
+
+Counts = npt.NDArray[np.int64]
+Texts = Sequence[bytes]
+
+
+class Part(NamedTuple):
+    """Rows of one table, and a text for each: a page's URL, a visited page's validators, what it has onward, a resting
+    host's name."""
+
+    table: str
+    rows: Rows
+    texts: Texts
+
+
+_REST = np.dtype([("host", "u4"), ("until_s", "f8"), ("failures", "u4")])
+DTYPES: dict[str, np.dtype[Any]] = {table.name: table.numpy for table in (PAGE, VISITED, ONWARD, KIN, HOST)}
+DTYPES |= {RESTING.name: _REST}
+
+
+def schema(table: str) -> pa.Schema:
+    return pa.schema([("row", pa.binary(DTYPES[table].itemsize)), ("text", pa.binary())])
+
+
+def to_arrow(part: Part) -> pa.RecordBatch:
+    """The rows' bytes, and a text for each."""
+    rows = np.ascontiguousarray(part.rows)
+    of_rows = schema(part.table)
+    column = pa.FixedSizeBinaryArray.from_buffers(of_rows[0].type, len(rows), [None, pa.py_buffer(rows)])
+    return pa.record_batch([column, pa.array(part.texts, pa.binary())], schema=of_rows)
+
+
+def from_arrow(table: str, batch: pa.RecordBatch) -> Part:
+    check_table(batch, schema(table))
+    column, dtype = batch.column(0), DTYPES[table]
+    rows = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize).copy()
+    return Part(table, rows, batch.column(1).to_pylist())
+
+
+def encoded(part: Part) -> list[bytes]:
+    """For letters: each below the limit of a message."""
+    return [part.table.encode() + b"\n" + piece for piece in in_parts(to_arrow(part))] if len(part.rows) else []
+
+
+def decoded(data: bytes) -> Part:
+    """What `encoded` made; of anything else, an error."""
+    table, _, rows = data.partition(b"\n")
+    with pa.ipc.open_stream(rows) as reader:
+        (batch,) = list(reader)
+    return from_arrow(table.decode(), batch)
+
+
+def gather(books: Books, first: Keys, last: Keys, hosts: Rows) -> list[Part]:
+    """What is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it. Ranges
+    are whole hosts, in order."""
+    index = books.index
+    tables = (index.pages, index.visited, index.onward, index.kin.table)
+    pages, visited, ahead, kin = (table.ranges(first, last) for table in tables)
+    pages = pages[np.argsort(pages["text"], kind="stable")]  # in order of discovery, as the new owner will have them
+    pages["cash"] += books.ledger.v
+    has_text = visited["validators"] != np.uint64(NO_TEXT)
+    validators = np.full(len(visited), b"", object)
+    validators[has_text] = index.heap.read(visited["validators"][has_text])
+    return [
+        Part(PAGE.name, pages, index.heap.read(pages["text"])),
+        Part(VISITED.name, visited, validators.tolist()),
+        Part(ONWARD.name, ahead, [onward.packed(links) for links in onward.read(index, ahead["key"])]),
+        Part(KIN.name, kin, [b""] * len(kin)),
+        Part(HOST.name, hosts, [b""] * len(hosts)),
+        _within(rests(books.resting.hosts), first, last),
+    ]
+
+
+def rests(hosts: Mapping[str, Sequence[float]]) -> Part:
+    """Hosts that rest, as a part."""
+    rows = np.zeros(len(hosts), _REST)
+    rows["host"] = [host_key(name) for name in hosts]
+    if hosts:
+        rows["until_s"], rows["failures"] = np.array(list(hosts.values()), np.float64).T
+    return Part(RESTING.name, rows, [name.encode() for name in hosts])
+
+
+def _within(part: Part, first: Keys, last: Keys) -> Part:
+    keys = part.rows["host"].astype(np.uint64) << HOST_SHIFT
+    ranges = np.searchsorted(first, keys, "right") - 1
+    here = np.flatnonzero((ranges >= 0) & (keys <= last[ranges])) if len(last) else np.zeros(0, np.intp)
+    return Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
+
+
+def forget(books: Books, pages: int, keep: Callable[[Keys], npt.NDArray[np.bool_]]) -> Changes:
+    """They are another's now. `keep` says of host keys which stay."""
+    books.ledger.known -= pages
+    changes = books.index.retain(books.store, books.chain.label, keep)
+    books.frontier.rank_anew()
+    hosts = books.resting.hosts
+    stays = keep(rests(hosts).rows["host"]).tolist()
+    changes |= books.resting.write(
+        {name: rest for (name, rest), here in zip(hosts.items(), stays, strict=True) if here}
+    )
+    return changes | books.frontier.flush(books.store, books.chain.label)
+
+
+def take_in(books: Books, parts: Iterable[Part]) -> Changes:
+    """They are ours now. Tables come in the order of `gather`, each in one or more parts."""
+    index, resting = books.index, dict(books.resting.hosts)
+    grown = []
+    for table, rows, texts in parts:
+        if table == PAGE.name:
+            grown.append(_take_pages(books, rows, texts))
+        elif table == VISITED.name:
+            _take_visited(books, rows, texts)
+        elif table == RESTING.name:
+            _take_rests(resting, rows, texts)
+        elif table == ONWARD.name:
+            onward.write(index, rows["key"], [onward.unpacked(text) for text in texts])
+        elif table == KIN.name:
+            index.kin.table.write(rows)
+        else:
+            known, visited = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+            for hosts, new, settled in grown:
+                here, places = search(rows["host"], hosts)
+                np.add.at(known, places[here], new[here])
+                np.add.at(visited, places[here], settled[here])
+            index.hosts.grow(rows["host"], rows["domain"], known, visited)
+    index.kin.recount()
+    changes = index.flush(books.store, books.chain.label) | books.resting.write(resting)
+    books.frontier.rank_anew()
+    return changes | books.frontier.flush(books.store, books.chain.label)
+
+
+def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[Keys, Counts, Counts]:
+    """Of pages that we know already, since we crossed over to them, both parts of what is known are joined. Returns
+    their hosts, and how many known and visited pages each row adds."""
+    index, ledger = books.index, books.ledger
+    by_key = np.argsort(rows["key"])
+    known, mine = np.zeros(len(rows), np.bool_), np.zeros(len(rows), rows.dtype)
+    known[by_key], mine[by_key] = index.pages.look_up(rows["key"][by_key])
+    new = np.flatnonzero(~known)
+    rows["text"] = mine["text"]
+    rows["text"][new] = index.heap.append([texts[place] for place in new.tolist()])
+    rows["cash"] += np.where(known, mine["cash"], -ledger.v)
+    rows["hits"] = np.minimum(rows["hits"].astype(np.int64) + np.where(known, mine["hits"], 0), 0xFFFFFFFF)
+    for name in ("depth", "hops"):
+        rows[name] = np.where(known, np.minimum(rows[name], mine[name]), rows[name])
+    was_final = known & is_final(mine["status"])
+    ours = was_final & ~is_final(rows["status"])
+    for name in ("status", "due_s", "tries"):
+        rows[name][ours] = mine[name][ours]
+    index.pages.write(rows[by_key], len(new))
+    ledger.known += len(new)
+    visited = is_final(rows["status"]).astype(np.int64) - was_final
+    return host_of_key(rows["key"]), (~known).astype(np.int64), visited
+
+
+def _take_visited(books: Books, rows: Rows, texts: Texts) -> None:
+    index = books.index
+    found, mine = index.visited.look_up(rows["key"])
+    newer = ~found | (rows["last_s"] > mine["last_s"])
+    given = np.array([bool(text) for text in texts], bool) & newer
+    rows["validators"][given] = index.heap.append([texts[place] for place in np.flatnonzero(given).tolist()])
+    index.visited.write(rows[newer], int((~found).sum()))
+
+
+def _take_rests(resting: Rests, rows: Rows, texts: Texts) -> None:
+    """Of two that say how long a host rests, the later counts."""
+    for name, (_, until_s, failures) in zip(texts, rows.tolist(), strict=True):
+        host, rest = name.decode(), (until_s, failures)
+        resting[host] = max(rest, resting.get(host, rest))
+
+
+def state_of(books: Books, quiet_s: float, now_s: float) -> dict[str, Any]:
+    """Nothing is being fetched, here or (of what has come) there; and nothing was, later than now."""
+    rows = books.index.hosts.rows
+    unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
+    figures = {"known": books.index.count, "hosts": len(rows), "frontier": unvisited}
+    counters = {**books.chain.state.get("counters", {}), **figures}
+    return {
+        "ledger": books.ledger.as_dict(),
+        "counters": counters,
+        **NONE_IN_STATE,
+        "quiet_until_s": quiet_s,
+        "committed_s": now_s,
+        "clean": True,
+        "settling": True,  # what came may have to go on: until the agent begins, nobody knows
+    }

@@ -1,0 +1,244 @@
+"""What reaches an agent besides the pages it fetches: seeds, links from other agents, news for all of them."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.store import Store
+from gossamer.cluster.federation_file import site_of
+from gossamer.columns import Contributions
+from gossamer.crawl.control import Orders
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import mentioned, scope_hosts
+from gossamer.crawl.scope import Scope
+from gossamer.crawl.seeds import SeedFiles, files_in
+from gossamer.crawl.sitemaps import NamedSitemaps, Naming, document
+from gossamer.crawl.update import seeds as new_seeds
+from gossamer.frontier.pages import PageIndex
+from gossamer.sharing import compact
+from gossamer.sharing.exchange import (
+    ABROAD,
+    HOSTS,
+    LINKS,
+    MOVES,
+    NEWS,
+    SEED_FILES,
+    SEEDS,
+    ZONES,
+    Exchange,
+    decode,
+    encode,
+    messages,
+)
+from gossamer.sharing.owners import Owners
+from gossamer.sharing.placing import Links
+from gossamer.web.url import page_keys
+
+U8 = NDArray[np.uint64]
+NO_KEYS: U8 = np.zeros(0, np.uint64)
+
+
+class Arrived(NamedTuple):
+    """What a commit takes in."""
+
+    rows: Contributions
+    changes: Changes
+    outbox: list[Batch]  # seeds of other agents' zones, and news for them
+    widened: bool  # the scope
+    unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
+    unknown_here: list[int]  # the same, of our own site: to be asked of others
+    from_abroad: U8  # pages that other sites told us of
+    heard: list[tuple[str, dict[str, Any]]]  # news, and the site that they come from
+
+
+class Incoming:
+    """Reads seeds and the exchange; `take` turns them into what a commit needs."""
+
+    def __init__(
+        self,
+        store: Store,
+        chain: Chain,
+        exchange: Exchange,
+        scope_kind: str,
+    ) -> None:
+        self._store, self._chain, self._exchange = store, chain, exchange
+        self.scope = Scope(scope_kind, scope_hosts(store))
+        self.named = NamedSitemaps.read(store)
+        self.seeds: list[str] = []
+        self.again = Contributions.none()  # what is to be told once more
+        self.files = SeedFiles((), chain.state.get("seed_files", {}))
+        self._opened = chain.number
+
+    def read_seeds(self, now_s: float) -> list[Batch]:
+        """New lines of seed files, those among them that have just been handed in. Returns what else has arrived."""
+        batches = self.batches()
+        for batch in batches:
+            if batch.sender == SEED_FILES:
+                self.files.add(files_in(batch.data))
+        self.seeds += self.files.read(now_s)
+        return batches
+
+    @property
+    def has_seeds(self) -> bool:
+        return bool(self.seeds or self.files.offsets)
+
+    def batches(self) -> list[Batch]:
+        """What may be applied now. What comes behind a hand-over waits for it; and what we sent
+        ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew, or until
+        it shall go elsewhere."""
+        found, barred = [], set()
+        for batch in self._exchange.pending(self._chain.agent, self._chain.marks):
+            is_own = batch.sender == self._chain.agent and batch.number > self._opened
+            if batch.kind in (ZONES, HOSTS) or is_own:
+                barred.add(batch.stream)
+            if batch.stream not in barred:
+                found.append(batch)
+        return found
+
+    def owners_changed(self) -> None:
+        """Zones that were to come to us may have gone elsewhere: what waits for them is looked at again."""
+        self._opened = self._chain.number
+
+    def take(
+        self,
+        batches: list[Batch],
+        sitemaps: Iterable[str],
+        named: Iterable[Naming],
+        index: PageIndex,
+        ledger: Ledger,
+        orders: Orders,
+        owners: Owners | None = None,
+        followed: Callable[[], tuple[U8, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
+    ) -> Arrived:
+        owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
+        seeds = dict.fromkeys(self.seeds)
+        parts = [mentioned(list(sitemaps)), self.again]
+        self.seeds, self.again = [], Contributions.none()
+        links: list[Links] = []
+        names, from_abroad = set[str](), set[str]()
+        unknown_there: dict[str, list[int]] = {}
+        unknown_here: list[int] = []
+        told: list[Batch] = []
+        heard: list[tuple[str, dict[str, Any]]] = []
+        own_namings, namings_abroad, namings_here = self.named.add(named), list[Naming](), list[Naming]()
+        for batch in batches:
+            if batch.kind == NEWS:
+                news = json.loads(batch.data)
+                (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
+                ledger.pool += news.get("pool", 0)
+                heard.append((site_of(batch.sender), news))
+                of_whom = namings_abroad if owners.speaks_for_site(batch.to) else namings_here
+                of_whom += self.named.add(news.get("sitemaps", ()))
+                if "hosts" in news and owners.placing is not None:
+                    owners.placing.hear(news)
+                asking = unknown_there.setdefault(site_of(batch.sender), [])
+                (asking if owners.speaks_for_site(batch.to) else unknown_here).extend(news.get("unknown", ()))
+            elif batch.sender == MOVES:
+                news = {"moves": json.loads(batch.data)}
+                heard.append(("", news))
+                made = messages(news)
+                told += [self._chain.letter(name, data, NEWS) for name in sorted(orders.others) for data in made]
+            elif batch.kind == ABROAD:
+                parts.append(compact.decode(batch.data))
+                links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
+            elif SEEDS in (batch.kind, batch.sender):
+                seeds.update(dict.fromkeys(decode(batch.data).url))
+            elif batch.sender == SEED_FILES:
+                self.files.add(files_in(batch.data))
+            elif batch.kind == LINKS:
+                parts.append(decode(batch.data))
+        if owners.may_decide:
+            self._place_hosts(owners, links, parts, list(seeds), followed(), index)
+        of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
+        new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
+        own, outbox = self._sorted_out(list(seeds), owners)
+        outbox += told
+        parts.append(minted(own, index, ledger))
+        others = sorted(orders.others)
+        outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)
+        outbox += self._news("scope", of_seeds, owners.abroad)
+        outbox += self._news("sitemaps", own_namings + namings_abroad, others)
+        outbox += self._news("sitemaps", own_namings + namings_here, owners.abroad)
+        abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
+        changes = self._write_scope(new) | self._write_named(own_namings + namings_abroad + namings_here)
+        rows = Contributions.joined(parts)
+        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad, heard)
+
+    def _place_hosts(
+        self,
+        owners: Owners,
+        links: list[Links],
+        parts: list[Contributions],
+        seeds: list[str],
+        round_links: tuple[U8, Mapping[int, str]],
+        index: PageIndex,
+    ) -> None:
+        """Before anything is sorted out by owner, hosts that are ours to decide about get one."""
+        assert owners.placing is not None
+        abroad = {id(keys) for keys, _, _ in links}
+        here: list[Links] = [(part.key, part.hits, owners.site) for part in parts if id(part.key) not in abroad]
+        targets, urls = round_links
+        keys = page_keys(seeds)
+        here += [(targets, np.ones(len(targets)), owners.site), (keys, np.zeros(len(keys)), owners.site)]
+        texts = dict(zip(keys.tolist(), seeds, strict=True))
+        for part in parts:
+            texts |= {key: url for key, url in zip(part.key.tolist(), part.url, strict=True) if url}
+        owners.placing.decide(links + here, lambda key: urls.get(key) or texts.get(key, ""), index.count)
+
+    def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
+        """Our own seeds, and letters with those of others: whoever knows the page decides whether it is new."""
+        keys = page_keys(urls)
+        is_own = owners.is_native(keys)
+        others = np.flatnonzero(~is_own)
+        letters = [
+            self._chain.letter(name, data, SEEDS)
+            for name, rows in owners.by_name(keys[others])
+            for data in encode(mentioned([urls[row] for row in others[rows].tolist()]))
+        ]
+        return [urls[row] for row in np.flatnonzero(is_own).tolist()], letters
+
+    def _news(self, about: str, items: Sequence[Any], names: Iterable[str]) -> list[Batch]:
+        made = messages({about: items}) if items else []
+        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
+
+    def _write_scope(self, names: list[str]) -> Changes:
+        if not names:
+            return Changes()
+        name = f"tables/scope-{self._chain.label}.txt"
+        self._store.put(name, "".join(f"{host}\n" for host in names).encode())
+        return Changes({"scope": [name]})
+
+    def _write_named(self, namings: list[Naming]) -> Changes:
+        if not namings:
+            return Changes()
+        name = f"tables/named-{self._chain.label}.txt"
+        self._store.put(name, document(namings))
+        return Changes({"named": [name]})
+
+
+def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
+    """Seeds that are new bring cash with them; of those already known it is news at most that they are seeds."""
+    keys = page_keys(urls)
+    order = np.argsort(keys)
+    known = np.zeros(len(urls), bool)
+    known[order] = index.pages.look_up(keys[order])[0]
+    new, old = ([urls[place] for place in np.flatnonzero(which).tolist()] for which in (~known, known))
+    again = mentioned(old)
+    return Contributions.joined([new_seeds(new, ledger), again._replace(hits=np.zeros_like(again.hits))])
+
+
+def numbered_parts(batches: Iterable[Batch]) -> list[Batch]:
+    """The letters of a round to each agent, as parts of one number."""
+    count: dict[str, int] = {}
+    found = []
+    for batch in batches:
+        part = count.get(batch.stream, 0)
+        count[batch.stream] = part + 1
+        found.append(replace(batch, part=part))
+    return found

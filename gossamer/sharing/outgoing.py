@@ -1,0 +1,118 @@
+"""What leaves an agent at a commit: links for others, to whom they belong, in as few bytes as they need."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import Batch
+from gossamer.columns import Contributions
+from gossamer.config import FIREWALL, Config
+from gossamer.crawl.ledger import Ledger
+from gossamer.sharing import compact
+from gossamer.sharing.exchange import ABROAD, LINKS, NEWS, encode, messages
+from gossamer.sharing.owners import Owners
+from gossamer.sharing.sent_cache import SentCache
+
+GLOBAL, NONE = "global", "none"
+U8 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+FAR = 255  # as deep as can be: says nothing
+NO_KEYS: U8 = np.zeros(0, np.uint64)
+
+
+class Outgoing:
+    """Makes letters of a round's links for others."""
+
+    def __init__(self, config: Config, chain: Chain, ledger: Ledger) -> None:
+        self._config, self._chain, self._ledger = config, chain, ledger
+        self.crossed: dict[str, dict[str, int]] = dict(chain.state.get("crossed", {}))  # to other sites, so far
+        self._cache = SentCache(config.site.sent_cache)
+
+    def letters(self, columns: Contributions, owners: Owners, from_abroad: U8 = NO_KEYS) -> list[Batch]:
+        """Links by owner. What is not sent after all leaves its cash to the virtual page. `from_abroad`: pages that
+        other sites told us of, though their hosts have moved on."""
+        if self._config.site.mode == FIREWALL:
+            self._ledger.pool += int(columns.cash.sum())
+            return []
+        made = []
+        for name, rows in owners.by_name(columns.key):
+            part = columns.take(rows)
+            if owners.is_abroad(name):
+                most = -(-self._config.limits.new_per_round // (len(owners.abroad) + 1))
+                parts = self._abroad(name, part, from_abroad, most)
+                made += [self._chain.letter(name, data, ABROAD) for data in parts]
+            else:
+                made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
+        return made
+
+    def news(self, said: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Batch]:
+        made = [data for each in said for data in messages(each)]
+        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
+
+    def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
+        """Whoever sent these without their URLs must send those: we do not know them."""
+        return self.news([{"unknown": keys}], owners.informants) if keys else []
+
+    def forget(self, unknown: Mapping[str, list[int]]) -> None:
+        """Sites that do not know pages by their keys get the URLs once more, when they are found again."""
+        for site, keys in unknown.items():
+            self._cache.forget(site, np.array(keys, np.uint64))
+
+    def shares(self, others: Mapping[str, int]) -> list[Batch]:
+        """Virtual cash for the pages that others know."""
+        shares = self._ledger.share(others)
+        return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
+
+    def _best(self, site: str, columns: Contributions, seen: Mask, most: int) -> tuple[Contributions, Mask]:
+        """Only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
+        new = np.flatnonzero(~seen)
+        late = new[np.lexsort((columns.key[new], -columns.cash[new]))][most:]
+        self._cache.forget(site, columns.key[late])
+        self._ledger.pool += int(columns.cash[late].sum())
+        keep = np.setdiff1d(np.arange(len(seen)), late)
+        return columns.take(keep), seen[keep]
+
+    def _abroad(self, site: str, columns: Contributions, from_abroad: U8, most: int) -> list[bytes]:
+        """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
+        others nothing more is said about it. Without scores it says only that the page exists."""
+        has_text = np.array([bool(url) for url in columns.url], np.bool_)
+        # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
+        # With its text: it may have been under way while the host was, and nobody knows it. Links of pages that did
+        # not change, and those that vanished, have no text either: the site was told of them.
+        seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_abroad) | ~has_text
+        self._count(site, links=len(seen), cache_hits=int(seen.sum()))
+        if most:
+            columns, seen = self._best(site, columns, seen, most)
+        if self._config.site.scores != GLOBAL:
+            self._ledger.pool += int(columns.cash[seen].sum())
+            columns = columns.take(np.flatnonzero(~seen))
+            seen = np.zeros(len(columns.key), np.bool_)
+        if self._config.site.scores == NONE:
+            self._ledger.pool += int(columns.cash.sum())
+            columns = columns._replace(cash=np.zeros_like(columns.cash), hits=np.minimum(columns.hits, 1))
+        rounded = compact.rounded(columns.cash)
+        self._ledger.pool += int((columns.cash - rounded).sum())
+        # Of a page that is known there, and for which nothing is left, there is nothing to say; but that it is less
+        # deep than we said is news.
+        is_nearer = (columns.cash == 0) & (columns.hits == 0) & (columns.depth < FAR)
+        keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits != 0) | is_nearer)
+        columns = columns._replace(cash=rounded).take(keep)
+        parts = compact.encode(columns, seen[keep])
+        known = int(seen[keep].sum())
+        self._count(site, urls=len(keep) - known, keys=known, bytes=sum(map(len, parts)), letters=len(parts))
+        return parts
+
+    @property
+    def abroad(self) -> tuple[int, int]:
+        """Links to other sites so far, and how many of them the cache knew."""
+        sent = self.crossed.values()
+        return sum(each.get("links", 0) for each in sent), sum(each.get("cache_hits", 0) for each in sent)
+
+    def _count(self, site: str, **more: int) -> None:
+        figures = self.crossed.setdefault(site, {})
+        for name, number in more.items():
+            figures[name] = figures.get(name, 0) + number

@@ -1,0 +1,191 @@
+"""To whom a page belongs: this agent, another one of its site, or another site."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.archive.manifest import ZONES_IN_ALL
+from gossamer.frontier.pages import host_of_key, zone_of_key
+
+if TYPE_CHECKING:
+    from gossamer.sharing.placing import Placing
+    from gossamer.sharing.site_list import Members
+
+Keys = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.intp]
+
+
+class Sites(Protocol):
+    """Which site a host belongs to; `place.ring.Ring` is one."""
+
+    @property
+    def sites(self) -> Sequence[str]: ...
+
+    def of_keys(self, host_keys: NDArray[np.integer], /) -> NDArray[np.int64]:
+        """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
+
+    def is_settled(self, host_keys: NDArray[np.integer], /) -> NDArray[np.bool_]:
+        """Whether that is decided."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site among others, as its agents see it."""
+
+    site: str
+    home: str  # the agent that speaks with the other sites
+    sites: Sites
+    placing: "Placing | None" = None  # where more than a ring decides
+    members: "Members | None" = None  # None: the sites are always the same
+    gone: Collection[str] = ()  # sites that are switched off for good
+    before: Sequence[Sites] | None = None  # who had the hosts by earlier lists of sites; None: not we
+
+    @property
+    def version(self) -> int:
+        return self.members.version if self.members else 1
+
+    @property
+    def others(self) -> list[str]:
+        """The other sites that can be spoken with."""
+        return [name for name in self.sites.sites if name != self.site and name not in self.gone]
+
+    def as_state(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"members": self.members.as_dict()} if self.members else {}
+
+    def towards(self, agent: str, site: str) -> str:
+        """Whom an agent gives what is for another site."""
+        return site if agent == self.home else self.home
+
+    def shall_be_at(self, host_keys: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The number of the site that each host, of ours, shall be at."""
+        numbers = self.sites.of_keys(host_keys)
+        if self.placing is None or self.members is None or self.members.weights[self.site]:
+            return numbers
+        # We take no hosts any more, but the map says that these are ours.
+        here = list(self.sites.sites).index(self.site)
+        return np.where(numbers == here, self.placing.homes(host_keys), numbers)
+
+    def was_lost(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
+        lost: Mask = np.full(len(host_keys), self.before is None)
+        for earlier in self.before or ():
+            gone = [number for number, name in enumerate(earlier.sites) if name in self.gone]
+            lost |= np.isin(earlier.of_keys(host_keys), gone)
+        if self.placing is None:
+            return lost
+        return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
+
+    def has_arrived(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts, of ours by a map of hosts, are here: with the others something is on its way to us."""
+        return np.ones(len(host_keys), np.bool_) if self.placing is None else self.placing.has_arrived(host_keys)
+
+    def is_held(self, host_keys: NDArray[np.integer]) -> Mask:
+        """Which hosts another site may still have, until all have given away what is not theirs. With a map of hosts,
+        those that have arrived are nobody else's."""
+        if self.placing is not None:
+            return np.zeros(len(host_keys), np.bool_)
+        held: Mask = np.full(len(host_keys), self.before is None)
+        for earlier in self.before or ():
+            names = list(earlier.sites)
+            held |= earlier.of_keys(host_keys) != (names.index(self.site) if self.site in names else -1)
+        return held
+
+
+class Owners:
+    """`zones` are ours by our chain; `owners` are whose they shall be; `everything` is ours in cross-over mode;
+    `holding`: other sites may still have hosts that are ours."""
+
+    def __init__(
+        self,
+        agent: str,
+        zones: Collection[int],
+        owners: Sequence[str],
+        place: Place | None = None,
+        everything: bool = False,
+        holding: bool = False,
+    ) -> None:
+        self._agent, self._place, self._everything = agent, place, everything
+        self._holding = holding
+        self._zones = np.zeros(ZONES_IN_ALL, np.bool_)
+        self._zones[list(zones)] = True
+        sites = list(place.sites.sites) if place else []
+        # Of the other sites' pages the one who speaks with them takes care.
+        abroad = [name if place and place.home == agent else place.home for name in sites] if place else []
+        self._names = sorted({*owners, *abroad, *([place.home] if place else [])})
+        self._of_zone = np.array([self._names.index(name) for name in owners])
+        self._of_site = np.array([self._names.index(name) for name in abroad], np.intp)
+        self._here = sites.index(place.site) if place else 0
+        # Who decides about a host: its home's speaker, through our own.
+        self._deciding = self._of_site.copy()
+        if place:
+            self._deciding[self._here] = self._names.index(place.home)
+
+    def is_own(self, keys: Keys) -> Mask:
+        """Which pages we may have in our index."""
+        if self._everything:
+            return np.ones(len(keys), np.bool_)
+        return self.is_native(keys)
+
+    def is_native(self, keys: Keys) -> Mask:
+        """Which pages are in our zones, and of our site."""
+        own: Mask = self._zones[zone_of_key(keys)]
+        if self._place is None:
+            return own
+        hosts = host_of_key(keys)
+        native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(hosts)
+        native &= self._place.has_arrived(hosts)
+        return native & ~self._place.is_held(hosts) if self._holding else native
+
+    def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:
+        """Whom to send these pages to: each name, and their positions."""
+        owner = self._of_zone[zone_of_key(keys)]
+        if self._place is not None:
+            sites = self._sites(keys)
+            owner = np.where(sites == self._here, owner, self._of_site[sites])
+            owner = np.where(self._place.sites.is_settled(host_of_key(keys)), owner, self._deciding[sites])
+        for number in np.unique(owner).tolist():
+            yield self._names[number], np.flatnonzero(owner == number)
+
+    def is_abroad(self, name: str) -> bool:
+        """Whether a name is another site's, and not an agent's."""
+        return self._place is not None and name in self._place.sites.sites
+
+    def speaks_for_site(self, name: str) -> bool:
+        """Whether what was sent to this name was sent to our site, from abroad."""
+        return self._place is not None and name == self._place.site
+
+    @property
+    def placing(self) -> "Placing | None":
+        return self._place.placing if self._place else None
+
+    @property
+    def may_decide(self) -> bool:
+        """About hosts; not while other sites may have decided already, and we have not heard of it."""
+        return self.placing is not None and not self._holding
+
+    @property
+    def site(self) -> str:
+        return self._place.site if self._place else ""
+
+    @property
+    def informants(self) -> list[str]:
+        """From whom pages of other sites' links come to us."""
+        if self._place is None:
+            return []
+        return self.abroad or [self._place.home]
+
+    @property
+    def abroad(self) -> list[str]:
+        """The sites that this agent speaks with."""
+        if self._place is None or self._place.home != self._agent:
+            return []
+        return self._place.others
+
+    def _sites(self, keys: Keys) -> NDArray[np.int64]:
+        assert self._place is not None
+        return self._place.sites.of_keys(host_of_key(keys))

@@ -1,0 +1,149 @@
+"""Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
+from gossamer.frontier.merging import search
+from gossamer.frontier.pages import host_of_key
+from gossamer.placement.hostmap import ENTRY, HostMap
+from gossamer.placement.network import RoundTrips
+
+Keys = npt.NDArray[np.uint64]
+F8 = npt.NDArray[np.float64]
+Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
+
+# Host keys, a URL of each, links to them by site (a row for each host), pages that each site has: the site of each.
+Partitioner = Callable[[npt.NDArray[np.uint32], Sequence[str], F8, F8], npt.NDArray[np.int64]]
+
+KIND = "hostmap"
+_ENTRIES = 100_000  # of a letter
+
+
+class Placing:
+    """The host map of an agent; `partitioner` is None for those that do not speak for their site."""
+
+    def __init__(
+        self, hosts: HostMap, site: str, partitioner: Partitioner | None, round_trips: RoundTrips | None = None
+    ) -> None:
+        self._hosts, self._partitioner = hosts, partitioner
+        self._round_trips = round_trips or RoundTrips(hosts.sites)
+        self._here = list(hosts.sites).index(site)
+        self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
+        self._new: list[npt.NDArray[np.void]] = []  # since the last commit
+        self._arrived: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # hosts that our index has, sorted
+
+    def open(self, store: Store, files: Iterable[str], state: Mapping[str, Any]) -> None:
+        """What is on record at our site."""
+        self._round_trips.recall(state.get("round_trips", {}))
+        for name in files:
+            self._hosts.record(np.frombuffer(store.get(name), ENTRY))
+
+    def settled(self, arrived: npt.NDArray[np.integer]) -> None:
+        """Hosts have come and gone; these our index has now."""
+        self._arrived = np.sort(arrived.astype(np.uint32))
+
+    def has_arrived(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """Of hosts of our site, which this agent may act as the owner of. One that was handed over comes with all that
+        is known of it, in a message of its own: whatever else is heard of it, from whomever, before that message is
+        committed, it is not ours."""
+        arrived = ~self._hosts.is_handed_over(host_keys)
+        arrived[~arrived] = search(self._arrived, host_keys[~arrived].astype(np.uint32))[0]
+        return arrived
+
+    def decide(self, links: Sequence[Links], urls: Callable[[int], str], pages: int) -> None:
+        """About every host of these links that is undecided and whose home we are."""
+        if self._partitioner is None:
+            return
+        self._pages[self._here] = pages
+        keys = np.concatenate([keys for keys, _, _ in links])
+        hosts = host_of_key(keys)
+        open_ = ~self._hosts.is_settled(hosts) & (self._hosts.of_keys(hosts) == self._here)
+        if not open_.any():
+            return
+        names = list(self._hosts.sites)
+        source = np.repeat([names.index(site) for _, _, site in links], [len(keys) for keys, _, _ in links])
+        weight = np.concatenate([np.asarray(weight, np.float64) for _, weight, _ in links])
+        found, first, inverse = np.unique(hosts[open_], return_index=True, return_inverse=True)
+        table = np.zeros((len(found), len(names)))
+        np.add.at(table, (inverse, source[open_]), weight[open_])
+        examples = [urls(int(key)) for key in keys[open_][first]]
+        sites = self._partitioner(found, examples, table, self._pages)
+        self._new.append(self._hosts.record(self._hosts.decided(found, sites)))
+
+    def saw(self, countries: Sequence[str], connect_s: Sequence[float]) -> None:
+        """How long connecting took, at each visit of a round: who decides should know how far hosts are."""
+        if self._partitioner is not None:
+            self._round_trips.measure(self._site, countries, connect_s)
+
+    def state(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"round_trips": self._round_trips.as_dict()} if self._partitioner is not None else {}
+
+    def homes(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        return self._hosts.homes(host_keys)
+
+    def is_orphaned(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        return self._hosts.is_orphaned(host_keys)
+
+    def give(self, host_keys: npt.NDArray[np.integer], site: str) -> npt.NDArray[np.void]:
+        """They are another site's from now on; whoever takes them in will say so to all others."""
+        numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
+        return self._hosts.record(self._hosts.handed_over(host_keys, numbers))
+
+    def record(self, entries: npt.NDArray[np.void]) -> None:
+        """What came with hosts that pass through us, or come to us."""
+        self._hosts.record(entries)
+
+    def all_news(self, on_their_way: npt.NDArray[np.void]) -> Iterator[dict[str, Any]]:
+        """Everything that is decided, for a site that is new; but not where hosts are that we gave away and that have
+        not been taken in. Their new site will say so: if we are lost before, they never come there."""
+        yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
+        entries = self._hosts.entries()
+        entries = entries[~np.isin(entries["host"], on_their_way["host"])]
+        for start in range(0, len(entries), _ENTRIES):
+            yield self.news(entries[start : start + _ENTRIES])
+
+    def hear(self, news: Mapping[str, Any]) -> None:
+        """What another agent says: decisions, how many pages its site has, and how far hosts are from there."""
+        self._new.append(self._hosts.record(unpacked(news["hosts"])))
+        self._round_trips.hear(news["site"], news.get("round_trips", {}))
+        self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
+
+    def take_news(self) -> list[dict[str, Any]]:
+        """What is new since the last time, to be told to others, in letters that are not too long."""
+        entries = np.concatenate([np.zeros(0, ENTRY), *self._new])
+        self._new = []
+        far = self._round_trips.news(self._site) if self._partitioner is not None else {}
+        news = [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
+        return [self.news(entries[:0], far), *news] if far else news
+
+    def news(self, entries: npt.NDArray[np.void], round_trips: Mapping[str, float] | None = None) -> dict[str, Any]:
+        news = {"hosts": packed(entries), "site": self._site, "pages": int(self._pages[self._here])}
+        return {**news, "round_trips": dict(round_trips)} if round_trips else news
+
+    @property
+    def _site(self) -> str:
+        return self._hosts.sites[self._here]
+
+
+def packed(entries: npt.NDArray[np.void]) -> str:
+    return base64.b85encode(entries.tobytes()).decode()
+
+
+def unpacked(text: str) -> npt.NDArray[np.void]:
+    return np.frombuffer(base64.b85decode(text), ENTRY)
+
+
+def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
+    """Keep decisions, packed, with the commit that makes them or hears of them."""
+    if not any(hosts := list(hosts)):
+        return Changes()
+    name = f"tables/{KIND}-{label}.bin"
+    store.put(name, b"".join(map(base64.b85decode, hosts)))
+    return Changes({KIND: [name]})

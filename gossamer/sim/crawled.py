@@ -1,0 +1,62 @@
+"""A crawl's own directory as a graph: its pages, links, sizes, and how fast its hosts answered."""
+
+from pathlib import Path
+
+import numpy as np
+
+from gossamer.api import Crawl
+from gossamer.archive.linkgraph import read_links
+from gossamer.frontier.relevance import Topic
+from gossamer.sim.graphs import F8, I4, Graph, of_links
+from gossamer.web.html import parse_html
+from gossamer.web.url import host_of
+
+MIN_S = 0.001  # nothing answers faster
+LATENCY_PART = 2 / 3  # as in the simulator: of a page's time most is latency
+
+
+def crawled(directory: Path) -> Graph:
+    found = read_links(directory)
+    hosts = [host_of(url) for url in found.urls]
+    names = sorted(set(hosts))
+    numbers = {name: number for number, name in enumerate(names)}
+    host = np.fromiter((numbers[name] for name in hosts), np.int32, len(hosts))
+    latency_s, speed = _speeds(host, len(names), found.elapsed_s, found.body_bytes)
+    return of_links(
+        directory.resolve().name,
+        found.source,
+        found.target,
+        len(found.keys),
+        host=host,
+        host_names=names,
+        page_bytes=found.body_bytes,
+        rule="hosts of its URLs",
+        listed=found.urls,
+        latency_s=latency_s,
+        speed=speed,
+        starts=np.flatnonzero(found.is_seed).astype(np.int32),
+    )
+
+
+def relevance(directory: Path, graph: Graph, topic: Topic) -> F8:
+    """How near each link of `crawled(directory)` is to a topic: what the crawl's reader would have said."""
+    found = np.zeros(graph.links)
+    urls, places = graph.urls, {url: place for place, url in enumerate(graph.urls)}
+    for page in Crawl(directory).pages():
+        place = places.get(page.url)
+        if place is None or not page.html:
+            continue
+        document = parse_html(page.html.encode(), page.url, "text/html; charset=utf-8", anchors=True)
+        about = topic.page(document.title, page.text or "")
+        for link in range(graph.indptr[place], graph.indptr[place + 1]):
+            url = urls[graph.indices[link]]
+            found[link] = topic.link(url, document.anchors.get(url, ""), about)
+    return found
+
+
+def _speeds(host: I4, hosts: int, elapsed_s: F8, body_bytes: F8) -> tuple[F8, F8]:
+    """Of each host: its mean page came in its mean time."""
+    count = np.maximum(np.bincount(host, minlength=hosts), 1)
+    mean_s = np.maximum(np.bincount(host, elapsed_s, hosts) / count, MIN_S)
+    mean_bytes = np.maximum(np.bincount(host, body_bytes, hosts) / count, 1.0)
+    return mean_s * LATENCY_PART, mean_bytes / (mean_s * (1 - LATENCY_PART))
