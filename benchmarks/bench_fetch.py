@@ -19,7 +19,7 @@ from gossamer.config import Config
 from gossamer.fetch.client import Client, Request
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.workbench import Workbench
 
 HOSTS = 64
@@ -106,7 +106,7 @@ def bench_fetcher(config: Config, count: int) -> float:
     clock = RealClock()
     resolver = Resolver(config.resolve, clock)
     client = Client(config, clock, resolver)
-    workbench = Workbench(config.polite, RobotsBook(config.polite, "bench"))
+    workbench = Workbench(config.polite, RobotsCache(config.polite, "bench"))
     done: list[int] = []
     back: list[object] = []
     fetcher = Fetcher(config, clock, client, workbench, resolver, lambda r: done.append(r.http_status), back.append)

@@ -18,24 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks import machine, write_section
 from gossamer import config
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory
+from gossamer.arrays import I64, Keys, Rows
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
 from gossamer.frontier.files import file_name
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.frontier_file import KIND
-from gossamer.frontier.merging import CHUNK_ROWS, Bounds, Rows
+from gossamer.frontier.merging import CHUNK_ROWS, Bounds
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.runs import Run, write_run
 from gossamer.frontier.strategies import strategy
-
-Keys = npt.NDArray[np.uint64]
 
 MILLION = 1_000_000
 WIDTH = 10_000
@@ -76,7 +74,7 @@ class Resident:
         raise OSError("no RssAnon in /proc/self/status: run this on Linux")
 
 
-def host_sizes(known: int, rng: np.random.Generator) -> tuple[Keys, npt.NDArray[np.int64]]:
+def host_sizes(known: int, rng: np.random.Generator) -> tuple[Keys, I64]:
     """Power-law hosts, none above the usual cap of 25,000 pages."""
     hosts = np.unique(rng.integers(1, 2**24, max(known // PAGES_PER_HOST, 10), dtype=np.uint64))
     weights = 1.0 / np.arange(1, len(hosts) + 1) ** 0.8

@@ -11,10 +11,11 @@ import numpy as np
 from gossamer import api
 from gossamer.archive import query
 from gossamer.archive.linkgraph import read_links
+from gossamer.arrays import F64, I32, U64
 from gossamer.config import Config
 from gossamer.crawl import generate
 from gossamer.frontier.pagerank import pagerank
-from gossamer.sim.graphs import F8, I4, Graph
+from gossamer.sim.graphs import Graph
 from gossamer.sim.simulator import Conditions, Measured, Rounds
 from gossamer.testweb.running import RunningWeb
 
@@ -32,12 +33,12 @@ _AT_ONCE = 1e16  # bytes per second: what a page took was latency
 class Actual:
     """What happened, as the archive has it."""
 
-    order: I4  # as pages came
-    time_s: F8  # when each had come, from the first request on; no two at once
-    elapsed_s: F8  # how long it took
-    round: I4
-    depth: I4
-    commits_s: F8  # what each commit took, first that of the seeds
+    order: I32  # as pages came
+    time_s: F64  # when each had come, from the first request on; no two at once
+    elapsed_s: F64  # how long it took
+    round: I32
+    depth: I32
+    commits_s: F64  # what each commit took, first that of the seeds
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def settings(order: str, conditions: Conditions, address: str) -> Config:
 def crawl(
     source: Source,
     order: str,
-    starts: I4,
+    starts: I32,
     conditions: Conditions,
     *,
     changes: dict[str, object] | None = None,
@@ -116,27 +117,27 @@ def read(graph: Graph, directory: Path) -> Actual:
     )
 
 
-def came_s(began_s: F8, elapsed_s: F8) -> F8:
+def came_s(began_s: F64, elapsed_s: F64) -> F64:
     """When visits came, given in that order. Beginnings are known to the millisecond, and a crawl in order of discovery
     goes another way if those that came in the same one change places."""
     steps_s = np.arange(len(began_s)) * np.float64(_NEXT_S)
     return steps_s + np.maximum.accumulate(began_s + elapsed_s - steps_s)
 
 
-def pages_of(graph: Graph, keys: "np.typing.NDArray[np.uint64]") -> I4:
+def pages_of(graph: Graph, keys: "U64") -> I32:
     """Which pages of the graph these are."""
     by_key = np.argsort(graph.keys)
     places = np.minimum(np.searchsorted(graph.keys[by_key], keys), graph.pages - 1)
     return by_key[places].astype(np.int32)
 
 
-def _commits_s(directory: Path) -> F8:
+def _commits_s(directory: Path) -> F64:
     events = map(json.loads, (directory / "log" / "crawl.jsonl").read_text().splitlines())
     commits = [(event["seconds"], event["visits"]) for event in events if event["event"] == "commit"]
     return np.array([cost_s for place, (cost_s, visits) in enumerate(commits) if visits or not place])
 
 
-def history(graph: Graph, directory: Path) -> F8:
+def history(graph: Graph, directory: Path) -> F64:
     """What the historical strategies know of each page from an earlier crawl: as `crawl/scoring.py` has it."""
     earlier = read_links(directory)
     ranks = np.full(graph.pages, np.nan)
@@ -166,7 +167,7 @@ def as_measured(
     return replace(graph, latency_s=np.full(hosts, mean_s), speed=np.full(hosts, _AT_ONCE)), same
 
 
-def _lag_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
+def _lag_s(host: I32, time_s: F64, elapsed_s: F64, delay_s: float) -> F64:
     """How much later than allowed each page was asked for, a host's first from the beginning on. Less than nothing:
     beginnings are known to the millisecond."""
     goes_on = np.concatenate((np.zeros(1, np.bool_), np.diff(host) == 0))[: len(host)]
@@ -174,7 +175,7 @@ def _lag_s(host: I4, time_s: F8, elapsed_s: F8, delay_s: float) -> F8:
     return time_s - elapsed_s - allowed_s
 
 
-def _pace_s(lag_s: F8, time_s: F8, elapsed_s: F8) -> F8:
+def _pace_s(lag_s: F64, time_s: F64, elapsed_s: F64) -> F64:
     """What each page took. Hosts that get pages at the same time are asked one after the other, and answer so; in the
     simulator they all begin with the first, and what they took counts from there."""
     began_s = time_s - elapsed_s

@@ -21,14 +21,14 @@ from gossamer.archive import query
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Directory
+from gossamer.arrays import F64, I32, Keys
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.frontier.pages import zone_of_key
-from gossamer.sim.graphs import F8, I4, Graph, load
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.simulator import Conditions
 from gossamer.sim.synthetic import make
 from gossamer.testweb.running import RunningWeb
 
-Keys = npt.NDArray[np.uint64]
 MODES = ("exchange", FIREWALL, CROSS_OVER)
 _CONNECTIONS, _WIDTH = 16, 200
 
@@ -45,8 +45,8 @@ class Crawled:
     leaving: int  # links from an agent's page to another agent's
     sent_urls: int
     sent_bytes: int
-    coverage_at: F8  # after each visit
-    overlap_at: F8
+    coverage_at: F64  # after each visit
+    overlap_at: F64
 
     @classmethod
     def of(
@@ -95,7 +95,7 @@ def measure(shape: Shape, counts: Sequence[int]) -> Iterator[Crawled]:
                     yield _crawl(graph, starts, web, mode, agents, Path(scratch) / f"{mode}-{agents}")
 
 
-def _crawl(graph: Graph, starts: I4, web: RunningWeb, mode: str, agents: int, directory: Path) -> Crawled:
+def _crawl(graph: Graph, starts: I32, web: RunningWeb, mode: str, agents: int, directory: Path) -> Crawled:
     config = actual.settings("opic", Conditions(connections=_CONNECTIONS, width=_WIDTH), web.address)
     config = config.replace({"site.agents": agents, "site.mode": mode})
     api.Crawl(directory, [graph.urls[start] for start in starts.tolist()], config).run()
@@ -117,7 +117,7 @@ def _crawl(graph: Graph, starts: I4, web: RunningWeb, mode: str, agents: int, di
     )
 
 
-def _owners(directory: Path) -> I4:
+def _owners(directory: Path) -> I32:
     """The number of each zone's owner."""
     owners = np.zeros(ZONES_IN_ALL, np.int32)
     for number, at in enumerate(snapshots(Directory(directory)).values()):

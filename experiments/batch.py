@@ -15,11 +15,12 @@ import numpy as np
 from experiments.arguments import add_graph, add_starts
 from experiments.output import Block, Results, publish
 from experiments.robots import CLAIM_SHOWN, DELAY_S, HOSTS_HELP, enough_hosts
+from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim.activity import mean_active, over_time
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, I8, Graph, of_links
+from gossamer.sim.graphs import Graph, of_links
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.simulator import Conditions, Trace, simulate, speeds
 from gossamer.sim.world import KEPT_LATENCY
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def middle(graph: Graph, starts: I4, seed: int) -> tuple[Graph, I4]:
+def middle(graph: Graph, starts: I32, seed: int) -> tuple[Graph, I32]:
     """A breadth-first crawl half done: the pages that are left, with the links among them, and those of them that
     are known, as they were discovered. Breadth-first needs to know no more to go on."""
     trace = simulate(graph, strategy(ORDER), starts, pages=graph.pages // 2)
@@ -101,7 +102,7 @@ def middle(graph: Graph, starts: I4, seed: int) -> tuple[Graph, I4]:
     pages, place = np.unique(found, return_index=True)
     known = pages[np.argsort(place)]
     left = np.flatnonzero(is_left)
-    number: I8 = np.cumsum(is_left) - 1
+    number: I64 = np.cumsum(is_left) - 1
     source, target = graph.sources(), graph.indices
     among = is_left[source] & is_left[target]
     latency_s, speed = speeds(graph, seed)
@@ -124,12 +125,12 @@ def middle(graph: Graph, starts: I4, seed: int) -> tuple[Graph, I4]:
 class Experiment:
     graph: Graph
     rest: Graph
-    waiting: I4  # known pages of `rest`, in the order of breadth-first
+    waiting: I32  # known pages of `rest`, in the order of breadth-first
     width: int
     connections: int
 
     @cached_property
-    def per_host(self) -> I8:
+    def per_host(self) -> I64:
         """Pages of the batch on each host."""
         return np.bincount(self.rest.host[self.waiting[: self.width]], minlength=len(self.rest.host_names))
 
@@ -214,7 +215,7 @@ class Experiment:
             [Block("Statements of the seed", self._claims(sizes, traces), CLAIM_SHOWN)],
         )
 
-    def _claims(self, sizes: I8, traces: dict[tuple[str, int], Trace]) -> list[dict[str, str]]:
+    def _claims(self, sizes: I64, traces: dict[tuple[str, int], Trace]) -> list[dict[str, str]]:
         every = np.bincount(self.graph.host)
         batch, whole = gini(sizes), gini(every[every > 0])
         idle = {
@@ -241,7 +242,7 @@ class Experiment:
             },
         ]
 
-    def _sizes_figure(self, name: str, sizes: I8) -> Figure:
+    def _sizes_figure(self, name: str, sizes: I64) -> Figure:
         every = np.sort(np.bincount(self.graph.host))[::-1]
         curves = [
             Curve("all pages", *_by_rank(every[every > 0]), color="#bbbbbb"),
@@ -304,14 +305,14 @@ class Experiment:
         )
 
 
-def gini(sizes: I8) -> float:
+def gini(sizes: I64) -> float:
     """0: all hosts have as many pages; near 1: one has them all."""
     ordered = np.sort(sizes)
     count = len(ordered)
     return float((2 * np.arange(1, count + 1) - count - 1) @ ordered / (count * ordered.sum()))
 
 
-def _by_rank(sizes: I8) -> tuple[F8, F8]:
+def _by_rank(sizes: I64) -> tuple[F64, F64]:
     """Few points for each decade are enough on a logarithmic axis."""
     places = np.unique(np.geomspace(1, len(sizes), 200).astype(np.int64))
     return places.astype(np.float64), sizes[places - 1].astype(np.float64)
@@ -322,7 +323,7 @@ def _active(label: str, trace: Trace, until_s: float, color: str) -> Curve:
     return Curve(label, middle_s / 3600, active, color=color)
 
 
-def _done(label: str, time_s: F8, color: str) -> Curve:
+def _done(label: str, time_s: F64, color: str) -> Curve:
     return Curve(label, time_s / 3600, np.arange(1, len(time_s) + 1), color=color)
 
 

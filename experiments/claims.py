@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from gossamer.arrays import F64
 
 
 @dataclass(frozen=True)
@@ -17,9 +16,7 @@ class Claim:
 SHOWN = {"statement": "statement", "here": "here", "sets": "in sets", "difference": "difference", "seed": "seed's"}
 
 
-def check(
-    claims: Sequence[Claim], averages: Mapping[str, npt.NDArray[np.float64]], seed: Mapping[str, float]
-) -> list[dict[str, Any]]:
+def check(claims: Sequence[Claim], averages: Mapping[str, F64], seed: Mapping[str, float]) -> list[dict[str, Any]]:
     """A row for each claim whose strategies were run; the same starts are compared with each other."""
     return [
         _row(claim, averages[claim.better] - averages[claim.worse], seed)
@@ -28,7 +25,7 @@ def check(
     ]
 
 
-def _row(claim: Claim, differences: npt.NDArray[np.float64], seed: Mapping[str, float]) -> dict[str, Any]:
+def _row(claim: Claim, differences: F64, seed: Mapping[str, float]) -> dict[str, Any]:
     wins, count = int((differences > 0).sum()), len(differences)
     theirs = seed[claim.better] - seed[claim.worse] if claim.better in seed and claim.worse in seed else None
     return {
@@ -40,7 +37,7 @@ def _row(claim: Claim, differences: npt.NDArray[np.float64], seed: Mapping[str, 
     }
 
 
-def _verdict(differences: npt.NDArray[np.float64]) -> str:
+def _verdict(differences: F64) -> str:
     if not differences.any():
         return "no difference"
     return "holds" if (differences > 0).all() else "does not hold" if (differences <= 0).all() else "is open"

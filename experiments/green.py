@@ -11,9 +11,9 @@ import numpy as np
 from experiments import green_bound, green_budgets, green_saved
 from experiments.green_simulation import FULL, HEURISTICS, Totals, Web, crawl, in_turn
 from experiments.output import Block, Results, publish
+from gossamer.arrays import F64
 from gossamer.carbon.sun import day_index, solar_index
 from gossamer.placement.where import coordinates
-from gossamer.refresh.policies import F8
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 
@@ -101,7 +101,7 @@ def _figures(arguments: argparse.Namespace) -> Results:
     )
 
 
-def _swept(arguments: argparse.Namespace, price: F8, server: Any, index: F8) -> tuple[F8, F8]:
+def _swept(arguments: argparse.Namespace, price: F64, server: Any, index: F64) -> tuple[F64, F64]:
     """Totals of each web (rows) at each lambda (columns)."""
     random = np.random.default_rng(arguments.seed)
     shape, totals = (arguments.runs, len(price)), []
@@ -113,7 +113,7 @@ def _swept(arguments: argparse.Namespace, price: F8, server: Any, index: F8) -> 
     return staleness, np.concatenate([each.carbon for each in totals]).reshape(shape)
 
 
-def _price_rows(name: str, price: F8, staleness: F8, carbon: F8) -> list[dict[str, Any]]:
+def _price_rows(name: str, price: F64, staleness: F64, carbon: F64) -> list[dict[str, Any]]:
     return [
         {
             "part": "figures",
@@ -128,12 +128,12 @@ def _price_rows(name: str, price: F8, staleness: F8, carbon: F8) -> list[dict[st
     ]
 
 
-def _error(values: F8) -> float:
+def _error(values: F64) -> float:
     """Of the mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def _convexity(name: str, staleness: F8) -> dict[str, Any]:
+def _convexity(name: str, staleness: F64) -> dict[str, Any]:
     second = np.diff(staleness, 2, axis=1)
     mean = second.mean(axis=0)
     error = second.std(axis=0, ddof=1) / np.sqrt(len(second)) if len(second) > 1 else np.zeros(len(mean))
@@ -143,7 +143,7 @@ def _convexity(name: str, staleness: F8) -> dict[str, Any]:
     return {"index": name, "curve": "staleness", "statement": "rises, convex", "here": f"{here} not negative"}
 
 
-def _linearity(name: str, price: F8, carbon: F8) -> dict[str, Any]:
+def _linearity(name: str, price: F64, carbon: F64) -> dict[str, Any]:
     mean = carbon.mean(axis=0)
     off = mean - np.polyval(np.polyfit(price, mean, 1), price)
     fits = 1 - off.var() / mean.var() if mean.var() else 1.0

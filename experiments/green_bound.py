@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.green_simulation import FULL, Web, crawl, in_turn
 from experiments.output import Results
+from gossamer.arrays import F64, Indices
 from gossamer.carbon.sun import day_index
-from gossamer.refresh.policies import F8
 from gossamer.sim.figures import Curve, Figure
 
 HOURS = 24
@@ -35,9 +34,9 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Kinds:
-    energy: F8
-    server: npt.NDArray[np.intp]
-    index: F8  # hours x servers
+    energy: F64
+    server: Indices
+    index: F64  # hours x servers
 
 
 def results(seed: int) -> Results:

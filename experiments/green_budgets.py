@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.green_web import (
     COUNTRIES,
@@ -17,8 +16,9 @@ from experiments.green_web import (
     made,
 )
 from experiments.output import Results
+from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import GAIN, J_PER_KWH, affordable, choose, free_lambdas, green_value, pace, within
-from gossamer.refresh.policies import F8, index_value
+from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 
 WARM_DAYS, DAYS = 7, 7
@@ -85,12 +85,12 @@ class Week:
     """What happened."""
 
     def __init__(self) -> None:
-        self._pages: list[npt.NDArray[np.intp]] = []
-        self._grams: list[F8] = []
+        self._pages: list[Indices] = []
+        self._grams: list[F64] = []
         self._prices: list[float] = []
         self._fresh = 0.0
 
-    def add(self, web: GreenWeb, chosen: npt.NDArray[np.intp], grams: F8, age_s: F8, price: float) -> None:
+    def add(self, web: GreenWeb, chosen: Indices, grams: F64, age_s: F64, price: float) -> None:
         self._pages.append(chosen)
         self._grams.append(grams[chosen])
         self._prices.append(price)
@@ -98,16 +98,16 @@ class Week:
         self._fresh += float(fresh.sum() / web.weight.sum()) / STEP_S
 
     @property
-    def page(self) -> npt.NDArray[np.intp]:
+    def page(self) -> Indices:
         return np.concatenate(self._pages)
 
     @property
-    def carbon(self) -> F8:
-        grams: F8 = np.concatenate(self._grams)
+    def carbon(self) -> F64:
+        grams: F64 = np.concatenate(self._grams)
         return grams
 
     @property
-    def price(self) -> F8:
+    def price(self) -> F64:
         return np.array(self._prices, np.float64)
 
     @property
@@ -115,7 +115,7 @@ class Week:
         return self._fresh / len(self._prices)
 
 
-def weeks(web: GreenWeb, group: npt.NDArray[np.intp], budget_g: F8 | None, idle: bool, count: int = 1) -> list[Week]:
+def weeks(web: GreenWeb, group: Indices, budget_g: F64 | None, idle: bool, count: int = 1) -> list[Week]:
     """With the functions of production, step by step, after a week without a budget; every week has the same, and
     prices go on."""
     groups, keys = int(group.max()) + 1, np.arange(PAGES)
@@ -144,12 +144,12 @@ def weeks(web: GreenWeb, group: npt.NDArray[np.intp], budget_g: F8 | None, idle:
     return found[1:]
 
 
-def _sums(group: npt.NDArray[np.intp], values: F8, groups: int) -> F8:
-    sums: F8 = np.bincount(group, values, groups).astype(np.float64)
+def _sums(group: Indices, values: F64, groups: int) -> F64:
+    sums: F64 = np.bincount(group, values, groups).astype(np.float64)
     return sums
 
 
-def _row(name: str, part: float, week: int, used: F8, found: Week) -> dict[str, Any]:
+def _row(name: str, part: float, week: int, used: F64, found: Week) -> dict[str, Any]:
     return {
         "part": "budgets",
         "budgets": name,

@@ -7,8 +7,9 @@ import numpy as np
 
 from experiments.green_web import COUNTRIES, DAY_S, HOUR_S, PAGES, VISITS_PER_DAY, GreenWeb, fresh_s, made
 from experiments.output import Block, Results
+from gossamer.arrays import F64
 from gossamer.carbon.energy import green_value
-from gossamer.refresh.policies import F8, index_value
+from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 
 KNOWN = ("sizes", "country", "hour")
@@ -106,17 +107,17 @@ def _unit(web: GreenWeb) -> float:
     return float(worth.mean() / web.carbon_g(0).mean())
 
 
-def believed(web: GreenWeb, knows: tuple[str, ...]) -> F8:
+def believed(web: GreenWeb, knows: tuple[str, ...]) -> F64:
     """Carbon of a visit, hours x pages, as a policy sees it that knows only so much."""
     energy_j = web.energy_j if "sizes" in knows else np.full(PAGES, web.energy_j.mean())
     mean = web.g_per_kwh.mean(axis=0)
     level = mean if "country" in knows else np.full(len(mean), mean.mean())
     shape = web.g_per_kwh / mean if "hour" in knows else np.ones(web.g_per_kwh.shape)
-    grams: F8 = (level * shape)[:, web.country] * energy_j / 3.6e6
+    grams: F64 = (level * shape)[:, web.country] * energy_j / 3.6e6
     return grams
 
 
-def simulate(web: GreenWeb, price: F8, knows: list[tuple[str, ...]]) -> tuple[F8, F8]:
+def simulate(web: GreenWeb, price: F64, knows: list[tuple[str, ...]]) -> tuple[F64, F64]:
     """Freshness and carbon of each run."""
     seen = {each: believed(web, each) for each in dict.fromkeys(knows)}
     runs = len(price)
@@ -136,12 +137,12 @@ def simulate(web: GreenWeb, price: F8, knows: list[tuple[str, ...]]) -> tuple[F8
     return fresh / web.weight.sum() / (DAYS * DAY_S), carbon
 
 
-def _curve(rows: list[dict[str, Any]], kind: str, knows: str) -> tuple[F8, F8]:
+def _curve(rows: list[dict[str, Any]], kind: str, knows: str) -> tuple[F64, F64]:
     mine = [row for row in rows if row["signal"] == kind and row["knows"] == knows]
     return np.array([row["lost"] for row in mine]), np.array([row["saved"] for row in mine])
 
 
-def _nearby(lost: F8, saved: F8) -> tuple[F8, F8]:
+def _nearby(lost: F64, saved: F64) -> tuple[F64, F64]:
     """What the figure shows; the table has it all."""
     return lost[lost < FIGURE_TO], saved[lost < FIGURE_TO]
 

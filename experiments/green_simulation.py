@@ -7,19 +7,16 @@ knows. What it does is argmax of `order.green.green_value`; a row of every array
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import green_value
-from gossamer.refresh.policies import F8
-
-I8 = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Web:
-    energy: F8  # runs x pages
-    server: I8  # of each page
-    index: F8  # slots x servers
+    energy: F64  # runs x pages
+    server: Indices  # of each page
+    index: F64  # slots x servers
 
     @property
     def pages(self) -> int:
@@ -50,11 +47,11 @@ HEURISTICS = (
 class Totals:
     """Of each run, over the slots that were measured."""
 
-    staleness: F8  # summed over pages and slots
-    carbon: F8
+    staleness: F64  # summed over pages and slots
+    carbon: F64
 
 
-def crawl(web: Web, price: F8, knowledge: Knowledge, staleness: F8, warm: int) -> Totals:
+def crawl(web: Web, price: F64, knowledge: Knowledge, staleness: F64, warm: int) -> Totals:
     """One download a slot in every run, never idle. `staleness` is where they begin; ties go to the first page."""
     runs, rows = len(price), np.arange(len(price))
     energy = web.energy if knowledge.sizes else np.broadcast_to(web.energy.mean(axis=1)[:, None], web.energy.shape)
@@ -80,7 +77,7 @@ class _Servers:
     """The seed's staleness of a server: it grows by its number of pages each slot, at all servers alike, and shrinks by
     (pages - 1) / pages with a download. Compared per page; the pages of a server are downloaded in turn."""
 
-    def __init__(self, web: Web, stale: F8) -> None:
+    def __init__(self, web: Web, stale: F64) -> None:
         self._web = web
         self._order = np.argsort(web.server, kind="stable")
         self._count = np.bincount(web.server, minlength=web.index.shape[1])
@@ -88,7 +85,7 @@ class _Servers:
         self._turn = np.zeros((len(stale), len(self._count)), np.intp)
         self._stale = np.stack([np.bincount(web.server, row, len(self._count)) for row in stale])
 
-    def choose(self, known: F8, price: F8) -> I8:
+    def choose(self, known: F64, price: F64) -> Indices:
         rows = np.arange(len(price))
         place = self._begin + self._turn % np.maximum(self._count, 1)
         next_page = self._order[np.minimum(place, len(self._order) - 1)]
@@ -97,13 +94,13 @@ class _Servers:
         )
         value[:, self._count == 0] = -np.inf
         server = value.argmax(axis=1)
-        page: I8 = next_page[rows, server]
+        page: Indices = next_page[rows, server]
         self._stale += self._count
         self._stale[rows, server] *= (self._count[server] - 1) / self._count[server]
         self._turn[rows, server] += 1
         return page
 
 
-def in_turn(runs: int, pages: int, random: np.random.Generator) -> F8:
+def in_turn(runs: int, pages: int, random: np.random.Generator) -> F64:
     """Staleness of pages that have been downloaded one after the other."""
     return np.stack([random.permutation(pages).astype(np.float64) for _ in range(runs)])

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import HIGH, carbon_g
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
 from gossamer.placement.where import coordinates
-from gossamer.refresh.policies import F8
 
 COUNTRIES = ("US", "DE", "FR", "IN", "AU", "BR")
 PAGES, HOSTS = 3000, 60
@@ -20,14 +19,14 @@ VISITS_PER_DAY = 0.1 * PAGES
 
 @dataclass(frozen=True)
 class GreenWeb:
-    change_per_s: F8
-    weight: F8
-    energy_j: F8
-    host: npt.NDArray[np.intp]
-    country: npt.NDArray[np.intp]  # of each page, a place in COUNTRIES
-    g_per_kwh: F8  # hours x countries
+    change_per_s: F64
+    weight: F64
+    energy_j: F64
+    host: Indices
+    country: Indices  # of each page, a place in COUNTRIES
+    g_per_kwh: F64  # hours x countries
 
-    def carbon_g(self, hour: int) -> F8:
+    def carbon_g(self, hour: int) -> F64:
         """Of a visit to each page."""
         return carbon_g(self.energy_j, self.g_per_kwh[hour % len(self.g_per_kwh)][self.country])
 
@@ -45,7 +44,7 @@ def made(seed: int, kind: str, days: int) -> GreenWeb:
     return GreenWeb(change_per_s, weight, energy_j, host, host % len(COUNTRIES), np.array(rows))
 
 
-def fresh_s(change_per_s: F8, from_age_s: F8, to_age_s: F8) -> F8:
+def fresh_s(change_per_s: F64, from_age_s: F64, to_age_s: F64) -> F64:
     """How long a copy of these ages is expected to be the current one."""
-    expected: F8 = (np.exp(-change_per_s * from_age_s) - np.exp(-change_per_s * to_age_s)) / change_per_s
+    expected: F64 = (np.exp(-change_per_s * from_age_s) - np.exp(-change_per_s * to_age_s)) / change_per_s
     return expected

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
 from experiments.output import Row
+from gossamer.arrays import I64
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.scan.channel import Worker
@@ -28,7 +28,6 @@ REFERENCE = 30  # pages of the reference site here
 # ones, and a delay that leaves the machine as idle as it will be.
 _SMALL, _LARGE_PAGES, _DELAY_S = 36, 40, 0.25
 _LAB: dict[str, Any] = {"silent": True, "together": True}
-Sizes = npt.NDArray[np.int64]
 SHOWN = {
     "clients": "clients",
     "mode": "mode",
@@ -92,7 +91,7 @@ def _throttle(folder: Path, delay_s: float) -> Throttled:
     return Throttled(delay_s, max(0.0, small_s - _DELAY_S - page_s), page_s)
 
 
-def make(path: Path, sizes: Sizes) -> None:
+def make(path: Path, sizes: I64) -> None:
     """A graph of websites: their first page leads to all others of theirs, and to the first page of the next."""
     first = np.concatenate(([0], np.cumsum(sizes)))
     rows = []

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64
 from gossamer.errors import GossamerError
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.enactment import enact
 from gossamer.scan.planners import plan
-from gossamer.scan.task import F8, Task, loads_s, uniform
+from gossamer.scan.task import Task, loads_s, uniform
 
 WEBSITES = 99
 # Seconds for the reference site of 800 pages, by number of clients; and Table 1, in seconds.
@@ -34,18 +34,18 @@ _STRAY_S, _CASES = 0.04, 48  # how far a website's time strays at a real client,
 class Web:
     """In the order of the list: by pages, the largest first."""
 
-    pages: F8
-    work_s: F8  # on a client that takes 100 s for the reference site
+    pages: F64
+    work_s: F64  # on a client that takes 100 s for the reference site
 
     def sorted(self) -> "Web":
         order = np.argsort(-self.pages, kind="stable")
         return Web(self.pages[order], self.work_s[order])
 
-    def task(self, clients: int, noise: F8 | float = 1.0) -> Task:
+    def task(self, clients: int, noise: F64 | float = 1.0) -> Task:
         return uniform(self.work_s * noise, speeds(clients), pages=self.pages)
 
 
-def speeds(clients: int) -> F8:
+def speeds(clients: int) -> F64:
     return 100 / np.array(REFERENCE_S[clients])
 
 
@@ -90,21 +90,19 @@ class Throttled:
     site_s: float
     page_s: float = 0.0
 
-    def delays_s(self, clients: int) -> F8:
+    def delays_s(self, clients: int) -> F64:
         return self.delay_s / speeds(clients)
 
-    def times_s(self, sizes: npt.NDArray[np.int64], clients: int) -> F8:
+    def times_s(self, sizes: I64, clients: int) -> F64:
         return (sizes - 1.0)[:, None] * (self.delays_s(clients) + self.page_s)[None, :] + self.site_s
 
 
-def throttled_sizes(
-    seed: int, pages: int, throttle: Throttled, clients: int, webs: int = _THROTTLED
-) -> npt.NDArray[np.int64]:
+def throttled_sizes(seed: int, pages: int, throttle: Throttled, clients: int, webs: int = _THROTTLED) -> I64:
     """Pages of websites on which the seed's ratio is possible for so many real clients: as `reenacted`, but with the
     time counted that is not throttled. Of many webs the one where it depends least on how far websites' times stray."""
     random = np.random.default_rng(seed)
     share = speeds(3).max() / speeds(3).sum()
-    found: list[tuple[float, float, int, npt.NDArray[np.int64]]] = []
+    found: list[tuple[float, float, int, I64]] = []
     for number in range(webs):
         others = np.sort(drawn(random, exponent=_EVEN).pages[1:])[::-1]
         rest = np.maximum(1, np.rint(others / others.sum() * pages * (1 - share))).astype(np.int64)
@@ -121,7 +119,7 @@ def throttled_sizes(
     return max(found, key=lambda each: each[:3])[3]
 
 
-def _largest(rest: npt.NDArray[np.int64], throttle: Throttled) -> int:
+def _largest(rest: I64, throttle: Throttled) -> int:
     """Pages of the largest website, which keeps the fastest of three clients as long as the others keep the others."""
     times_s = throttle.times_s(rest, 3)
     fastest, *slower = np.argsort(-speeds(3)).tolist()
@@ -129,13 +127,13 @@ def _largest(rest: npt.NDArray[np.int64], throttle: Throttled) -> int:
     return int(np.ceil((level_s - throttle.site_s) / (throttle.delays_s(3)[fastest] + throttle.page_s))) + 1
 
 
-def _strayed(times_s: F8) -> F8:
+def _strayed(times_s: F64) -> F64:
     """(cases, websites, clients)"""
-    strays: F8 = times_s + _STRAY_S * np.random.default_rng(0).standard_normal((_CASES, *times_s.shape))
+    strays: F64 = times_s + _STRAY_S * np.random.default_rng(0).standard_normal((_CASES, *times_s.shape))
     return strays
 
 
-def _surplus(cases_s: F8) -> F8:
+def _surplus(cases_s: F64) -> F64:
     """In each case: by how much round robin from the smallest on loses more than the seed's, against the best plan,
     where the fastest client has the largest website and nothing else."""
     cases, websites, clients = cases_s.shape
@@ -143,7 +141,7 @@ def _surplus(cases_s: F8) -> F8:
     for website in range(websites - 1, -1, -1):
         first = free_s.argmin(axis=1)
         free_s[each, first] += cases_s[each, website, first]
-    surplus: F8 = free_s.max(axis=1) / cases_s[:, 0].min(axis=1) - _paper_ratio(clients)
+    surplus: F64 = free_s.max(axis=1) / cases_s[:, 0].min(axis=1) - _paper_ratio(clients)
     return surplus
 
 
@@ -166,5 +164,5 @@ def enacted_s(before: Task, now: Task, mode: str) -> float:
     return enact(Dispatch(before.times_s, [1] * before.clients, mode), now.times_s)[0]
 
 
-def noise(random: np.random.Generator, websites: int = WEBSITES) -> npt.NDArray[np.float64]:
+def noise(random: np.random.Generator, websites: int = WEBSITES) -> F64:
     return np.exp(NOISE * random.standard_normal(websites))

@@ -17,10 +17,11 @@ from experiments.arguments import add_graph, add_orders, add_starts
 from experiments.claims import SHOWN as CLAIMS_SHOWN
 from experiments.claims import Claim, check
 from experiments.output import Block, Results, publish
+from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, Graph, load
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.hosts import RULES
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.ranking import pagerank
@@ -103,10 +104,10 @@ class Case:
 @dataclass(frozen=True)
 class Found:
     case: Case
-    averages: F8  # one per set of starts
-    at_10: F8
-    taus: F8
-    curve: F8  # of the first set
+    averages: F64  # one per set of starts
+    at_10: F64
+    taus: F64
+    curve: F64  # of the first set
 
 
 class Experiment:
@@ -116,7 +117,7 @@ class Experiment:
         self.rank = pagerank(graph.sources(), graph.indices, graph.pages)
         random = [np.random.default_rng((arguments.seed, number)) for number in range(arguments.repeat)]
         count = min(arguments.starts, graph.pages)
-        self._starts: list[I4] = [draw.choice(graph.pages, count, replace=False).astype(np.int32) for draw in random]
+        self._starts: list[I32] = [draw.choice(graph.pages, count, replace=False).astype(np.int32) for draw in random]
         if arguments.earlier:
             self._history = [remembered(graph, arguments.earlier)] * arguments.repeat
         else:

@@ -16,13 +16,14 @@ import numpy as np
 from experiments import actual
 from experiments.arguments import add_graph, add_orders, add_pages, add_starts
 from experiments.output import Results, Row, publish
+from gossamer.arrays import F64, I32
 from gossamer.config import Config
 from gossamer.crawl.scoring import check_scores
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, load
+from gossamer.sim.graphs import load
 from gossamer.sim.numbers import natural, positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
@@ -57,8 +58,8 @@ class Setting:
     """Everything but the strategy."""
 
     source: actual.Source
-    starts: I4
-    rank: F8
+    starts: I32
+    rank: F64
     pages: int  # 0: all
     one: Conditions | None
     many: Conditions | None
@@ -66,15 +67,15 @@ class Setting:
     latency_ms: float
     every: int
     earlier: Path  # directory of a crawl that came before
-    history: F8 | None  # what it says
+    history: F64 | None  # what it says
 
 
 @dataclass(frozen=True)
 class Pair:
     """The same crawl twice."""
 
-    crawled: I4
-    simulated: I4
+    crawled: I32
+    simulated: I32
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -156,7 +157,7 @@ def compare(name: str, setting: Setting) -> tuple[Row, Sequence[Row]]:
     return row | {"passed": passed}, curves
 
 
-def differences(crawled: F8, simulated: F8) -> dict[str, float]:
+def differences(crawled: F64, simulated: F64) -> dict[str, float]:
     """Of several crawls, a row of marks each: their mean against that of their simulations; and beside it, the worst of
     a single one against its own, and how far two crawls are apart."""
     apart = np.abs(crawled.mean(0) - simulated.mean(0))
@@ -192,7 +193,7 @@ def first_difference(pair: Pair) -> int | None:
     return None if len(pair.crawled) == len(pair.simulated) else shorter + 1
 
 
-def at_marks(order: I4, rank: F8) -> F8:
+def at_marks(order: I32, rank: F64) -> F64:
     """Cumulative PageRank at every 5 % of the crawl."""
     curve = measures.cumulative(order, rank)
     return np.array([measures.at(curve, len(order) * mark // MARKS or 1) for mark in range(1, MARKS + 1)])

@@ -19,12 +19,13 @@ from experiments import partition_discovery, partition_statements
 from experiments.arguments import add_graph, add_starts
 from experiments.output import Results, publish
 from experiments.partitioning import LEVELS, ORDERS, incidence_of, kernels, stream_order
+from gossamer.arrays import F64, I32
 from gossamer.errors import ConfigError
 from gossamer.placement.measures import cut, imbalance, overflows
 from gossamer.placement.partitioners import PARTITIONERS, Partitioner, partitioner
 from gossamer.placement.task import SLACK, Goal, Task, task
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, Graph, load
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive
 
 SLOW = {"kahip"}  # minutes where others take seconds: only if asked for
@@ -89,9 +90,9 @@ class Case:
 @dataclass(frozen=True)
 class Found:
     case: Case
-    cuts: F8  # one per run
-    imbalances: F8
-    seconds: F8
+    cuts: F64  # one per run
+    imbalances: F64
+    seconds: F64
     full: int  # parts that had to take more than their capacity, in the last run
 
     @property
@@ -111,7 +112,7 @@ class Experiment:
         self._name = f"partition-{graph.name}" + ("" if arguments.level == "page" else f"-{arguments.level}s")
 
     @cached_property
-    def _orders(self) -> dict[str, list[I4]]:
+    def _orders(self) -> dict[str, list[I32]]:
         """The same for all methods and k."""
         runs = range(self._arguments.runs)
         draws = {

@@ -9,17 +9,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 from numba.extending import register_jitable
 
 from experiments.partitioning import kernels
+from gossamer.arrays import F64, I32, I64, Bools
 from gossamer.placement.incidence import incidence
 from gossamer.placement.live import START
 from gossamer.placement.passes import FENNEL, improve
 from gossamer.placement.stream import LINKED, Parts, Rule, choose, learn, settle
 from gossamer.placement.task import Goal, task
-from gossamer.sim.graphs import F8, I4, I8, Graph
+from gossamer.sim.graphs import Graph
 
 MOVES = 4  # passes of a rebalance
 
@@ -29,7 +29,7 @@ class Policy:
     rule: Rule
     waits: bool = False  # a unit is placed when its first page is due, not when its first link is seen
     rebalances: bool = False  # whenever the crawl has doubled
-    given: I4 | None = None  # places that somebody else decided
+    given: I32 | None = None  # places that somebody else decided
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Discovered:
 class Known(NamedTuple):
     """What the crawl knows."""
 
-    page: npt.NDArray[np.bool_]
-    part: I4  # of each unit; -1: none yet
-    size: I8  # of each unit: its pages known so far
-    seen: F8  # links to each unit from each part, while it has no place itself
-    crossed: I8  # one number: links from one part to another
+    page: Bools
+    part: I32  # of each unit; -1: none yet
+    size: I64  # of each unit: its pages known so far
+    seen: F64  # links to each unit from each part, while it has no place itself
+    crossed: I64  # one number: links from one part to another
 
 
-def discover(graph: Graph, unit: I4, units: int, crawl: I4, goal: Goal, policy: Policy, seed: int) -> Discovered:
+def discover(graph: Graph, unit: I32, units: int, crawl: I32, goal: Goal, policy: Policy, seed: int) -> Discovered:
     """Crawl in this order, place units as the policy says."""
     parts = goal.before(START, 0.0)
     rule = policy.rule._replace(slack=goal.slack)
@@ -73,7 +73,9 @@ def discover(graph: Graph, unit: I4, units: int, crawl: I4, goal: Goal, policy: 
     )
 
 
-def follow(indptr: I8, indices: I4, unit: I4, crawl: I4, known: Known, parts: Parts, rule: Rule, waits: bool) -> None:
+def follow(
+    indptr: I64, indices: I32, unit: I32, crawl: I32, known: Known, parts: Parts, rule: Rule, waits: bool
+) -> None:
     for page in crawl:
         own = unit[page]
         meet(page, own, known, parts, rule)  # a start; all others have been met
@@ -121,7 +123,7 @@ def _follow() -> Any:
 
 
 def _rebalance(
-    graph: Graph, unit: I4, crawled: I4, goal: Goal, known: Known, parts: Parts, rule: Rule, seed: int
+    graph: Graph, unit: I32, crawled: I32, goal: Goal, known: Known, parts: Parts, rule: Rule, seed: int
 ) -> int:
     """Moves among what is placed, by the links found so far. Returns how many pages change their part."""
     placed = np.flatnonzero(known.part >= 0)

@@ -12,13 +12,14 @@ import numpy as np
 from experiments.output import Results
 from experiments.partition_crawl import Discovered, Policy, discover
 from experiments.partitioning import breadth_first, incidence_of, kernels
+from gossamer.arrays import I32
 from gossamer.frontier.strategies import Strategy, strategy
 from gossamer.placement.partitioners import PARTITIONERS
 from gossamer.placement.passes import FENNEL, LDG
 from gossamer.placement.ring import Ring
 from gossamer.placement.task import Goal, task
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import I4, Graph
+from gossamer.sim.graphs import Graph
 from gossamer.sim.simulator import Conditions, simulate
 
 SHOWN = {
@@ -67,11 +68,11 @@ def results(graph: Graph, arguments: argparse.Namespace) -> Results:
     return Results(name, f"Placed at discovery: {graph.name}", rows, SHOWN, notes, [_figure(name, graph, cases, rows)])
 
 
-def _crawl(graph: Graph, order: Strategy, arguments: argparse.Namespace, run: int) -> I4:
+def _crawl(graph: Graph, order: Strategy, arguments: argparse.Namespace, run: int) -> I32:
     random = np.random.default_rng((arguments.seed, run))
     starts = random.choice(graph.pages, min(arguments.starts, graph.pages), replace=False).astype(np.int32)
     if order.name == "breadth-first":
-        crawl: I4 = breadth_first(graph.indptr, graph.indices, starts)  # nothing to simulate, nothing to wait for
+        crawl: I32 = breadth_first(graph.indptr, graph.indices, starts)  # nothing to simulate, nothing to wait for
         return crawl
     return simulate(graph, order, starts, Conditions(seed=arguments.seed + run)).order.astype(np.int32)
 
@@ -84,7 +85,7 @@ def _cases(graph: Graph, arguments: argparse.Namespace) -> Iterator[Case]:
                     yield Case(Goal(k, arguments.nu, arguments.shares), level, method)
 
 
-def _run(graph: Graph, case: Case, run: int, crawl: I4) -> Discovered:
+def _run(graph: Graph, case: Case, run: int, crawl: I32) -> Discovered:
     is_page = case.level == "page"
     unit = np.arange(graph.pages, dtype=np.int32) if is_page else graph.host
     units = graph.pages if is_page else len(graph.host_names)
@@ -92,7 +93,7 @@ def _run(graph: Graph, case: Case, run: int, crawl: I4) -> Discovered:
     return discover(graph, unit, units, crawl, case.goal, policy, run)
 
 
-def _given(graph: Graph, case: Case, run: int) -> I4:
+def _given(graph: Graph, case: Case, run: int) -> I32:
     random = np.random.default_rng(run)
     if case.method == "metis":
         known = task(incidence_of(graph, case.level), case.goal, kernels=kernels())

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments.output import Block
+from gossamer.arrays import F64
 from gossamer.placement.partitioners import PARTITIONERS
-from gossamer.sim.graphs import F8
 
-Cuts = Mapping[tuple[int, str, str], F8]  # by k, order of the stream, method
+Cuts = Mapping[tuple[int, str, str], F64]  # by k, order of the stream, method
 
 # Seed 000, Table 2: graph (vertices / edges), k, METIS, LDG, FENNEL; random order, nu = 1.1
 SEED = (

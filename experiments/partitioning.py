@@ -6,11 +6,12 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from gossamer.arrays import I32, I64
 from gossamer.placement import clustering as cluster
 from gossamer.placement import stream
 from gossamer.placement.incidence import Incidence, incidence
 from gossamer.placement.task import Kernels
-from gossamer.sim.graphs import I4, I8, Graph
+from gossamer.sim.graphs import Graph
 
 ORDERS = ("random", "natural", "bfs", "dfs")
 LEVELS = ("page", "host")
@@ -38,7 +39,7 @@ def incidence_of(graph: Graph, level: str) -> Incidence:
     return incidence(source, target, hosts, np.ones(graph.links), sizes)
 
 
-def stream_order(graph: Incidence, name: str, random: np.random.Generator) -> I4:
+def stream_order(graph: Incidence, name: str, random: np.random.Generator) -> I32:
     """In which vertices come; walks begin at a random vertex, and again wherever they have not been."""
     if name == "natural":
         return np.arange(graph.vertices, dtype=np.int32)
@@ -47,7 +48,7 @@ def stream_order(graph: Incidence, name: str, random: np.random.Generator) -> I4
 
 
 @njit(cache=True, nogil=True)
-def _walk(first: I8, other: I4, starts: I4, is_deep: bool) -> I4:
+def _walk(first: I64, other: I32, starts: I32, is_deep: bool) -> I32:
     order = np.empty(len(starts), np.int32)
     waiting = np.empty(len(other) + 1, np.int32)
     done = np.zeros(len(starts), np.bool_)
@@ -75,7 +76,7 @@ def _walk(first: I8, other: I4, starts: I4, is_deep: bool) -> I4:
 
 
 @njit(cache=True, nogil=True)
-def breadth_first(indptr: I8, indices: I4, starts: I4) -> I4:
+def breadth_first(indptr: I64, indices: I32, starts: I32) -> I32:
     """The pages that a crawl from these starts visits, in order of discovery."""
     order = np.empty(len(indptr) - 1, np.int32)
     known = np.zeros(len(order), np.bool_)

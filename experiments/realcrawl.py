@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments import actual
 from experiments.arguments import add_graph, add_orders, add_pages
 from experiments.output import Results, Row, publish
+from gossamer.arrays import F64, I32, Integers
 from gossamer.config import Config
 from gossamer.crawl import generate
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, Graph, load
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
@@ -65,14 +65,14 @@ class Crawled:
 
     name: str
     done: actual.Actual
-    simulated: I4
-    rank: F8  # PageRank of the pages that can be reached
+    simulated: I32
+    rank: F64  # PageRank of the pages that can be reached
 
     @property
-    def curve(self) -> F8:
+    def curve(self) -> F64:
         return measures.cumulative(self.done.order, self.rank)
 
-    def by_time(self) -> tuple[F8, F8]:
+    def by_time(self) -> tuple[F64, F64]:
         """When pages had come, sorted, and the PageRank until then."""
         order = np.argsort(self.done.time_s, kind="stable")
         return self.done.time_s[order], np.cumsum(self.rank[self.done.order[order]])
@@ -115,12 +115,12 @@ def _conditions(arguments: argparse.Namespace, pages: int) -> Conditions:
     )
 
 
-def home_pages(graph: Graph) -> I4:
+def home_pages(graph: Graph) -> I32:
     """One page of each host, the first in the graph's order."""
     return np.sort(np.unique(graph.host, return_index=True)[1]).astype(np.int32)
 
 
-def rank_of_reached(graph: Graph, starts: I4) -> F8:
+def rank_of_reached(graph: Graph, starts: I32) -> F64:
     """PageRank of the collection as it is in the end; pages that no link leads to have none."""
     reached = graph.reachable(starts.tolist())
     number = np.cumsum(reached) - 1
@@ -134,8 +134,8 @@ def rank_of_reached(graph: Graph, starts: I4) -> F8:
 def _crawl(
     name: str,
     source: actual.Source,
-    starts: I4,
-    rank: F8,
+    starts: I32,
+    rank: F64,
     conditions: Conditions,
     arguments: argparse.Namespace,
 ) -> Crawled:
@@ -240,7 +240,7 @@ def _over_time(crawls: Sequence[Crawled], scale: float) -> Figure:
     return Figure("realcrawl-time", "PageRank and pages over time", "hours", "part of all", curves)
 
 
-def _means(one: Crawled, group: npt.NDArray[np.integer], least: int = 1) -> tuple[F8, F8]:
+def _means(one: Crawled, group: Integers, least: int = 1) -> tuple[F64, F64]:
     """The average PageRank in each group, as a multiple of that of all pages."""
     count = np.bincount(group)
     total = np.bincount(group, one.rank[one.done.order])
@@ -249,7 +249,7 @@ def _means(one: Crawled, group: npt.NDArray[np.integer], least: int = 1) -> tupl
     return used.astype(np.float64), total[used] / count[used] / whole
 
 
-def _bars(name: str, title: str, x: str, found: Sequence[tuple[str, tuple[F8, F8]]], log_y: bool = False) -> Figure:
+def _bars(name: str, title: str, x: str, found: Sequence[tuple[str, tuple[F64, F64]]], log_y: bool = False) -> Figure:
     curves = [Curve(label, *values, color=color) for (label, values), color in zip(found, COLORS, strict=False)]
     return Figure(name, title, x, "average PageRank (1: that of all pages)", curves, log_y=log_y, markers=True)
 

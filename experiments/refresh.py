@@ -14,9 +14,10 @@ import numpy as np
 from experiments import refresh_estimates, refresh_recorded
 from experiments.output import Block, Results, Row, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
+from gossamer.arrays import F64
 from gossamer.carbon.energy import choose, green_value
 from gossamer.refresh.change_rates import counted, none_counted, rates
-from gossamer.refresh.policies import F8, azar_rates, best, harmonic_rates, index_value
+from gossamer.refresh.policies import azar_rates, best, harmonic_rates, index_value
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def web(pages: int, random: np.random.Generator) -> tuple[F8, F8]:
+def web(pages: int, random: np.random.Generator) -> tuple[F64, F64]:
     """Change rates and weights: most pages change every few days or weeks, some every hour; few are important."""
     return random.lognormal(np.log(MEDIAN_PER_DAY / DAY_S), SPREAD, pages), random.pareto(1.5, pages) + 1
 
@@ -132,7 +133,7 @@ def _at(budget: float, runs: list[tuple[str, bool]], arguments: argparse.Namespa
     return [_row(budget, label, np.array(values)) for label, values in found.items()]
 
 
-def _row(budget: float, label: str, values: F8) -> dict[str, Any]:
+def _row(budget: float, label: str, values: F64) -> dict[str, Any]:
     mean = values.mean(axis=0)
     return {
         "part": "policies",

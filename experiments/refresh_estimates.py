@@ -7,8 +7,8 @@ import numpy as np
 
 from experiments.output import Results, Row
 from experiments.refresh_simulation import DAY_S
+from gossamer.arrays import F64
 from gossamer.refresh.change_rates import counted, none_counted, rates
-from gossamer.refresh.policies import F8
 from gossamer.sim.figures import Curve, Figure
 
 TITLE = "Error of estimated change rates"
@@ -66,7 +66,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     return Figure("refresh-estimates", TITLE, "visits", y, curves, log_x=True, markers=True)
 
 
-def _estimates(interval_s: F8, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, tuple[int, F8]]:
+def _estimates(interval_s: F64, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, tuple[int, F64]]:
     visits = len(interval_s)
     counters = none_counted(PAGES)
     for each, seen in zip(interval_s, changed, strict=True):
@@ -82,7 +82,7 @@ def _estimates(interval_s: F8, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> 
     }
 
 
-def _exact(interval_s: F8, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> F8:
+def _exact(interval_s: F64, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> F64:
     """By bisection on the logarithm."""
     half_s = np.full((1, PAGES), MEAN_S / 2)
     seen_s = np.concatenate((np.where(changed, interval_s, 0.0), half_s))
@@ -93,11 +93,11 @@ def _exact(interval_s: F8, changed: np.ndarray[Any, np.dtype[np.bool_]]) -> F8:
         grown = np.expm1(np.minimum(np.exp(middle) * seen_s, 300.0))
         left = np.divide(seen_s, grown, out=np.zeros_like(grown), where=seen_s > 0).sum(axis=0)
         low, high = np.where(left > quiet_s, middle, low), np.where(left > quiet_s, high, middle)
-    found: F8 = np.exp((low + high) / 2)
+    found: F64 = np.exp((low + high) / 2)
     return found
 
 
-def _row(visits: int, name: str, size: int, errors: F8) -> dict[str, Any]:
+def _row(visits: int, name: str, size: int, errors: F64) -> dict[str, Any]:
     errors = errors / np.log(2)
     return {
         "part": "estimates",

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.output import Results, Row, publish
 from gossamer.api import Crawl
+from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.grid import means
 from gossamer.clocks import FastClock
@@ -27,8 +27,6 @@ from gossamer.testweb.log import Log
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.web import SyntheticWeb
-
-F8 = npt.NDArray[np.float64]
 
 DAY_S = 86_400.0
 SPENT_G_PER_DAY = 0.02  # about, if nothing else is measured
@@ -153,13 +151,13 @@ def measure(setting: Setting, policies: Sequence[str]) -> Results:
     )
 
 
-def _crawl_all(setting: Setting, policies: Sequence[str], g_per_day: float) -> list[tuple[dict[str, Any], F8, F8]]:
+def _crawl_all(setting: Setting, policies: Sequence[str], g_per_day: float) -> list[tuple[dict[str, Any], F64, F64]]:
     """All at once: they mostly wait, and a busy machine is busy for all of them."""
     with ThreadPoolExecutor(max(1, len(policies))) as pool:
         return list(pool.map(lambda policy: crawled(setting, policy, g_per_day), policies))
 
 
-def crawled(setting: Setting, policy: str, g_per_day: float) -> tuple[dict[str, Any], F8, F8]:
+def crawled(setting: Setting, policy: str, g_per_day: float) -> tuple[dict[str, Any], F64, F64]:
     """One crawl: its row, and freshness over time."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as scratch:
         log_path = Path(scratch) / "log"
@@ -178,7 +176,7 @@ def crawled(setting: Setting, policy: str, g_per_day: float) -> tuple[dict[str, 
     return row, times_s, freshness
 
 
-def history(crawl: Crawl, truth: SyntheticWeb, epoch_s: float, span_s: float) -> tuple[F8, F8]:
+def history(crawl: Crawl, truth: SyntheticWeb, epoch_s: float, span_s: float) -> tuple[F64, F64]:
     """Of all pages of the web, the share whose stored version is current, over time."""
     visits = crawl.query(
         "SELECT url, epoch_ms(time) / 1000 AS time_s FROM visits WHERE outcome IN ('ok', 'unchanged') AND NOT is_robots"

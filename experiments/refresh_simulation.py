@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Bools, Indices
 from gossamer.refresh.change_rates import counted, none_counted, rates
-from gossamer.refresh.policies import F8, POLICIES, Intervals, Pages, best, next_interval_s
-
-I8 = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
+from gossamer.refresh.policies import POLICIES, Intervals, Pages, best, next_interval_s
 
 DAY_S = 86_400.0
 ADAPTS = 10.0  # adaptive intervals are at most so many times shorter or longer than the mean one
@@ -23,16 +20,16 @@ _LOOKS = 40  # times per round of all pages that estimates and rates are compute
 
 class World(Protocol):
     @property
-    def weight(self) -> F8: ...
+    def weight(self) -> F64: ...
 
     @property
-    def change_per_s(self) -> F8:
+    def change_per_s(self) -> F64:
         """The truth, as far as there is one."""
 
-    def changed(self, pages: I8, last_s: F8, now_s: float) -> Flags:
+    def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         """Whether each has changed since its last visit."""
 
-    def fresh_s(self, pages: I8, last_s: F8, from_s: F8, to_s: float) -> F8:
+    def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         """How long, between two times, our copy of each was the current one."""
 
 
@@ -41,14 +38,14 @@ class Poisson:
     """Pages that change at random with known rates. Freshness is the expected one, given the visits: nothing after a
     visit depends on whether the page changed since, so this has the same mean as counting and far less noise."""
 
-    change_per_s: F8
-    weight: F8
+    change_per_s: F64
+    weight: F64
     random: np.random.Generator
 
-    def changed(self, pages: I8, last_s: F8, now_s: float) -> Flags:
+    def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         return self.random.random(len(pages)) < -np.expm1(-self.change_per_s[pages] * (now_s - last_s))
 
-    def fresh_s(self, pages: I8, last_s: F8, from_s: F8, to_s: float) -> F8:
+    def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         change = self.change_per_s[pages]
         begins = np.exp(-change * (from_s - last_s))
         return begins * -np.expm1(-change * (to_s - from_s)) / change
@@ -58,22 +55,22 @@ class Poisson:
 class Recorded:
     """Pages that changed at known times; the rates are those of the whole record, which no policy could know."""
 
-    begin: I8  # of page j the changes begin[j] to begin[j + 1] of time_s, sorted
-    time_s: F8
-    weight: F8
+    begin: Indices  # of page j the changes begin[j] to begin[j + 1] of time_s, sorted
+    time_s: F64
+    weight: F64
     length_s: float
 
     @property
-    def change_per_s(self) -> F8:
+    def change_per_s(self) -> F64:
         return (np.diff(self.begin) + 0.5) / self.length_s
 
-    def changed(self, pages: I8, last_s: F8, now_s: float) -> Flags:
+    def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         return self._next(pages, last_s) <= now_s
 
-    def fresh_s(self, pages: I8, last_s: F8, from_s: F8, to_s: float) -> F8:
+    def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         return np.maximum(np.minimum(self._next(pages, last_s), to_s) - from_s, 0.0)
 
-    def _next(self, pages: I8, last_s: F8) -> F8:
+    def _next(self, pages: Indices, last_s: F64) -> F64:
         """The first change after a visit."""
         found = np.full(len(pages), np.inf)
         for place, (page, last) in enumerate(zip(pages.tolist(), last_s.tolist(), strict=True)):
@@ -102,7 +99,7 @@ class Outcome:
     freshness: float  # part of all weight whose copy is current, over time
     visits: int
     starved: float  # part of the pages never visited while measured
-    change_per_s: F8  # as believed at the end
+    change_per_s: F64  # as believed at the end
 
 
 def simulate(world: World, run: Run, random: np.random.Generator, end_s: float | None = None) -> Outcome:
@@ -135,11 +132,11 @@ class _State:
         self._counters, self._mean_s = none_counted(pages), mean_s
         self._touched: list[int] = []
         self._change = world.change_per_s if not run.learns else rates(self._counters, mean_s)
-        self._rates: F8 | None = None
+        self._rates: F64 | None = None
         self._look = max(1, pages // _LOOKS)
         self._fresh_s, self._visits = np.zeros(pages), np.zeros(pages, np.int64)
 
-    def due(self, now_s: float, count: int, step: int) -> I8:
+    def due(self, now_s: float, count: int, step: int) -> Indices:
         if step % self._look == 1 or self._look == 1:
             self._learn()
         age_s = now_s - self._last_s
@@ -183,7 +180,7 @@ class _State:
 # --- the best that is possible
 
 
-def periodic_optimum(change_per_s: F8, weight: F8, budget_per_s: float) -> tuple[float, F8]:
+def periodic_optimum(change_per_s: F64, weight: F64, budget_per_s: float) -> tuple[float, F64]:
     """Freshness and rates of the best schedule of equal intervals, an upper bound of all schedules: every visited page
     has the same index value when it is visited, (w / D) (1 - (1 + x) e^-x) with x = D / r."""
     low, high = 0.0, float((weight / change_per_s).max())
@@ -197,7 +194,7 @@ def periodic_optimum(change_per_s: F8, weight: F8, budget_per_s: float) -> tuple
     return float((weight * fresh).sum() / weight.sum()), chosen
 
 
-def _rates_at(price: float, change_per_s: F8, weight: F8) -> F8:
+def _rates_at(price: float, change_per_s: F64, weight: F64) -> F64:
     level = price * change_per_s / weight
     possible = level < 1
     level = np.where(possible, level, 0.5)

@@ -16,11 +16,12 @@ import numpy as np
 
 from experiments.arguments import add_graph, add_pages, add_starts
 from experiments.output import Block, Results, publish
+from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
 from gossamer.sim.activity import mean_active
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import F8, I4, Graph, load
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, simulate, speeds
@@ -113,10 +114,10 @@ class Case:
 class Order:
     name: str
     robots: int
-    averages: F8  # one per set of starts
-    at_10: F8
-    hours: F8
-    curve: F8  # of the first set
+    averages: F64  # one per set of starts
+    at_10: F64
+    hours: F64
+    curve: F64  # of the first set
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Experiment:
         self.pages = min(arguments.pages or graph.pages // 2, graph.pages)
         count = min(arguments.starts, graph.pages)
         random = [np.random.default_rng((arguments.seed, number)) for number in range(max(1, arguments.repeat))]
-        self._starts: list[I4] = [draw.choice(graph.pages, count, replace=False).astype(np.int32) for draw in random]
+        self._starts: list[I32] = [draw.choice(graph.pages, count, replace=False).astype(np.int32) for draw in random]
         latency_s, speed = speeds(graph, arguments.seed)
         self._page_s = float((latency_s[graph.host] + graph.page_bytes / speed[graph.host]).mean())
 

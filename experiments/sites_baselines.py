@@ -14,15 +14,13 @@ import numpy.typing as npt
 import zstandard
 
 from gossamer.archive import query
+from gossamer.arrays import I64, Bools, Keys
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.rebalance import host_map
 from gossamer.columns import Contributions
 from gossamer.frontier.pages import host_of_key
 from gossamer.sharing import compact
 from gossamer.sharing.sent_cache import SentCache
-
-I8 = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 SCORE_BYTES = 2  # of a link's score, which the archive does not have: as long as the cash in our letters is
 _LINKS = """SELECT source, target, target_url, round FROM links WHERE verdict IN ('followed', 'later') ORDER BY round"""
@@ -65,7 +63,7 @@ def crossing(federation: Federation) -> Iterator[Crossing]:
         yield Crossing(one, other, links["source"][rows], links["target"][rows], urls)
 
 
-def target_parts(links: Crossing, targets: Keys, first: I8, is_known: npt.NDArray[np.bool_]) -> list[bytes]:
+def target_parts(links: Crossing, targets: Keys, first: I64, is_known: Bools) -> list[bytes]:
     """The pages, each once with the number of links to it, as our letters say it."""
     hits = np.unique(links.target, return_counts=True)[1]
     urls = [links.url[row] for row in first.tolist()]

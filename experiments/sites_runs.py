@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.proxy import Proxy
 from gossamer.archive import query
+from gossamer.arrays import F64, U64
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.config import toml
-
-F8 = npt.NDArray[np.float64]
 
 SITES = ("north", "east", "south", "west", "centre", "coast", "isle", "lake")
 _STEADY = (0.1, 0.8)  # of the pages: before, sites begin; after, hosts run out
@@ -96,7 +94,7 @@ class Crawled:
         """In the end, both ways."""
         return self.crossed_by_time[-1][1]
 
-    def visited(self) -> tuple[npt.NDArray[np.uint64], F8]:
+    def visited(self) -> tuple[U64, F64]:
         """Keys and times of the visits that brought something, in order."""
         sql = (
             "SELECT key, epoch_ms(time) / 1000.0 AS s FROM visits WHERE NOT is_robots AND outcome = 'ok' ORDER BY time"

@@ -9,8 +9,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from gossamer.arrays import I32, I64, U8, U64, Indices
 
 
 @dataclass(frozen=True)
@@ -316,12 +317,12 @@ CONTRIBUTION = Table(
 class Contributions(NamedTuple):
     """CONTRIBUTION as columns."""
 
-    key: npt.NDArray[np.uint64]
-    cash: npt.NDArray[np.int64]
-    hits: npt.NDArray[np.int32]
-    depth: npt.NDArray[np.uint8]
-    hops: npt.NDArray[np.uint8]
-    referrer: npt.NDArray[np.uint64]
+    key: U64
+    cash: I64
+    hits: I32
+    depth: U8
+    hops: U8
+    referrer: U64
     url: list[str]
 
     @classmethod
@@ -338,7 +339,19 @@ class Contributions(NamedTuple):
         columns.append([url for part in parts for url in part.url])
         return cls(*columns)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "Contributions":
+    def take(self, rows: Indices) -> "Contributions":
         columns: list[Any] = [column[rows] for column in self[:-1]]
         columns.append([self.url[i] for i in rows.tolist()])
         return Contributions(*columns)
+
+
+SIGNALS = Table(
+    "signals",
+    "carbon intensity that decisions saw, one row per place and change",
+    (
+        Column("time", "time", "when it was so"),
+        Column("place", "dict", "host name, country code, or * for everywhere"),
+        Column("value", "f8", "grams of CO2 equivalent per kWh"),
+        Column("source", "dict", "who says so"),
+    ),
+)

@@ -14,6 +14,13 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 └── QueryError                the SQL is wrong
 """
 
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 class GossamerError(Exception):
     """Base of every error that Gossamer raises on purpose."""
@@ -61,3 +68,17 @@ class OutOfSpace(GossamerError):
 
 class QueryError(GossamerError):
     pass
+
+
+@contextlib.contextmanager
+def disk_full_guard(path: Path) -> Iterator[None]:
+    """Turns a full disk into an error that says what to do; whoever writes files does it inside this guard."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL or "No space left" in str(error):
+            raise OutOfSpace(
+                f"no space left for {path}: free some, then run the same command again; "
+                "everything committed so far is safe"
+            ) from error
+        raise

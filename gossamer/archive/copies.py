@@ -9,9 +9,9 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.checksums import Checksum, of_file
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import chains, load
-from gossamer.archive.store import Directory, Store, room
+from gossamer.archive.store import Directory, Store
 from gossamer.config import Config
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, disk_full_guard
 
 
 class Copied:
@@ -125,7 +125,7 @@ def restore(directory: Path, disks: Sequence[Path]) -> int:
     }
     for name in sorted(names, key=lambda name: (name == "gossamer.json", name.startswith("manifest/"), name)):
         target = directory / name
-        with room(target):
+        with disk_full_guard(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(names[name].local(name), target)
         restored += 1
@@ -145,6 +145,6 @@ def _named(copies: Sequence[Directory]) -> set[str]:
 
 
 def _copied(source: Path, target: Path) -> Path:
-    with room(target):
+    with disk_full_guard(target):
         shutil.copyfile(source, target)
     return target

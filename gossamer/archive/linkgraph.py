@@ -4,23 +4,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer.archive import query
+from gossamer.arrays import F64, I64, Bools, Keys
 from gossamer.errors import ArchiveError
-
-Keys = npt.NDArray[np.uint64]
-I8 = npt.NDArray[np.int64]
 
 
 class LinkGraph(NamedTuple):
     keys: Keys  # of pages, in order of discovery
     urls: list[str]
-    is_seed: npt.NDArray[np.bool_]
-    body_bytes: npt.NDArray[np.float64]
-    elapsed_s: npt.NDArray[np.float64]  # of the last visit
-    source: I8  # of links, places in `keys`; by source, and of a page in document order
-    target: I8
+    is_seed: Bools
+    body_bytes: F64
+    elapsed_s: F64  # of the last visit
+    source: I64  # of links, places in `keys`; by source, and of a page in document order
+    target: I64
 
 
 # A redirect is a page with one link. Where a page changed, its last version counts.
@@ -58,9 +55,9 @@ def read_links(directory: Path) -> LinkGraph:
     )
 
 
-def _latest(source: I8, rounds: I8, is_later: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _latest(source: I64, rounds: I64, is_later: Bools) -> Bools:
     """Which links are of their page's last version. Those that were followed later have later rounds than it."""
     last = np.zeros(int(source.max(initial=0)) + 1, np.int64)
     np.maximum.at(last, source[~is_later], rounds[~is_later])
-    latest: npt.NDArray[np.bool_] = (rounds == last[source]) | (is_later & (rounds > last[source]))
+    latest: Bools = (rounds == last[source]) | (is_later & (rounds > last[source]))
     return latest

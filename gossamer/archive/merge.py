@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from gossamer import columns
 from gossamer.archive import cdxj
 from gossamer.archive.manifest import Changes, Files
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.archive.tables import PARQUET
-from gossamer.carbon.signals import SIGNALS
+from gossamer.columns import SIGNALS
 from gossamer.config import Config
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, disk_full_guard
 
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 
@@ -99,7 +99,7 @@ class _Merger:
         """Concatenated gzip members are a WARC file; where each began is noted in `places`."""
         name = self._name("warc", pack)
         path = self._store.scratch(name)
-        with room(path), path.open("wb") as target:
+        with disk_full_guard(path), path.open("wb") as target:
             for old in pack:
                 places[old] = (name, target.tell())
                 with self._store.local(old).open("rb") as source:
@@ -109,7 +109,7 @@ class _Merger:
     def join_cdxj(self, pack: list[str], places: Places) -> Changes:
         name = self._name("cdxj", pack)
         path = self._store.scratch(name)
-        with room(path), ExitStack() as stack, path.open("w", encoding="ascii", newline="\n") as target:
+        with disk_full_guard(path), ExitStack() as stack, path.open("w", encoding="ascii", newline="\n") as target:
             sources = [stack.enter_context(self._store.local(old).open(encoding="ascii")) for old in pack]
             runs = [cdxj.moved(source, places) for source in sources]
             target.writelines(heapq.merge(*runs, key=lambda text: text.partition("{")[0]))
@@ -119,7 +119,7 @@ class _Merger:
         name = self._name(kind, pack)
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
-        with room(path), pq.ParquetWriter(path, _TABLES[kind].arrow, **PARQUET) as writer:
+        with disk_full_guard(path), pq.ParquetWriter(path, _TABLES[kind].arrow, **PARQUET) as writer:
             for rows in _grouped(paths):
                 writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
         return self._put(kind, name, path, pack)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gossamer.archive.reading import irrevocable
-from gossamer.archive.store import room
-from gossamer.errors import ConfigError
+from gossamer.errors import ConfigError, disk_full_guard
 
 STDOUT = "-"
 
@@ -31,7 +30,7 @@ def replaced(path: Path, force: bool) -> Iterator[Path]:
     check_free(path, force)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with room(path):
+        with disk_full_guard(path):
             yield part
             os.replace(part, path)
     except FileNotFoundError:

@@ -17,10 +17,9 @@ from typing import Any, Protocol
 
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
 from gossamer.archive.mark import LAYOUT, MARK, check_mark, read_mark, this_boot
-from gossamer.errors import ArchiveBusy, ArchiveError, OutOfSpace
+from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
 
 _SCRATCH = "tmp/"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
 
 
@@ -70,20 +69,6 @@ def where(store: Store) -> str:
     return str(getattr(store, "path", "DIR"))
 
 
-@contextlib.contextmanager
-def room(path: Path) -> Iterator[None]:
-    """Turn a full disk into an error that says what to do; whoever writes files does it inside this."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL or "No space left" in str(error):
-            raise OutOfSpace(
-                f"no space left for {path}: free some, then run the same command again; "
-                "everything committed so far is safe"
-            ) from error
-        raise
-
-
 class Directory:
     """A local directory. Files are synced before they are visible, and the directory after.
 
@@ -107,7 +92,7 @@ class Directory:
         if path.exists() and not path.is_dir():
             raise ArchiveError(f"{path} is a file; choose another --dir")
         if not (path / MARK).exists():
-            with room(path):
+            with disk_full_guard(path):
                 path.mkdir(parents=True, exist_ok=True)
             # A crash while making one may leave the scratch directory; that is still empty.
             if any(entry.name != _SCRATCH.rstrip("/") for entry in path.iterdir()):
@@ -119,7 +104,7 @@ class Directory:
 
     def put(self, name: str, data: bytes | Path) -> None:
         target = self._target(name)
-        with room(target):
+        with disk_full_guard(target):
             if isinstance(data, Path):
                 self._sync(data)
                 os.replace(data, target)
@@ -132,7 +117,7 @@ class Directory:
         target = self._target(name)
         if target.exists():  # cheap, and the link below decides anyway
             return False
-        with room(target):
+        with disk_full_guard(target):
             try:
                 self._placed(data, target, os.link)
             except FileExistsError:
@@ -177,21 +162,21 @@ class Directory:
 
     def scratch(self, name: str) -> Path:
         path = self.path / _SCRATCH / checked(name).replace("/", "+")
-        with room(path):
+        with disk_full_guard(path):
             path.parent.mkdir(exist_ok=True)
         return path
 
     @contextlib.contextmanager
     def lock(self, agent: str) -> Iterator[None]:
         path = self._target(f"lock/{agent}")
-        with room(path):
+        with disk_full_guard(path):
             file = path.open("a+b", buffering=0)  # closing it must not try again to write what found no space
         with file:
             if not _flocked(file.fileno(), _LOCK_TRIES):
                 raise ArchiveBusy(
                     f"{self.path} is being crawled by process {_pid(path)}; stop that one, or choose another --dir"
                 )
-            with room(path):
+            with disk_full_guard(path):
                 file.truncate(0)
                 file.write(b"%d\n" % os.getpid())
             yield
@@ -208,7 +193,7 @@ class Directory:
     def _target(self, name: str) -> Path:
         target = self.path / checked(name)
         if target.parent not in self._known:
-            with room(target):
+            with disk_full_guard(target):
                 self._make(target.parent)
             self._known.add(target.parent)
         return target
@@ -343,7 +328,7 @@ def write_mark(path: Path, now_s: float, **more: str) -> None:
 def _mark(path: Path, content: dict[str, Any]) -> None:
     """One that names a boot is of an archive that is not synced yet."""
     settle = (lambda _: None) if "boot" in content else sync
-    with room(path):
+    with disk_full_guard(path):
         (path / _SCRATCH).mkdir(exist_ok=True)
         scratch = path / _SCRATCH / f"{os.getpid()}-{MARK}"
         scratch.write_text(json.dumps(content))

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.columns import Column, Table
+from gossamer.errors import disk_full_guard
 
 # A dictionary page as large as a round's URLs: at the default of 1 MB the writer falls back to plain text.
 PARQUET: dict[str, Any] = {
@@ -31,7 +32,7 @@ def write_table(store: Store, table: Table, agent: str, number: int, values: Map
     rows = arrow_table(table, values)
     name = f"tables/{table.name}-{agent}-{number:08d}.parquet"
     path = store.scratch(name)
-    with room(path):
+    with disk_full_guard(path):
         pq.write_table(rows, path, **PARQUET)
     store.put(name, path)
     return Changes({table.name: [name]})

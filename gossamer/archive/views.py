@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from gossamer.carbon.signals import SIGNALS
-from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, VISITS, Column, Outcome, Status, Table
+from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, SIGNALS, VISITS, Column, Outcome, Status, Table
 
 SQL_TYPES = {
     "string": "VARCHAR",

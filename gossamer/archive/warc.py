@@ -19,8 +19,9 @@ from isal import isal_zlib
 
 from gossamer import __version__
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.config import Config
+from gossamer.errors import disk_full_guard
 from gossamer.web.http import dechunk
 
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
@@ -137,7 +138,7 @@ class WarcWriter:
 
     def _flush(self) -> None:
         if self._file is not None:
-            with room(self._store.scratch(self._names[-1])):
+            with disk_full_guard(self._store.scratch(self._names[-1])):
                 self._file.write(b"".join(self._waiting))
         self._waiting.clear()
         self._written = self._offset
@@ -146,7 +147,7 @@ class WarcWriter:
         self._finish()
         self._names.append(f"{self._stem}-{len(self._names)}.warc.gz")
         path = self._store.scratch(self._names[-1])
-        with room(path):
+        with disk_full_guard(path):
             self._file = path.open("wb")
         self._offset = self._written = 0
         # No WARC-Filename: files are concatenated later (merge.py), and the name would then be wrong.
@@ -157,7 +158,7 @@ class WarcWriter:
     def _finish(self) -> None:
         if self._file is not None:
             self._flush()
-            with room(self._store.scratch(self._names[-1])):
+            with disk_full_guard(self._store.scratch(self._names[-1])):
                 self._file.close()
             self._file = None
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Bools, Rows
 from gossamer.carbon.declared import Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
 from gossamer.carbon.prices import Prices, is_country, packed, unpacked
@@ -16,12 +16,11 @@ from gossamer.config import Carbon as Settings
 from gossamer.config.host_overrides import of_host
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
-from gossamer.frontier.merging import Keys, Rows
+from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.placement.where import coordinates, countries
 from gossamer.web.url import host_key
 
-F8 = npt.NDArray[np.float64]
 _NONE: Keys = np.zeros(0, np.uint64)
 _SAME_S = 60.0  # signals are asked no more often
 
@@ -106,7 +105,7 @@ class Carbon:
 
     # What would be
 
-    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F8, F8, npt.NDArray[np.bool_]]:
+    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
         """Of pages (VISITED rows, and their hosts): grams that a visit would cost now, what a gram costs, and whether
         the budgets allow it."""
         unique, which = np.unique(hosts, return_inverse=True)
@@ -116,7 +115,7 @@ class Carbon:
         affords = self.prices.affords(hosts, country[which], carbon, now_s)
         return carbon, self.prices.of(hosts, country[which]), affords
 
-    def choose(self, keys: Keys, worth: F8, carbon: F8, now_s: float) -> npt.NDArray[np.bool_]:
+    def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
         """Of visits in this order, those that the budgets allow; they are promised to be made."""
         hosts = host_of_key(keys)
         country = self._index.hosts.look_up(hosts)[1]["country"].astype(np.uint32)
@@ -124,14 +123,14 @@ class Carbon:
         self.prices.chosen(keys[may], country[may], worth[may], carbon[may])
         return may
 
-    def _now(self, hosts: Keys, country: Keys, now_s: float) -> F8:
+    def _now(self, hosts: Keys, country: Keys, now_s: float) -> F64:
         codes = np.unique(country)
         if not 0 <= now_s - self._asked_s < _SAME_S or not set(codes.tolist()) <= set(self._by_country):
             names = [unpacked(code) for code in codes.tolist()]
             grams = self._recorder.read(_places(names, names), now_s).g_per_kwh
             self._by_country, self._asked_s = dict(zip(codes.tolist(), grams.tolist(), strict=True)), now_s
         values = np.array([self._by_country[code] for code in codes.tolist()])
-        g_per_kwh: F8 = values[np.searchsorted(codes, country)]
+        g_per_kwh: F64 = values[np.searchsorted(codes, country)]
         if self._declaring:
             said = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
             keys = np.array([host_key(host) for host in self._declaring], np.uint32)

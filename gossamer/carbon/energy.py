@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.refresh.policies import F8, I8, best
+from gossamer.arrays import F64, U64, Bools, Indices, Integers
+from gossamer.refresh.policies import best
 
 J_PER_KWH = 3.6e6
 BYTES_PER_GB = 1e9
@@ -31,8 +32,8 @@ class Energy:
     alpha_j_per_byte: float = (CENTRE_KWH_PER_GB + NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_PER_GB
     beta_j: float = 0.1  # a request that sends nothing: about ten milliseconds of a ten-watt core
 
-    def joules(self, wire_bytes: npt.ArrayLike) -> F8:
-        energy: F8 = self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
+    def joules(self, wire_bytes: npt.ArrayLike) -> F64:
+        energy: F64 = self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
         return energy
 
 
@@ -40,11 +41,11 @@ LOW = Energy((CENTRE_KWH_PER_GB + LEAST_NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_
 HIGH = Energy()
 
 
-def carbon_g(energy_j: F8, g_per_kwh: F8) -> F8:
+def carbon_g(energy_j: F64, g_per_kwh: F64) -> F64:
     return energy_j * g_per_kwh / J_PER_KWH
 
 
-def refresh_weights(score: F8, change_per_s: F8, within_s: float) -> F8:
+def refresh_weights(score: F64, change_per_s: F64, within_s: float) -> F64:
     """Y: how much a page asks to be refreshed, by its score and how likely it changes within a while; 1 on average."""
     asked = score * -np.expm1(-change_per_s * within_s)
     mean = asked.mean() if len(asked) else 0.0
@@ -54,26 +55,26 @@ def refresh_weights(score: F8, change_per_s: F8, within_s: float) -> F8:
 # --- who goes
 
 
-def green_value(worth: F8, carbon: F8, lambdas: npt.ArrayLike) -> F8:
+def green_value(worth: F64, carbon: F64, lambdas: npt.ArrayLike) -> F64:
     """`carbon` is e g of a visit now; `lambdas` of its page (Lambdas.of)."""
-    value: F8 = worth - np.asarray(lambdas) * carbon
+    value: F64 = worth - np.asarray(lambdas) * carbon
     return value
 
 
-def choose(values: F8, keys: npt.NDArray[np.integer], count: int, idle: bool = False) -> I8:
+def choose(values: F64, keys: Integers, count: int, idle: bool = False) -> Indices:
     """The best page for each of `count` threads. A crawler that may idle leaves pages alone that cost more than a visit
     is worth now; the seed's never idles. What is forbidden (`affordable`) stays so."""
     chosen = best(values, keys, count)
     return chosen[values[chosen] >= 0] if idle else chosen[values[chosen] > -np.inf]
 
 
-def affordable(values: F8, carbon: F8, left: F8, group: npt.NDArray[np.integer]) -> F8:
+def affordable(values: F64, carbon: F64, left: F64, group: Integers) -> F64:
     """Prices lead to a budget, this keeps it: a visit that costs more than is left of it (per group) is forbidden.
     Group -1 has no budget."""
     return np.where((group < 0) | (carbon <= left[group]), values, -np.inf)
 
 
-def within(chosen: I8, carbon: F8, left: F8, group: npt.NDArray[np.integer]) -> I8:
+def within(chosen: Indices, carbon: F64, left: F64, group: Integers) -> Indices:
     """Of pages chosen together, best first, those that their groups can pay for one after the other."""
     order = np.argsort(group[chosen], kind="stable")
     sums = np.cumsum(carbon[chosen][order])
@@ -84,7 +85,7 @@ def within(chosen: I8, carbon: F8, left: F8, group: npt.NDArray[np.integer]) -> 
     return chosen[paid]
 
 
-def shuffled(keys: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
+def shuffled(keys: U64, seed: int) -> U64:
     """Keys in an order that the seed decides (the finaliser of SplitMix64): equal values then go by chance."""
     hashed = keys ^ np.uint64(seed % 2**64)
     hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -101,15 +102,15 @@ GAIN = 2.0  # who spends twice the budget makes carbon dearer by twice what it i
 class Lambdas:
     """The price of carbon for each group of pages (hosts, countries, or one group for all): worth per gram."""
 
-    value: F8
-    adapts: npt.NDArray[np.bool_]  # the others keep the price that was agreed
-    unit: F8  # the scale of a step: worth per gram of what was visited lately; 0 before anything was
+    value: F64
+    adapts: Bools  # the others keep the price that was agreed
+    unit: F64  # the scale of a step: worth per gram of what was visited lately; 0 before anything was
 
-    def of(self, group: npt.NDArray[np.integer]) -> F8:
+    def of(self, group: Integers) -> F64:
         """Of each page; group -1 is free of charge."""
         return np.where(group >= 0, self.value[group], 0.0)
 
-    def update(self, carbon: F8, budget: F8, eta: float) -> "Lambdas":
+    def update(self, carbon: F64, budget: F64, eta: float) -> "Lambdas":
         """Dual ascent: dearer where more carbon was spent than the budget of this step, cheaper where less. Steps are
         relative to the budget and to what carbon is worth there, so that `eta` has no unit: GAIN times the part of the
         period that a step is. An excess is never cut off, or hosts visited in few steps would never become dearer."""
@@ -117,7 +118,7 @@ class Lambdas:
         step = eta * self.unit * (part - 1)
         return replace(self, value=np.where(self.adapts, np.maximum(0.0, self.value + step), self.value))
 
-    def learned(self, worth: F8, carbon: F8, keep: float) -> "Lambdas":
+    def learned(self, worth: F64, carbon: F64, keep: float) -> "Lambdas":
         """With the scale of steps from the visits just made: per group their worth and carbon."""
         now = np.divide(worth, carbon, out=np.zeros(len(worth)), where=carbon > 0)
         mixed = np.where(self.unit > 0, keep * self.unit + (1 - keep) * now, now)
@@ -135,7 +136,7 @@ def given_lambdas(value: npt.ArrayLike) -> Lambdas:
     return Lambdas(fixed, np.zeros(len(fixed), np.bool_), np.zeros(len(fixed)))
 
 
-def pace(budget: F8, spent: F8, elapsed_s: float, step_s: float, period_s: float) -> F8:
+def pace(budget: F64, spent: F64, elapsed_s: float, step_s: float, period_s: float) -> F64:
     """What may be spent in the next step, if the rest of a period's budget is spread evenly over the rest of it."""
     left = max(period_s - elapsed_s, step_s)
     return np.maximum(budget - spent, 0.0) * step_s / left
@@ -154,7 +155,7 @@ class Contract:
 
 def agreed(
     contracts: Mapping[str, Contract], hosts: Sequence[str], default: Contract | None = None
-) -> tuple[Lambdas, F8]:
+) -> tuple[Lambdas, F64]:
     """Lambdas and budgets of these hosts. Where only a price was agreed there is no budget, and where nothing was,
     carbon is free: the budget is infinite."""
     terms = [contracts.get(host, default or Contract()) for host in hosts]

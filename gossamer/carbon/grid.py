@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gossamer.carbon.signals import F8, Places, Reading, Text
+from gossamer.arrays import F64, Strings
+from gossamer.carbon.signals import Places, Reading
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.placement.where import facts
 
@@ -11,31 +12,31 @@ SOLAR_G_PER_KWH = 48.0  # life cycle of photovoltaics (IPCC AR5, annex III, medi
 _MOST_SUN = 0.95  # of a country's power at any time
 
 
-def means(country: Text) -> F8:
+def means(country: Strings) -> F64:
     """Grams per kWh, of the last year that there are data of."""
     codes, which = np.unique(country, return_inverse=True)
     table = facts()
     values = [table[code].g_per_kwh if code in table else np.nan for code in codes.tolist()]
-    found: F8 = np.array(values, np.float64)[which]
+    found: F64 = np.array(values, np.float64)[which]
     return np.where(np.isnan(found), WORLD_G_PER_KWH, found)
 
 
-def solar_shares(country: Text) -> F8:
+def solar_shares(country: Strings) -> F64:
     """Of a country's electricity in a year."""
     codes, which = np.unique(country, return_inverse=True)
     table = facts()
     values = [table[code].mix.get("solar", 0.0) if code in table else 0.0 for code in codes.tolist()]
-    found: F8 = np.array(values, np.float64)[which]
+    found: F64 = np.array(values, np.float64)[which]
     return found
 
 
-def mix_g_per_kwh(mean: F8, share: F8, index: F8, daylight: F8) -> F8:
+def mix_g_per_kwh(mean: F64, share: F64, index: F64, daylight: F64) -> F64:
     """The sun's share of the year, given out over a day as a triangle from sunrise to sunset (`index` 1, 0, 1 over the
     part `daylight` of it), and everything else in the rest of the time: the mean of a day stays what it is."""
     now = np.divide(share * (1 - index), daylight / 2, out=np.zeros(len(mean)), where=daylight > 0)
     now = np.minimum(now, _MOST_SUN)
     other = np.maximum(mean - share * SOLAR_G_PER_KWH, 0.0) / np.maximum(1 - share, 1e-9)
-    value: F8 = now * SOLAR_G_PER_KWH + (1 - now) * other
+    value: F64 = now * SOLAR_G_PER_KWH + (1 - now) * other
     return value
 
 
@@ -65,5 +66,5 @@ class Mix:
         return _said(mix_g_per_kwh(means(places.country), share, index, daylight), "mix")
 
 
-def _said(values: F8, source: str) -> Reading:
+def _said(values: F64, source: str) -> Reading:
     return Reading(values, np.full(len(values), source))

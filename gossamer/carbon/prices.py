@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Bools, Integers
 from gossamer.carbon.energy import GAIN, Contract, Lambdas, agreed, pace
 from gossamer.config import Carbon
 from gossamer.errors import ConfigError
 from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import host_of_key
 from gossamer.web.url import host_key
-
-F8 = npt.NDArray[np.float64]
-Places = npt.NDArray[np.integer]
 
 DAY_S = 86_400.0
 STEP_S = 60.0  # between two changes of prices
@@ -26,14 +23,14 @@ _KEEP = 0.9
 
 @dataclass
 class _Group:
-    """Places that have a price of their own, and what was spent there."""
+    """Integers that have a price of their own, and what was spent there."""
 
     names: Keys  # sorted: host keys or packed country codes; one 0 for the whole crawl
     lambdas: Lambdas
-    budget_g: F8  # a day
-    spent_g: F8  # today
-    promised_g: F8  # by visits that were chosen and are under way
-    step: F8  # since the last change of prices: grams; of visits that a policy chose, worth and grams
+    budget_g: F64  # a day
+    spent_g: F64  # today
+    promised_g: F64  # by visits that were chosen and are under way
+    step: F64  # since the last change of prices: grams; of visits that a policy chose, worth and grams
 
     @classmethod
     def of(cls, contracts: Mapping[int, Contract]) -> "_Group":
@@ -42,11 +39,11 @@ class _Group:
         lambdas, budget = agreed(by_name, [str(name) for name in names.tolist()])
         return cls(names, lambdas, budget, np.zeros(len(names)), np.zeros(len(names)), np.zeros((3, len(names))))
 
-    def places(self, of: Keys) -> Places:
+    def places(self, of: Keys) -> Integers:
         found, at = search(self.names, of)
         return np.where(found, at, -1)
 
-    def add(self, to: F8, of: Keys, values: F8) -> None:
+    def add(self, to: F64, of: Keys, values: F64) -> None:
         at = self.places(of)
         np.add.at(to, at[at >= 0], values[at >= 0])
 
@@ -64,19 +61,17 @@ class Prices:
         self._began_s: float | None = state.get("began_s")  # days are counted from here
         self._day: int = state.get("day", 0)
         self._stepped_s: float | None = None
-        self._promises: list[tuple[Keys, Keys, F8]] = []  # pages, their countries, grams
+        self._promises: list[tuple[Keys, Keys, F64]] = []  # pages, their countries, grams
         self._recall(state)
 
-    def of(self, hosts: Keys, countries: Keys) -> F8:
+    def of(self, hosts: Keys, countries: Keys) -> F64:
         """Worth per gram at each page's host; several prices add up."""
         prices = np.zeros(len(hosts))
         for _, group, of in self._each(hosts, countries):
             prices += group.lambdas.of(group.places(of))
         return prices
 
-    def affords(
-        self, hosts: Keys, countries: Keys, carbon_g: F8, now_s: float, together: bool = False
-    ) -> npt.NDArray[np.bool_]:
+    def affords(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, together: bool = False) -> Bools:
         """Whether what is left of today's budgets is enough for each visit; or, `together`, after those before it."""
         self._turn_day(now_s)
         enough = np.ones(len(hosts), np.bool_)
@@ -86,19 +81,19 @@ class Prices:
             enough &= (_running(at, carbon_g) if together else carbon_g) <= left[at]
         return enough
 
-    def chosen(self, keys: Keys, countries: Keys, worth: F8, carbon_g: F8) -> None:
+    def chosen(self, keys: Keys, countries: Keys, worth: F64, carbon_g: F64) -> None:
         """The pages that a policy chose, and why: that is what a gram buys."""
         for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.step[1], of, worth)
             group.add(group.step[2], of, carbon_g)
         self._promise(keys, countries, carbon_g)
 
-    def _promise(self, keys: Keys, countries: Keys, carbon_g: F8) -> None:
+    def _promise(self, keys: Keys, countries: Keys, carbon_g: F64) -> None:
         self._promises.append((keys, countries, carbon_g))
         for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.promised_g, of, carbon_g)
 
-    def spent(self, hosts: Keys, countries: Keys, carbon_g: F8, now_s: float, under_way: Keys) -> None:
+    def spent(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, under_way: Keys) -> None:
         """After visits; now and then prices follow. Of what was chosen only pages `under_way` (sorted) still cost."""
         self._turn_day(now_s)
         for _, group, of in self._each(hosts, countries):
@@ -131,7 +126,7 @@ class Prices:
             group.lambdas = learned.update(np.where(limited, grams, 0.0), np.where(limited, allowed, 1.0), eta)
             group.step = np.zeros_like(group.step)
 
-    def _budget(self, name: str) -> F8:
+    def _budget(self, name: str) -> F64:
         """A host has one agent; what is meant for more is divided."""
         return self._groups[name].budget_g * (1.0 if name == "host" else self._part())
 
@@ -167,7 +162,7 @@ class Prices:
         return [(name, group, of) for name, group, of in triples if len(group.names)]
 
 
-def _running(place: Places, values: F8) -> F8:
+def _running(place: Integers, values: F64) -> F64:
     """The sum of the values of each place so far, in their order."""
     order = np.argsort(place, kind="stable")
     sums = np.cumsum(values[order])

@@ -5,41 +5,28 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from gossamer.columns import Column, Table
+from gossamer.arrays import F64, Indices, Strings
+from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
 from gossamer.placement.where import coordinates, countries
 
-F8 = npt.NDArray[np.float64]
-Text = npt.NDArray[np.str_]
-
-SIGNALS = Table(
-    "signals",
-    "carbon intensity that decisions saw, one row per place and change",
-    (
-        Column("time", "time", "when it was so"),
-        Column("place", "dict", "host name, country code, or * for everywhere"),
-        Column("value", "f8", "grams of CO2 equivalent per kWh"),
-        Column("source", "dict", "who says so"),
-    ),
-)
 EVERYWHERE = "*"
 
 
 class Places(NamedTuple):
     """Where hosts are, as columns."""
 
-    host: Text
-    country: Text
-    latitude: F8  # degrees; nan if unknown
-    longitude: F8
+    host: Strings
+    country: Strings
+    latitude: F64  # degrees; nan if unknown
+    longitude: F64
 
-    def only(self, numbers: npt.NDArray[np.intp]) -> "Places":
+    def only(self, numbers: Indices) -> "Places":
         return Places(self.host[numbers], self.country[numbers], self.latitude[numbers], self.longitude[numbers])
 
 
@@ -52,8 +39,8 @@ def located(hosts: Sequence[str], addresses: Sequence[str]) -> Places:
 class Reading(NamedTuple):
     """One value a place."""
 
-    g_per_kwh: F8
-    source: Text
+    g_per_kwh: F64
+    source: Strings
 
 
 class Signal(Protocol):
@@ -97,7 +84,7 @@ class Replay:
 
     def __init__(self, rows: pa.Table, fallback: Signal) -> None:
         self._fallback = fallback
-        self._of: dict[str, tuple[F8, F8, Text]] = {}
+        self._of: dict[str, tuple[F64, F64, Strings]] = {}
         columns = {name: rows.column(name).combine_chunks() for name in SIGNALS.names}
         time_s, value = _seconds(columns["time"]), columns["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
         place, source = (np.asarray(columns[name].to_pylist(), np.str_) for name in ("place", "source"))
@@ -149,8 +136,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _seconds(time: pa.Array) -> F8:
+def _seconds(time: pa.Array) -> F64:
     if pa.types.is_timestamp(time.type):
         time = pc.divide(time.cast(pa.timestamp("us", time.type.tz)).cast(pa.int64()).cast(pa.float64()), 1e6)
-    seconds: F8 = time.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    seconds: F64 = time.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return seconds

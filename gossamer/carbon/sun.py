@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64
 
 DAY_S = 86_400.0
 _J2000_S = 946_728_000.0  # 1 January 2000, 12:00 UTC
@@ -20,9 +20,9 @@ _HORIZON = np.cos(np.radians(90.833))  # the upper edge, with refraction
 class Day(NamedTuple):
     """Seconds since 1970. Where the sun does not rise all three are noon; where it does not set, a day lies between."""
 
-    sunrise_s: F8
-    noon_s: F8
-    sunset_s: F8
+    sunrise_s: F64
+    noon_s: F64
+    sunset_s: F64
 
 
 def day(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> Day:
@@ -39,23 +39,23 @@ def day(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike
     return Day(noon_s - half_s, noon_s, noon_s + half_s)
 
 
-def day_index(time_s: npt.ArrayLike, sunrise_s: npt.ArrayLike, sunset_s: npt.ArrayLike) -> F8:
+def day_index(time_s: npt.ArrayLike, sunrise_s: npt.ArrayLike, sunset_s: npt.ArrayLike) -> F64:
     """1 until sunrise, 0 in the middle of the day, 1 from sunset on."""
     sunrise_s, sunset_s = np.asarray(sunrise_s, np.float64), np.asarray(sunset_s, np.float64)
     half_s = (sunset_s - sunrise_s) / 2
     off_s = np.abs(np.asarray(time_s, np.float64) - (sunrise_s + half_s))
-    index: F8 = np.minimum(1.0, np.divide(off_s, half_s, out=np.ones(np.shape(off_s)), where=half_s > 0))
+    index: F64 = np.minimum(1.0, np.divide(off_s, half_s, out=np.ones(np.shape(off_s)), where=half_s > 0))
     return index
 
 
-def solar_index(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> F8:
+def solar_index(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> F64:
     """Places of which nothing is known (nan) have no sun."""
     today = day(time_s, latitude, longitude)
     index = day_index(time_s, today.sunrise_s, today.sunset_s)
     return np.where(np.isnan(today.noon_s + today.sunrise_s), 1.0, index)
 
 
-def _sun(time_s: F8) -> tuple[F8, F8]:
+def _sun(time_s: F64) -> tuple[F64, F64]:
     """By how many seconds the sun is ahead of mean time (the equation of time), and its declination in radians."""
     century = (time_s - _J2000_S) / _CENTURY_S
     mean = np.radians(280.46646 + century * (36_000.76983 + 0.0003032 * century))

@@ -72,14 +72,14 @@ def _on_loopback(address: str) -> str:
 
 def going_on(arguments: argparse.Namespace) -> tuple[config.Config, str]:
     """The configuration of a crawl that may have run before, and a word about what it was told then."""
-    from gossamer.config import last_run as remembered
+    from gossamer.config import last_run
 
-    before = None if arguments.config else remembered.recall(Path(arguments.dir))
+    before = None if arguments.config else last_run.recall(Path(arguments.dir))
     if before is None:
         return configuration(arguments), ""
     said_now = given(arguments)
     kept = [
-        f"{name} = {config.toml(value)}" for name, value in remembered.options(before).items() if name not in said_now
+        f"{name} = {config.toml(value)}" for name, value in last_run.options(before).items() if name not in said_now
     ]
-    said = f"as in the last run ({Path(arguments.dir) / remembered.FILE}): {', '.join(kept)}" if kept else ""
+    said = f"as in the last run ({Path(arguments.dir) / last_run.FILE}): {', '.join(kept)}" if kept else ""
     return before.replace(said_now), said

@@ -16,7 +16,7 @@ from typing import Any
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import open_store
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.gateway import Gateway
 from gossamer.cluster.nats_connection import Wire
@@ -30,7 +30,7 @@ from gossamer.crawl.agent import ZONES_MOVE, Agent
 from gossamer.crawl.control import Orders
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.runtime import tune
-from gossamer.errors import Deposed, GossamerError, OutOfSpace
+from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.placement.locating import Locator
 from gossamer.sharing.aside import Aside
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
@@ -191,7 +191,7 @@ def main(opener: Opener = opened) -> int:
     threading.Thread(target=watch, name="parent", daemon=True).start()
     tune()
     try:
-        with room(Path(job["directory"])):
+        with disk_full_guard(Path(job["directory"])):
             run(job, stopping, opener)
     except Deposed:
         return REPLACED

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gossamer.archive import query
 from gossamer.archive.store import Directory
+from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
 from gossamer.crawl.opening import hostmap_files
 from gossamer.errors import ConfigError
@@ -36,7 +37,7 @@ _FAR = """SELECT host, any_value(country) AS country, median(connect_s) FILTER (
 
 class Proposal(NamedTuple):
     hosts: list[str]  # all that are known
-    site: npt.NDArray[np.int64]  # of each, now: a number in `names`
+    site: I64  # of each, now: a number in `names`
     names: list[str]
     moves: Moves
 
@@ -112,9 +113,9 @@ def _crawled(
 def _kilometres(
     sites: Mapping[str, Mapping[str, Any]],
     hosts: Sequence[str],
-    site: npt.NDArray[np.int64],
+    site: I64,
     far: Mapping[str, tuple[str, float | None]],
-) -> npt.NDArray[np.float64]:
+) -> F64:
     """From each host to each site: by its own round trips where it is crawled, else by those of its country."""
     countries = [far.get(host, ("", None))[0] for host in hosts]
     own = np.array([far.get(host, ("", None))[1] or np.nan for host in hosts], np.float64)

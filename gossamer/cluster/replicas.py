@@ -15,11 +15,11 @@ from typing import Any
 from gossamer.archive.chain import chains
 from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed, whole
 from gossamer.archive.mark import MARK
-from gossamer.archive.store import Directory, Memory, room
+from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import Clock
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Unreachable, Wire
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.web.url import host_key
 
 FOLDER = "replicas"  # of a site's directory: those of others
@@ -150,7 +150,7 @@ class Replica:
 
     def _keep(self, name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> None:
         path = self._store.scratch(name)
-        with room(path), path.open("wb") as file:
+        with disk_full_guard(path), path.open("wb") as file:
             for piece in _pieces(name, ask):
                 file.write(piece)
         self._store.put(name, path)

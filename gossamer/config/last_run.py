@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.archive.store import room
 from gossamer.config import Config, load, toml
-from gossamer.errors import ConfigError
+from gossamer.errors import ConfigError, disk_full_guard
 
 FILE = "last-run.toml"  # no name that a user's own file in the same directory may have
 
@@ -37,7 +36,7 @@ def remember(directory: Path, config: Config) -> None:
     """Write it down, whole or not at all."""
     path = directory / FILE
     part = path.with_name(f".{FILE}.part")
-    with room(path):
+    with disk_full_guard(path):
         part.write_text(_HEAD + _document(options(config)), encoding="utf-8")
         os.replace(part, path)
 

@@ -14,7 +14,7 @@ from gossamer.archive.store import Store
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, FIREWALL, NEVER, Config
-from gossamer.crawl import commit as closing
+from gossamer.crawl import commit
 from gossamer.crawl.control import Alone, Post
 from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Broken, Fetching, Result
@@ -29,7 +29,7 @@ from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
 from gossamer.crawl.supply import Supply
 from gossamer.errors import SeedError
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.scores import scored
@@ -89,7 +89,7 @@ class Agent:
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
-        self._books = books = closing.Books(store, config, chain, index, frontier, ledger, order, scores)
+        self._books = books = commit.Books(store, config, chain, index, frontier, ledger, order, scores)
         if config.refresh.policy != NEVER:
             books.refresher = Refresher(index, config, clock, books.part, books.carbon)
         if place and place.placing:
@@ -100,7 +100,7 @@ class Agent:
         self._outgoing = Outgoing(config, chain, ledger)
         self._reader = Reader(config, self._incoming.scope, self._incoming.named)
         self._digests = DigestCache(config.archive.digests)
-        book = RobotsBook(config.polite, config.fetch.agent_name)
+        book = RobotsCache(config.polite, config.fetch.agent_name)
         book.load(robots_rows(store, chain, clock.now()))
         self._fetching = Fetching(config, clock, book, self._reader)
         self._restore_politeness()
@@ -332,7 +332,7 @@ class Agent:
             self._reader.forget()
         others = orders.others if books.strategy.virtual else {}
         self._outgoing.forget(arrived.unknown_there)
-        changes, links, new, textless = closing.close(
+        changes, links, new, textless = commit.close(
             books, round_, arrived.rows, owners, sum(others.values()), self._supply.time_s
         )
         letters = (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.chain import Chain
@@ -15,10 +14,10 @@ from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location
+from gossamer.arrays import F64, I32, U8, U32, U64, Bools
 from gossamer.carbon.account import Carbon
 from gossamer.carbon.energy import carbon_g
-from gossamer.carbon.signals import SIGNALS
-from gossamer.columns import DEPTHS, LINKS, NEVER, PAGES, ROBOTS, VISITS, Contributions, Outcome
+from gossamer.columns import DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNALS, VISITS, Contributions, Outcome
 from gossamer.config import FIREWALL, Config
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
@@ -85,7 +84,7 @@ class Closed(NamedTuple):
     changes: Changes
     links: Contributions  # of others
     new: int  # pages
-    textless: NDArray[np.uint64]  # pages that others must tell us the URLs of
+    textless: U64  # pages that others must tell us the URLs of
 
 
 def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float) -> Closed:
@@ -138,9 +137,9 @@ def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, oth
 def _refused(
     books: Books,
     round_: Round,
-    targets: NDArray[np.uint64],
-    verdicts: NDArray[np.uint8],
-    of_index: NDArray[np.uint8],
+    targets: U64,
+    verdicts: U8,
+    of_index: U8,
     again: onward.Judged,
 ) -> Counter[str]:
     """How many links which limit has refused, more than before."""
@@ -167,7 +166,7 @@ def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
     books.index.kin.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
 
 
-def _note_onward(books: Books, round_: Round, links: Links, verdicts: NDArray[np.uint8]) -> None:
+def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> None:
     """What the round's pages have that matters when they turn out to be less deep."""
     redirects = np.array([visit.next.policy == Policy.PASS for visit in round_.visits], np.bool_)
     is_level = redirects[links.source] if links.is_level is None else redirects[links.source] | links.is_level
@@ -249,7 +248,7 @@ def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: Upd
     return changes | write_table(store, SIGNALS, agent, number, books.carbon.seen())
 
 
-def _write_depths(books: Books, round_: Round, nearer: list[tuple[NDArray[np.uint64], NDArray[np.uint8]]]) -> Changes:
+def _write_depths(books: Books, round_: Round, nearer: list[tuple[U64, U8]]) -> Changes:
     keys, depths = (np.concatenate(part) for part in zip(*nearer, strict=True))
     table = {"key": keys, "depth": depths, "round": round_.number}
     return write_table(books.store, DEPTHS, books.chain.agent, round_.number, table)
@@ -277,9 +276,9 @@ def _captures(rows: dict[str, Any]) -> Iterator[Capture]:
 def _write_links(
     books: Books,
     round_: Round,
-    source: NDArray[np.int32],
-    targets: NDArray[np.uint64],
-    verdicts: NDArray[np.uint8],
+    source: I32,
+    targets: U64,
+    verdicts: U8,
     again: onward.Judged,
 ) -> Changes:
     distinct, inverse = np.unique(np.concatenate((targets, again.target)), return_inverse=True)
@@ -324,7 +323,7 @@ def _apply(books: Books, columns: RoundColumns, owners: Owners, others: int, now
     )
 
 
-def postpone(index: PageIndex, frontier: Frontier | None, keys: NDArray[np.uint64], due_s: NDArray[np.uint32]) -> None:
+def postpone(index: PageIndex, frontier: Frontier | None, keys: U64, due_s: U32) -> None:
     """Nothing was tried, but these pages have to wait: only their due time changes."""
     order = np.argsort(keys)
     found, rows = index.pages.look_up(keys[order])
@@ -335,12 +334,12 @@ def postpone(index: PageIndex, frontier: Frontier | None, keys: NDArray[np.uint6
         frontier.settle(keys)
 
 
-def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _merit(books: Books, round_: Round, source: I32, targets: U64) -> F64:
     """How good a page's links are, by `crawl.link_metric`."""
     metric = books.config.crawl.link_metric
     if metric == "external":
         keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
-        leaves: NDArray[np.bool_] = host_of_key(keys[source]) != host_of_key(targets)
+        leaves: Bools = host_of_key(keys[source]) != host_of_key(targets)
         return leaves.astype(np.float64)
     if metric == "first":
         return np.zeros(len(targets))
@@ -348,5 +347,5 @@ def _merit(books: Books, round_: Round, source: NDArray[np.int32], targets: NDAr
     found, rows = books.index.pages.look_up(unique)
     column = {"hits": "hits", "cash": "cash", "shallow": "depth"}[metric]
     merit = np.where(found, rows[column].astype(np.float64), 0.0)
-    per_link: NDArray[np.float64] = (-merit if metric == "shallow" else merit)[inverse]
+    per_link: F64 = (-merit if metric == "shallow" else merit)[inverse]
     return per_link

@@ -13,7 +13,7 @@ from gossamer.crawl.round import text_bytes
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
 
@@ -35,7 +35,7 @@ Result = Visit | Deferred | Broken
 class Fetching:
     """Owns client and workbench: once started, only its thread touches them."""
 
-    def __init__(self, config: Config, clock: Clock, book: RobotsBook, reader: Reader) -> None:
+    def __init__(self, config: Config, clock: Clock, book: RobotsCache, reader: Reader) -> None:
         self.results: SimpleQueue[Result] = SimpleQueue()
         self.workbench = Workbench(config.polite, book, polite_by_host(config))
         resolver = Resolver(config.resolve, clock)

@@ -3,11 +3,11 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Rows
 from gossamer.columns import NO_TEXT, Status
 from gossamer.config import Config
-from gossamer.crawl import link_diff as versions
+from gossamer.crawl import link_diff
 from gossamer.fetch.client import Request
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.strategies import Strategy
@@ -30,9 +30,7 @@ def per_host(config: Config) -> tuple[int, int]:
     return soon, later
 
 
-def requests(
-    index: PageIndex, rows: NDArray[np.void], strategy: Strategy, seed: int, taken_before: int
-) -> list[Request]:
+def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int) -> list[Request]:
     """Best first. A rank is the strategy's, so that better pages found later overtake; where hosts are ranked,
     whose ranks change all the time, it is the order of taking."""
     if strategy.host_rank is None:
@@ -56,7 +54,7 @@ def requests(
     return found
 
 
-def _add_history(index: PageIndex, rows: NDArray[np.void], found: list[Request]) -> None:
+def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
     """Validators and digest of pages that were visited before."""
     before = np.flatnonzero(rows["status"] != Status.NEW)
     if not len(before):
@@ -70,4 +68,4 @@ def _add_history(index: PageIndex, rows: NDArray[np.void], found: list[Request])
         request = found[position]
         request.digest = digest
         if i in validators:
-            request.etag, request.last_modified = versions.validators(validators[i])
+            request.etag, request.last_modified = link_diff.validators(validators[i])

@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions
 from gossamer.frontier.heap import MAX_TEXT, Heap
-from gossamer.frontier.merging import Rows, spans
+from gossamer.frontier.merging import spans
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
-
-U8 = npt.NDArray[np.uint64]
-I8 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _VALIDATOR = 1024  # longest ETag we send back
 _NEAR, _FAR = 5, 8  # bytes of a link: on the page's own host 40 bits tell pages apart
@@ -28,15 +24,13 @@ _ROOM = MAX_TEXT - 2 * _VALIDATOR - 2 - _HEAD.itemsize
 class Earlier(NamedTuple):
     """The links of versions that were current until now, in one row after the other."""
 
-    source: I8  # place of the page among those asked for
-    target: U8
-    degree: I8  # per page: all its links, also those that are not followed
-    is_cut: Mask  # per page: it had more than we remember
+    source: I64  # place of the page among those asked for
+    target: U64
+    degree: I64  # per page: all its links, also those that are not followed
+    is_cut: Bools  # per page: it had more than we remember
 
 
-def pack(
-    keys: U8, validators: Sequence[tuple[str, str]], source: npt.NDArray[np.integer], target: U8, degree: I8
-) -> list[bytes]:
+def pack(keys: U64, validators: Sequence[tuple[str, str]], source: Integers, target: U64, degree: I64) -> list[bytes]:
     """A text for each page: its validators, its links and how many there are in all. `source` is a place in `keys`."""
     is_far = host_of_key(target) != host_of_key(keys)[source]
     order = np.lexsort((target, is_far, source))
@@ -104,7 +98,7 @@ def earlier(heap: Heap, rows: Rows) -> Earlier:
     return Earlier(np.repeat(known, near + far), targets, degree, is_cut)
 
 
-def compared(before: Earlier, source: npt.NDArray[np.integer], target: U8) -> tuple[Mask, Mask]:
+def compared(before: Earlier, source: Integers, target: U64) -> tuple[Bools, Bools]:
     """Which links of the new version (distinct per page) were not in the one before, and which of that one are gone."""
     sources = np.concatenate((before.source, source))
     targets = np.concatenate((before.target, target))
@@ -117,7 +111,7 @@ def compared(before: Earlier, source: npt.NDArray[np.integer], target: U8) -> tu
     return ~in_both[old:] & ~before.is_cut[source], ~in_both[:old]
 
 
-def vanished(targets: U8) -> Contributions:
+def vanished(targets: U64) -> Contributions:
     """What pages lose that are no longer linked to: a hit, and nothing else. Cash that they got is theirs."""
     count = len(targets)
     far = np.full(count, 255, np.uint8)

@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from gossamer.arrays import Bools
 
 # "page=7" and "start=140" in a query, "/page/7" or "/page-7" in a path.
 _PAGE = re.compile(
@@ -22,10 +23,8 @@ _OFFSET = re.compile(
 )
 _LARGEST_STEP = 1_000  # entries on a page of a list
 
-Mask = npt.NDArray[np.bool_]
 
-
-def level(url: str, links: Sequence[str], most: int) -> Mask | None:
+def level(url: str, links: Sequence[str], most: int) -> Bools | None:
     """Which of a page's links lead to pages of its own list, the first `most` of it; None: none does, as usual."""
     place = _place(url)
     if place is None or not most:

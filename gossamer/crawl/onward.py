@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import U8, U64, Indices, Rows
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
-from gossamer.crawl import link_diff as versions
+from gossamer.crawl import link_diff
 from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import NewPages, UpdateResult
 from gossamer.frontier.heap import MAX_TEXT, Heap
-from gossamer.frontier.merging import Rows, union
+from gossamer.frontier.merging import union
 from gossamer.frontier.pages import PageIndex
 from gossamer.web.url import deepest, page_keys
-
-U8 = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 
 LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
 PAGES_AT_ONCE = 4_096  # that fall: their links are in memory
@@ -41,14 +38,14 @@ class Judged(NamedTuple):
 
     new: NewPages
     outbox: Contributions
-    textless: U8
-    nearer: list[tuple[U8, npt.NDArray[np.uint8]]]  # pages that are less deep, and how deep they are
-    source: U8  # of links that are followed after all
-    target: U8
+    textless: U64
+    nearer: list[tuple[U64, U8]]  # pages that are less deep, and how deep they are
+    source: U64  # of links that are followed after all
+    target: U64
     url: list[str]
 
 
-def write(index: PageIndex, keys: U8, links: Sequence[Links]) -> None:
+def write(index: PageIndex, keys: U64, links: Sequence[Links]) -> None:
     """What these pages (distinct) have onward from now on; an empty list: nothing."""
     order = np.argsort(keys)
     found, before = index.onward.look_up(keys[order])
@@ -59,7 +56,7 @@ def write(index: PageIndex, keys: U8, links: Sequence[Links]) -> None:
     index.onward.write(rows[change], int((~found & change).sum()))
 
 
-def read(index: PageIndex, keys: U8) -> list[Links]:
+def read(index: PageIndex, keys: U64) -> list[Links]:
     """What pages (keys sorted) have onward."""
     found, rows = index.onward.look_up(keys)
     offsets = np.where(found, rows["text"], np.uint64(NO_TEXT)).tolist()
@@ -99,7 +96,7 @@ def _get(heap: Heap, offset: int) -> Links:
     return unpacked(data)
 
 
-def judge(index: PageIndex, limits: Limits, fallen: U8, apply: Apply) -> Judged:
+def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged:
     """Say again what these visited pages (keys sorted) lead to, and what those lead to that are less deep thereby."""
     results: list[UpdateResult] = []
     said: list[Contributions] = []
@@ -127,7 +124,7 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
     """The links that pages have by their versions: nothing new but how deep they lead."""
     found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
     pages, visited = pages[found], visited[found]
-    links = versions.earlier(index.heap, visited)
+    links = link_diff.earlier(index.heap, visited)
     deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255).astype(np.uint8)
     return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
 
@@ -159,20 +156,20 @@ def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
     return _contributions(keys, hits, depths.astype(np.uint8), hops, pages["key"][at], urls)
 
 
-def _remember(index: PageIndex, keys: U8, source: npt.NDArray[np.intp], target: U8) -> None:
+def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
     """Add links to what is known of pages' versions, so that they pass cash on, and stop to count when they vanish."""
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
     rows["validators"][~found] = NO_TEXT  # of those that have moved nothing is kept there
-    links = versions.earlier(index.heap, rows)
+    links = link_diff.earlier(index.heap, rows)
     kept = rows["validators"] != np.uint64(NO_TEXT)
     if not kept.any():
         return
     which, target = which[kept[which]], target[kept[which]]
     number = np.cumsum(kept) - 1
-    texts = versions.pack(
+    texts = link_diff.pack(
         rows["key"][kept],
-        [versions.validators(text) for text in index.heap.read(rows["validators"][kept])],
+        [link_diff.validators(text) for text in index.heap.read(rows["validators"][kept])],
         number[np.concatenate((links.source, which))],
         np.concatenate((links.target, target)),
         links.degree[kept],
@@ -181,9 +178,7 @@ def _remember(index: PageIndex, keys: U8, source: npt.NDArray[np.intp], target: 
     index.visited.write(rows[kept], 0)
 
 
-def _contributions(
-    keys: U8, hits: object, depth: npt.NDArray[np.uint8], hops: object, referrer: U8, urls: list[str]
-) -> Contributions:
+def _contributions(keys: U64, hits: object, depth: U8, hops: object, referrer: U64, urls: list[str]) -> Contributions:
     count = len(keys)
     return Contributions(
         keys,

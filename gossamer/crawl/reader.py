@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
+from gossamer.arrays import F64, U8, U64, Bools
 from gossamer.carbon.declared import INDEX, INTENSITY
 from gossamer.columns import Outcome
 from gossamer.config import Config
@@ -54,8 +54,8 @@ _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not asked for, so that 
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
 _MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
-_NO_KEYS: NDArray[np.uint64] = np.empty(0, np.uint64)
-_NO_CODES: NDArray[np.uint8] = np.empty(0, np.uint8)
+_NO_KEYS: U64 = np.empty(0, np.uint64)
+_NO_CODES: U8 = np.empty(0, np.uint8)
 
 
 @dataclass(slots=True)
@@ -78,11 +78,11 @@ class Visit:
     digest: int = 0  # xxh3 of the decoded body; 0 without one
     etag: str = ""
     last_modified: str = ""
-    targets: NDArray[np.uint64] = field(default_factory=lambda: _NO_KEYS)
-    verdicts: NDArray[np.uint8] = field(default_factory=lambda: _NO_CODES)
+    targets: U64 = field(default_factory=lambda: _NO_KEYS)
+    verdicts: U8 = field(default_factory=lambda: _NO_CODES)
     urls: list[str] = field(default_factory=list)  # of the targets
-    relevance: NDArray[np.float64] | None = None  # of the links, where there is a topic
-    is_level: NDArray[np.bool_] | None = None  # which links lead no deeper than this page is; None: none of them
+    relevance: F64 | None = None  # of the links, where there is a topic
+    is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     carbon: dict[str, str] | None = None  # what the server says of its power

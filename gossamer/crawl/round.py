@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
+from gossamer.arrays import F64, I32, U8, U64, Bools
 from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.sitemaps import Naming
@@ -159,7 +159,7 @@ class Round:
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _NAMES)
         return {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
 
-    def links(self) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
+    def links(self) -> tuple[I32, U64, U8]:
         """All links of the round: position of the source among `visits`, target, verdict."""
         counts = [len(visit.targets) for visit in self.visits]
         source = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -169,12 +169,12 @@ class Round:
         verdicts = np.concatenate([visit.verdicts for visit in self.visits])
         return source, targets, verdicts
 
-    def followed(self) -> tuple[NDArray[np.uint64], dict[int, str]]:
+    def followed(self) -> tuple[U64, dict[int, str]]:
         """Pages that links lead to, as often as they do, and their URLs."""
         _, targets, verdicts = self.links()
         return targets[verdicts == FOLLOWED], self.urls
 
-    def is_level(self) -> NDArray[np.bool_] | None:
+    def is_level(self) -> Bools | None:
         """Which of the same links lead no deeper than their page is; None: none of them."""
         if all(visit.is_level is None for visit in self.visits):
             return None
@@ -182,7 +182,7 @@ class Round:
             [np.zeros(len(v.targets), np.bool_) if v.is_level is None else v.is_level for v in self.visits]
         )
 
-    def relevance(self) -> NDArray[np.float64] | None:
+    def relevance(self) -> F64 | None:
         """Of the same links, to the topic; None if nobody asked."""
         if all(visit.relevance is None for visit in self.visits):
             return None
@@ -199,7 +199,7 @@ def text_bytes(visit: Visit) -> int:
     )
 
 
-def keep_best(source: NDArray[np.int32], merit: NDArray[np.float64], verdicts: NDArray[np.uint8], most: int) -> None:
+def keep_best(source: I32, merit: F64, verdicts: U8, most: int) -> None:
     """Refuse all but the `most` best followed links of each page; equal merit goes by position."""
     # Those that are too deep now may be followed later: how deep a page is must not decide which are best.
     followed = np.flatnonzero((verdicts == FOLLOWED) | (verdicts == DEPTH))

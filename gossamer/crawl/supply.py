@@ -4,8 +4,8 @@ from collections.abc import Callable
 from math import ceil, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import U64, Bools, Rows
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER
 from gossamer.crawl import generate
@@ -15,14 +15,14 @@ from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
-from gossamer.frontier.merging import Rows, union
+from gossamer.frontier.merging import union
 from gossamer.frontier.pages import host_of_key
 
 _PATIENCE = 4.0  # times that a take may cost before the next
 
-_NO_KEYS: NDArray[np.uint64] = np.zeros(0, np.uint64)
+_NO_KEYS: U64 = np.zeros(0, np.uint64)
 
-IsNative = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
+IsNative = Callable[[U64], Bools]
 
 
 class Supply:

@@ -6,27 +6,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.arrays import I64, U8, U64, Bools, Indices
 from gossamer.columns import Contributions
-from gossamer.frontier.merging import Positions
-
-U8 = npt.NDArray[np.uint64]
-I8 = npt.NDArray[np.int64]
-U1 = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
 
 
 class Targets(NamedTuple):
     """Contributions summed up per target."""
 
-    key: U8  # sorted, unique
-    cash: I8
-    hits: I8
-    depth: U1
-    hops: U1
-    referrer: U8
-    first: Positions  # place of the first contribution: order of discovery
+    key: U64  # sorted, unique
+    cash: I64
+    hits: I64
+    depth: U8
+    hops: U8
+    referrer: U64
+    first: Indices  # place of the first contribution: order of discovery
 
-    def where(self, mask: Mask) -> "Targets":
+    def where(self, mask: Bools) -> "Targets":
         if mask.all():
             return self
         columns: list[Any] = [column[mask] for column in self]
@@ -36,12 +31,12 @@ class Targets(NamedTuple):
 class Groups(NamedTuple):
     """Which contributions go to the same page."""
 
-    key: U8
-    order: Positions
-    starts: Positions
+    key: U64
+    order: Indices
+    starts: Indices
 
     @classmethod
-    def of(cls, keys: U8) -> "Groups":
+    def of(cls, keys: U64) -> "Groups":
         order = np.argsort(keys)
         ordered = keys[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1)))

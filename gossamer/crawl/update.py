@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64, U8, U64, Bools, Indices, Rows
 from gossamer.columns import LINK, PAGE, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
@@ -18,17 +18,12 @@ from gossamer.frontier import caps
 from gossamer.frontier.caps import Homes, domain_text, homes, most_pages
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.heap import MAX_TEXT
-from gossamer.frontier.merging import Positions, Rows, raw, search, union
+from gossamer.frontier.merging import raw, search, union
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.strategies import Strategy
 from gossamer.web.url import host_of, page_keys
 
-U8 = npt.NDArray[np.uint64]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
-U1 = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
-IsOwn = Callable[[U8], Mask]  # which pages belong to us
+IsOwn = Callable[[U64], Bools]  # which pages belong to us
 
 
 class Policy(IntEnum):
@@ -67,12 +62,12 @@ VISIT = Table(
 class Links(NamedTuple):
     """Distinct links per source. Those not followed count in the out-degree; their share has no taker."""
 
-    source: npt.NDArray[np.int32]  # index into the visits
-    target: U8
-    followed: Mask
-    relevance: F8 | None = None  # to the topic, 0 to 1
-    is_new: Mask | None = None  # the others were on the version before, and count in `hits` already; None: all are new
-    is_level: Mask | None = None  # leads no deeper than its page is (crawl/lists.py); None: none does
+    source: I32  # index into the visits
+    target: U64
+    followed: Bools
+    relevance: F64 | None = None  # to the topic, 0 to 1
+    is_new: Bools | None = None  # the others were on the version before, and count in `hits` already; None: all are new
+    is_level: Bools | None = None  # leads no deeper than its page is (crawl/lists.py); None: none does
 
     @classmethod
     def none(cls) -> "Links":
@@ -93,12 +88,12 @@ class RoundColumns:
 class NewPages:
     """Pages that entered, in order of discovery."""
 
-    key: U8
+    key: U64
     url: list[str]
     host: list[str]
     domain: list[str]
-    referrer: U8
-    depth: U1
+    referrer: U64
+    depth: U8
 
     def __len__(self) -> int:
         return len(self.url)
@@ -118,13 +113,13 @@ class NewPages:
 @dataclass(frozen=True)
 class UpdateResult:
     new: NewPages
-    passed: I8  # per visit: cash that left the page
-    verdicts: U1  # per link, meaningful for those followed: Verdict
+    passed: I64  # per visit: cash that left the page
+    verdicts: U8  # per link, meaningful for those followed: Verdict
     outbox: Contributions  # for zones of others, by key; its cash is no longer in the index
-    textless: U8  # pages that are not known, and of which only keys have come
-    depth: U1  # per visit: of its page, as it is known now
-    fallen: U8  # pages visited before to which a shorter way was found
-    nearer: tuple[U8, U1]  # all pages known before to which a shorter way was found, and how deep they are now
+    textless: U64  # pages that are not known, and of which only keys have come
+    depth: U8  # per visit: of its page, as it is known now
+    fallen: U64  # pages visited before to which a shorter way was found
+    nearer: tuple[U64, U8]  # all pages known before to which a shorter way was found, and how deep they are now
 
 
 @dataclass(frozen=True)
@@ -226,7 +221,7 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
     return Contributions(keys, cash, np.zeros(count, np.int32), zero, zero, np.zeros(count, np.uint64), list(urls))
 
 
-def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I8, I8]:
+def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I64, I64]:
     """What leaves each visited page, and what each link carries."""
     policy, damping = visits["policy"], strategy.damping
     passed = np.where(policy == Policy.KEEP, 0, before["cash"] + v)
@@ -247,7 +242,7 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
     return passed, (budget // np.maximum(parts, 1))[links.source] * weights
 
 
-def _targets(groups: Groups, columns: RoundColumns, followed: Positions, before: Rows, share: I8) -> Targets:
+def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: Rows, share: I64) -> Targets:
     inbox, links, source = columns.inbox, columns.links, columns.links.source[followed]
     counts = np.ones(len(source), np.int64) if links.is_new is None else links.is_new[followed].astype(np.int64)
     is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
@@ -268,13 +263,13 @@ def _targets(groups: Groups, columns: RoundColumns, followed: Positions, before:
     )
 
 
-def _visit(rows: Rows, at: Positions, visits: Rows, v: int) -> None:
+def _visit(rows: Rows, at: Indices, visits: Rows, v: int) -> None:
     for name in ("status", "due_s", "tries"):
         rows[name][at] = visits[name]
     rows["cash"][at[visits["policy"] != Policy.KEEP]] = -v
 
 
-def _receive(rows: Rows, to: Positions, targets: Targets) -> Positions:
+def _receive(rows: Rows, to: Indices, targets: Targets) -> Indices:
     """Returns where the pages are to which a shorter way was found."""
     nearer = to[targets.depth < rows["depth"][to]]
     rows["cash"][to] += targets.cash
@@ -292,7 +287,7 @@ class _Texts:
         named = zip(columns.inbox.key.tolist(), columns.inbox.url, strict=True)
         self._inbox = {key: url for key, url in named if url}  # of a page that comes twice, one may have no text
 
-    def of(self, keys: U8) -> list[str]:
+    def of(self, keys: U64) -> list[str]:
         links, inbox = self._links, self._inbox
         if not inbox:
             return [links.get(key, "") for key in keys.tolist()]
@@ -311,7 +306,7 @@ class _Entering:
     rows: Rows
     urls: list[str]
     texts: list[bytes]
-    usable: Positions  # those with a text
+    usable: Indices  # those with a text
     homes: Homes  # theirs
 
     @classmethod
@@ -330,7 +325,7 @@ class _Entering:
         at_home = homes(index.hosts, targets.key[usable], [urls[place] for place in usable.tolist()])
         return cls(targets, rows, urls, data, usable, at_home)
 
-    def judge(self, index: PageIndex, rules: Rules, generation: U1) -> U1:
+    def judge(self, index: PageIndex, rules: Rules, generation: U8) -> U8:
         """A Verdict for each: caps fill up from the best page downwards."""
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
@@ -345,7 +340,7 @@ class _Entering:
             verdicts[ranked[last[0] + 1 :]] = Verdict.BEST
         return verdicts
 
-    def enter(self, index: PageIndex, rows: Rows, to: Positions, verdicts: U1) -> NewPages:
+    def enter(self, index: PageIndex, rows: Rows, to: Indices, verdicts: U8) -> NewPages:
         """Write those that may into `rows` at `to`, their texts into the heap in order of discovery."""
         new = np.flatnonzero(verdicts == Verdict.FOLLOWED)
         new = new[np.argsort(self.targets.first[new])]
@@ -368,7 +363,7 @@ class _Entering:
         )
 
 
-def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_status: U1) -> None:
+def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, old_status: U8) -> None:
     """A page counts as visited while its status is final: one that failed again is pending again."""
     change = is_final(visits["status"]).astype(np.int64) - is_final(old_status)
     hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
@@ -381,12 +376,12 @@ def _count_hosts(index: PageIndex, homes: Homes, new: U8, visits: Rows, old_stat
     index.hosts.grow(hosts, domains, known, visited)
 
 
-def has_links(status: U1) -> Mask:
+def has_links(status: U8) -> Bools:
     """Only of such pages links may be known: what failed or was forbidden at last may have had content before."""
-    has: Mask = np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
+    has: Bools = np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
     return has
 
 
-def is_final(status: U1) -> Mask:
-    final: Mask = (status != Status.NEW) & (status != Status.FAILED)
+def is_final(status: U8) -> Bools:
+    final: Bools = (status != Status.NEW) & (status != Status.FAILED)
     return final

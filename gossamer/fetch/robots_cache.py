@@ -27,7 +27,7 @@ class _Entry:
     reason: str = ""
 
 
-class RobotsBook:
+class RobotsCache:
     """RFC 9309: a file that exists rules; a missing one allows all; one out of reach forbids all for now."""
 
     def __init__(self, config: Polite, agent_name: str) -> None:

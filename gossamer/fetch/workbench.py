@@ -12,7 +12,7 @@ from gossamer.config.host_overrides import of_host
 from gossamer.fetch.host_queues import Entry, Queue, Turns
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import (
     UNCONTACTED,
     Deferred,
@@ -47,7 +47,7 @@ class Workbench:
     Each page that is added comes out once: as a fetch that is `done`, or as Denied, Deferred or Failed.
     """
 
-    def __init__(self, config: Polite, book: RobotsBook, by_host: Mapping[str, Polite] | None = None) -> None:
+    def __init__(self, config: Polite, book: RobotsCache, by_host: Mapping[str, Polite] | None = None) -> None:
         self._polite = config
         self._by_host = by_host or {}  # delays and bursts of hosts with rules of their own
         self._book = book

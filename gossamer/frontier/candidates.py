@@ -9,13 +9,10 @@ index, where it is one range of keys; only when the floor must be lowered is the
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gossamer.frontier.merging import Keys, Positions, search, search_many
+from gossamer.arrays import F64, Bools, Indices
+from gossamer.frontier.merging import Keys, search, search_many
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
-
-Ranks = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Mark(NamedTuple):
@@ -28,14 +25,14 @@ class Mark(NamedTuple):
 NOTHING_YET = Mark(float("inf"), 0)  # no page is better
 
 
-def better(ranks: Ranks, keys: Keys, than_rank: Ranks | float, than_key: Keys | int) -> Mask:
+def better(ranks: F64, keys: Keys, than_rank: F64 | float, than_key: Keys | int) -> Bools:
     other = than_key if isinstance(than_key, np.ndarray) else np.uint64(than_key)
-    is_better: Mask = (ranks > than_rank) | ((ranks == than_rank) & (keys < other))
+    is_better: Bools = (ranks > than_rank) | ((ranks == than_rank) & (keys < other))
     return is_better
 
 
-def top(ranks: Ranks, count: int) -> Positions:
-    """Positions of the `count` highest ranks, best first; equal ones in order of position."""
+def top(ranks: F64, count: int) -> Indices:
+    """Indices of the `count` highest ranks, best first; equal ones in order of position."""
     if count >= len(ranks):
         return np.argsort(-ranks, kind="stable")
     if count <= 0:
@@ -46,7 +43,7 @@ def top(ranks: Ranks, count: int) -> Positions:
     return np.concatenate((above[np.argsort(-ranks[above], kind="stable")], equal))
 
 
-def turn(groups: Keys) -> Positions:
+def turn(groups: Keys) -> Indices:
     """For each element, how many of its group stand before it."""
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=groups[order][:1] + 1))
@@ -60,14 +57,14 @@ class Cuts(NamedTuple):
     """Hosts (sorted) of which something was left out, and the best page of each that was."""
 
     hosts: Keys
-    ranks: Ranks
+    ranks: F64
     keys: Keys
 
     @classmethod
     def none(cls) -> "Cuts":
         return cls(np.zeros(0, np.uint32), np.zeros(0), np.zeros(0, np.uint64))
 
-    def where(self, mask: Mask) -> "Cuts":
+    def where(self, mask: Bools) -> "Cuts":
         return Cuts(self.hosts[mask], self.ranks[mask], self.keys[mask])
 
     def without(self, hosts: Keys) -> "Cuts":
@@ -88,7 +85,7 @@ class Candidates:
 
     def clear(self) -> None:
         self.keys: Keys = np.zeros(0, np.uint64)
-        self.ranks: Ranks = np.zeros(0)
+        self.ranks: F64 = np.zeros(0)
         self.floor = None  # nothing is left out
         self.cuts = Cuts.none()
 
@@ -99,7 +96,7 @@ class Candidates:
     def memory_bytes(self) -> int:
         return self.keys.nbytes + self.ranks.nbytes + sum(part.nbytes for part in self.cuts)
 
-    def put(self, keys: Keys, ranks: Ranks, wanted: Mask) -> None:
+    def put(self, keys: Keys, ranks: F64, wanted: Bools) -> None:
         """These pages (sorted by key) are now so: wanted with this rank, or not wanted."""
         if self.floor:
             wanted = wanted & better(ranks, keys, *self.floor)
@@ -114,7 +111,7 @@ class Candidates:
         if goes.any() or comes.any():
             self._replace(at[goes], keys[comes], ranks[comes])
 
-    def _replace(self, gone: Positions, keys: Keys, ranks: Ranks) -> None:
+    def _replace(self, gone: Indices, keys: Keys, ranks: F64) -> None:
         old_keys, old_ranks = self.keys, self.ranks
         if len(gone):
             old_keys, old_ranks = np.delete(old_keys, gone), np.delete(old_ranks, gone)
@@ -125,16 +122,16 @@ class Candidates:
             old_keys, old_ranks = np.insert(old_keys, at, keys), np.insert(old_ranks, at, ranks)
         self.keys, self.ranks = old_keys, old_ranks
 
-    def drop(self, positions: Positions) -> None:
+    def drop(self, positions: Indices) -> None:
         self._replace(positions, self.keys[:0], self.ranks[:0])
 
-    def count_of(self, hosts: Keys) -> Positions:
+    def count_of(self, hosts: Keys) -> Indices:
         """How many candidates each of these hosts has."""
         first = hosts.astype(np.uint64) << HOST_SHIFT
         last = first | np.uint64(2 ** int(HOST_SHIFT) - 1)
         return np.searchsorted(self.keys, last, side="right") - np.searchsorted(self.keys, first)
 
-    def hosts(self) -> tuple[Keys, Positions, Positions]:
+    def hosts(self) -> tuple[Keys, Indices, Indices]:
         """Hosts that have candidates: the host, where its candidates start, how many there are."""
         hosts = host_of_key(self.keys)
         starts = np.flatnonzero(np.diff(hosts, prepend=hosts[:1] + 1))
@@ -173,7 +170,7 @@ class Candidates:
         cuts = self.cuts
         self.cuts = cuts.where(better(cuts.ranks, cuts.keys, *self.floor))
 
-    def leave_hosts(self, host_ranks: Ranks, count: int) -> None:
+    def leave_hosts(self, host_ranks: F64, count: int) -> None:
         """Leave out the lowest ranked hosts (one rank per host of `hosts()`) until `count` pages are left."""
         hosts, starts, sizes = self.hosts()
         order = np.argsort(-host_ranks, kind="stable")

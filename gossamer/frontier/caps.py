@@ -4,21 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
+from gossamer.arrays import I64, U8, U32, Bools, Indices
 from gossamer.config import Limits
 from gossamer.config.host_overrides import of_host
 from gossamer.frontier.candidates import turn
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.kin import Kin
-from gossamer.frontier.merging import Keys, Positions, search
+from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import host_of_key
 from gossamer.web.url import domain_of, host_of
-
-Mask = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
-U1 = npt.NDArray[np.uint8]
 
 PAGES_PER_HOST, PAGES_PER_DOMAIN, HOSTS_PER_DOMAIN = 1, 2, 3  # limits that are in a page's way
 NOBODY = 255  # as a generation: nobody vouches for this host
@@ -29,9 +25,9 @@ class Homes:
     """The hosts and domains of new pages."""
 
     hosts: Keys  # sorted, unique
-    of_page: Positions  # for each page, which of them
-    is_new: Mask
-    known: npt.NDArray[np.uint32]
+    of_page: Indices  # for each page, which of them
+    is_new: Bools
+    known: U32
     domains: Keys
 
 
@@ -59,7 +55,7 @@ def domain_text(host: str, key: int) -> str:
     return domain_of(host)  # another name with the same 24 bits was here first
 
 
-def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> npt.NDArray[np.int64]:
+def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> I64:
     """For each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any number."""
     most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
     if own:
@@ -72,7 +68,7 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
     return most
 
 
-def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Mask) -> U1:
+def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools) -> U8:
     """Of each host the generation that it would be of, by all links that lead to pages of it; NOBODY vouches for one
     that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
     found = np.full(len(homes.hosts), NOBODY, np.uint8)
@@ -88,9 +84,7 @@ def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: 
     return found
 
 
-def caps(
-    index: Hosts, kin: Kin, homes: Homes, order: Positions, limits: Limits, most: npt.NDArray[np.int64], generation: U1
-) -> U1:
+def caps(index: Hosts, kin: Kin, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8) -> U8:
     """Of the pages in this order, which enter if each takes what room is left? One answer per place in it: 0, or the
     limit that is in its way."""
     found = np.zeros(len(order), np.uint8)
@@ -112,7 +106,7 @@ def caps(
     return found
 
 
-def _fitting(used: Counts, domains: Keys, new: Positions, generation: U1, most: int) -> Mask:
+def _fitting(used: I64, domains: Keys, new: Indices, generation: U8, most: int) -> Bools:
     """Which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host that was:
     those that lead from one to the next have the other half to themselves, and the first come first there."""
     fits = np.ones(len(domains), np.bool_)

@@ -1,20 +1,18 @@
 """Pages that become due later, in buckets of a minute, up to a horizon beyond which only the index knows."""
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import U32
 from gossamer.frontier.merging import Keys
 
 BUCKET_S = 60
 NO_HORIZON_S = 2**32  # later than any due time
 
-Times = npt.NDArray[np.uint32]
-
 
 class Later:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._buckets: dict[int, list[tuple[Keys, Times]]] = {}
+        self._buckets: dict[int, list[tuple[Keys, U32]]] = {}
         self._count = 0
         self.horizon_s = 0  # pages due from here on are not kept
 
@@ -30,7 +28,7 @@ class Later:
     def memory_bytes(self) -> int:
         return 12 * self._count
 
-    def add(self, keys: Keys, due_s: Times) -> None:
+    def add(self, keys: Keys, due_s: U32) -> None:
         near = due_s < self.horizon_s
         keys, due_s = keys[near], due_s[near]
         if not len(keys):
@@ -47,7 +45,7 @@ class Later:
         self._count += len(keys)
         self._shorten()
 
-    def all(self) -> tuple[Keys, Times]:
+    def all(self) -> tuple[Keys, U32]:
         """Everything, in the order of buckets."""
         batches = [batch for number in sorted(self._buckets) for batch in self._buckets[number]]
         if not batches:
@@ -67,7 +65,7 @@ class Later:
                     self._count += int((~ready).sum())
         return np.unique(np.concatenate(due)) if due else np.zeros(0, np.uint64)
 
-    def first(self) -> tuple[Keys, Times] | None:
+    def first(self) -> tuple[Keys, U32] | None:
         """What is in the earliest bucket."""
         if not self._buckets:
             return None
@@ -86,7 +84,7 @@ class Later:
     def forget_first(self) -> None:
         self._pop(min(self._buckets))
 
-    def _pop(self, number: int) -> list[tuple[Keys, Times]]:
+    def _pop(self, number: int) -> list[tuple[Keys, U32]]:
         batches = self._buckets.pop(number)
         self._count -= sum(len(keys) for keys, _ in batches)
         return batches

@@ -6,12 +6,13 @@ import numpy as np
 
 from gossamer import config
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import F64, Indices, Rows
 from gossamer.columns import NEVER, Status
-from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, Ranks, better, top, turn
+from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, better, top, turn
 from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, Later
 from gossamer.frontier.files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.frontier_file import KIND, Facts, read_kept, write_kept
-from gossamer.frontier.merging import Keys, Positions, Rows, raw, search, spans, union
+from gossamer.frontier.merging import Keys, raw, search, spans, union
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
 from gossamer.frontier.strategies import Strategy
 
@@ -218,7 +219,7 @@ class Frontier:
             "folded": self._index.pages.folded,
         }
 
-    def _are_ranks(self, keys: Keys, ranks: Ranks) -> bool:
+    def _are_ranks(self, keys: Keys, ranks: F64) -> bool:
         """Whether the strategy still ranks so: the code or data behind its name may have changed."""
         step = max(1, len(keys) // CHECKED)
         keys, ranks = keys[::step], ranks[::step]
@@ -247,7 +248,7 @@ class Frontier:
             waits &= ~far
             self._later.add(keys[waits], rows["due_s"][waits])
 
-    def _ranks(self, rows: Rows) -> Ranks:
+    def _ranks(self, rows: Rows) -> F64:
         ranks = np.asarray(self._strategy.page_rank(rows, self._seed), np.float64)
         return np.where(np.isnan(ranks), -np.inf, ranks)
 
@@ -279,30 +280,30 @@ class Frontier:
             hosts, _, _ = self._candidates.hosts()
             self._candidates.leave_hosts(self._host_ranks(hosts), capacity // 2)
 
-    def _host_ranks(self, hosts: Keys) -> Ranks:
-        """Ranks of hosts, pages on their way to a visit no longer counted."""
+    def _host_ranks(self, hosts: Keys) -> F64:
+        """F64 of hosts, pages on their way to a visit no longer counted."""
         assert self._strategy.host_rank is not None
         ranks = np.asarray(self._strategy.host_rank(self._index.hosts.look_up(hosts)[1]), np.float64)
         return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
 
-    def _taken_of(self, hosts: Keys) -> Positions:
+    def _taken_of(self, hosts: Keys) -> Indices:
         busy, counts = np.unique(host_of_key(self._taken), return_counts=True)
         found, positions = search(busy, hosts)
         taken = np.zeros(len(hosts), np.intp)
         taken[found] = counts[positions[found]]
         return taken
 
-    def _room(self, hosts: Keys) -> Positions:
+    def _room(self, hosts: Keys) -> Indices:
         return np.maximum(self._per_host - self._taken_of(hosts), 0)
 
-    def _select(self, count: int) -> tuple[Positions, Mark]:
-        """Positions of the best candidates, best first, and the place of the last in the total order."""
+    def _select(self, count: int) -> tuple[Indices, Mark]:
+        """Indices of the best candidates, best first, and the place of the last in the total order."""
         chosen, ranks = self._by_host(count) if self._strategy.host_rank else self._by_page(count)
         if not len(chosen):
             return chosen, Mark(float("-inf"), 0)
         return chosen, Mark(float(ranks[-1]), int(self._candidates.keys[chosen[-1]]))
 
-    def _by_page(self, count: int) -> tuple[Positions, Ranks]:
+    def _by_page(self, count: int) -> tuple[Indices, F64]:
         keys, ranks = self._candidates.keys, self._candidates.ranks
         look_at = 2 * count
         while True:
@@ -313,7 +314,7 @@ class Frontier:
                 return chosen, ranks[chosen]
             look_at *= 4
 
-    def _by_host(self, count: int) -> tuple[Positions, Ranks]:
+    def _by_host(self, count: int) -> tuple[Indices, F64]:
         """A host's n-th page ranks as its host minus n: the same as always choosing from the best host."""
         hosts, starts, sizes = self._candidates.hosts()
         host_ranks = self._host_ranks(hosts)

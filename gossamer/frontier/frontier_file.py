@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.archive.store import room
+from gossamer.errors import disk_full_guard
 
 KIND = "index.frontier"
 MAGIC = b"GOSSFRO1"
@@ -20,7 +20,7 @@ Facts = dict[str, Any]  # as JSON has them
 def write_kept(path: Path, whose: Facts, facts: Facts, arrays: Arrays) -> None:
     shape = [(array.dtype.str, len(array)) for array in arrays]
     head = json.dumps({"whose": whose, "facts": facts, "arrays": shape}).encode()
-    with room(path), path.open("wb") as file:
+    with disk_full_guard(path), path.open("wb") as file:
         file.write(MAGIC + len(head).to_bytes(4, "little") + head)
         for array in arrays:
             file.write(np.ascontiguousarray(array).view(np.uint8).data)

@@ -9,18 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import room
-from gossamer.errors import ArchiveError
+from gossamer.arrays import U64
+from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.frontier.files import FileStore, Named, add, file_name, mapped, remove
 
 MAX_TEXT = 0xFFFF
 MAX_DELTAS = 8  # small segments before they are joined
 SEGMENT_BYTES = 256 << 20  # longer segments are never joined again
-
-Offsets = npt.NDArray[np.uint64]
 
 
 class Segment:
@@ -59,7 +56,7 @@ class Heap:
         """Bytes in the stream, and the locator of the next text."""
         return self._tail_start + len(self._tail)
 
-    def append(self, texts: Sequence[bytes]) -> Offsets:
+    def append(self, texts: Sequence[bytes]) -> U64:
         sizes = np.fromiter(map(len, texts), np.uint64, len(texts))
         if len(sizes) and sizes.max() > MAX_TEXT:
             raise ValueError(f"a text of {sizes.max()} bytes; the heap takes {MAX_TEXT}")
@@ -72,7 +69,7 @@ class Heap:
         self._tail += b"".join(parts)
         return offsets
 
-    def read(self, offsets: Offsets) -> list[bytes]:
+    def read(self, offsets: U64) -> list[bytes]:
         """The texts at these locators, in this order. The files are read in theirs."""
         texts = [b""] * len(offsets)
         order = np.argsort(offsets, kind="stable")
@@ -105,7 +102,7 @@ class Heap:
         start = joined[0].start if joined else self._tail_start
         name = file_name(kind, label, f"{start:x}")
         path = store.scratch(name)
-        with room(path), path.open("wb") as file:
+        with disk_full_guard(path), path.open("wb") as file:
             for segment in joined:
                 file.write(segment.bytes)
             file.write(self._tail)

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import I64, U16, Bools, Rows
 from gossamer.frontier.files import FileStore, Named, add, file_name, remove
-from gossamer.frontier.merging import Keys, Rows, Sorted, merge_two, raw, search, union
+from gossamer.frontier.merging import Keys, Sorted, merge_two, raw, search, union
 from gossamer.frontier.runs import Run, write_run
-
-Counts = npt.NDArray[np.int64]
 
 MAX_DELTAS = 32
 BASE = "index.host.base"
@@ -48,14 +46,14 @@ class Hosts:
     def __len__(self) -> int:
         return len(self._hosts.keys)
 
-    def look_up(self, hosts: Keys) -> tuple[npt.NDArray[np.bool_], Rows]:
+    def look_up(self, hosts: Keys) -> tuple[Bools, Rows]:
         found, positions = search(self._hosts.keys, hosts)
         rows = np.zeros(len(hosts), columns.HOST.numpy)
         raw(rows)[found] = raw(self._hosts.take(positions[found]))
         rows["host"] = hosts
         return found, rows
 
-    def domain_counts(self, domains: Keys) -> tuple[Counts, Counts]:
+    def domain_counts(self, domains: Keys) -> tuple[I64, I64]:
         """Pages and hosts known of each domain."""
         found, positions = search(self._domains, domains)
         pages, hosts = np.zeros(len(domains), np.int64), np.zeros(len(domains), np.int64)
@@ -63,7 +61,7 @@ class Hosts:
         hosts[found] = self._domain_hosts[positions[found]]
         return pages, hosts
 
-    def grow(self, hosts: Keys, domains: Keys, known: Counts, visited: Counts) -> None:
+    def grow(self, hosts: Keys, domains: Keys, known: I64, visited: I64) -> None:
         """Add to the counters of hosts (sorted, unique); those not known before enter with their domain."""
         if not len(hosts):
             return
@@ -77,7 +75,7 @@ class Hosts:
         self._changed = union(self._changed, hosts.astype(np.uint32))
         self._grow_domains(rows["domain"], known, ~found)
 
-    def locate(self, hosts: Keys, country: npt.NDArray[np.uint16]) -> None:
+    def locate(self, hosts: Keys, country: U16) -> None:
         """Where hosts (sorted, unique) are; those that are not known are left out."""
         found, rows = self.look_up(hosts)
         moved = found & (rows["country"] != country)
@@ -107,7 +105,7 @@ class Hosts:
         self._changed = np.zeros(0, np.uint32)
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
         """Only rows that pass stay."""
         self._hosts = Sorted.of(self.rows[keep(self.rows)])
         self._changed = self._hosts.keys.astype(np.uint32)
@@ -128,11 +126,11 @@ class Hosts:
     def _count_domains(self) -> None:
         rows = self._hosts.rows
         self._domains, inverse, counts = np.unique(rows["domain"], return_inverse=True, return_counts=True)
-        self._domain_hosts: Counts = counts.astype(np.int64)
-        self._domain_pages: Counts = np.zeros(len(self._domains), np.int64)
+        self._domain_hosts: I64 = counts.astype(np.int64)
+        self._domain_pages: I64 = np.zeros(len(self._domains), np.int64)
         np.add.at(self._domain_pages, inverse, rows["known"].astype(np.int64))
 
-    def _grow_domains(self, domains: Keys, known: Counts, is_new: npt.NDArray[np.bool_]) -> None:
+    def _grow_domains(self, domains: Keys, known: I64, is_new: Bools) -> None:
         touched, inverse = np.unique(domains, return_inverse=True)
         found, places = search(self._domains, touched)
         if not found.all():

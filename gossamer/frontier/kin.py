@@ -7,10 +7,10 @@ found from outside its domain, else one more than that of the host that led to i
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import I64, U8, Bools
 from gossamer.frontier.files import FileStore
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.merging import Keys, search
@@ -18,10 +18,6 @@ from gossamer.frontier.table import Table
 
 _SHIFT = np.uint64(64 - columns.HOST_BITS)
 _MOST = 0xFFFF
-
-Mask = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
-U1 = npt.NDArray[np.uint8]
 
 
 class Kin:
@@ -32,19 +28,19 @@ class Kin:
         self._hosts = hosts
         self.recount()
 
-    def standing(self, hosts: Keys) -> tuple[U1, Mask]:
+    def standing(self, hosts: Keys) -> tuple[U8, Bools]:
         """Generation of hosts (sorted, unique), and which are barren."""
         rows = self.table.look_up(_keys(hosts))[1]
         return rows["generation"], (rows["stale"] > 0) & (rows["fresh"] == 0)
 
-    def enter(self, hosts: Keys, generation: U1) -> None:
+    def enter(self, hosts: Keys, generation: U8) -> None:
         """Hosts (sorted, unique) that are new."""
         later = generation > 0
         rows = self.table.look_up(_keys(hosts[later]))[1]
         rows["generation"] = generation[later]
         self.table.write(rows)
 
-    def saw(self, hosts: Keys, is_stale: Mask) -> None:
+    def saw(self, hosts: Keys, is_stale: Bools) -> None:
         """Visits that brought content: of which host, and whether it was known from elsewhere."""
         if not len(hosts):
             return
@@ -63,7 +59,7 @@ class Kin:
         if (is_barren != (was_barren & found)).any():
             self.recount()
 
-    def barren(self, domains: Keys) -> Counts:
+    def barren(self, domains: Keys) -> I64:
         """How many hosts of each domain are barren."""
         counts = np.zeros(len(domains), np.int64)
         found, at = search(self._domains, domains)
@@ -75,7 +71,7 @@ class Kin:
         hosts = (np.concatenate([np.zeros(0, np.uint64), *barren]) >> _SHIFT).astype(np.uint32)
         found, rows = self._hosts.look_up(hosts)
         self._domains, counts = np.unique(rows["domain"][found], return_counts=True)
-        self._barren: Counts = counts.astype(np.int64)
+        self._barren: I64 = counts.astype(np.int64)
 
     def flush(self, store: FileStore, label: str) -> Changes:
         return self.table.flush(store, label)

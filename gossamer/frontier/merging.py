@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.arrays import Bools, Indices, Rows
+
 Keys = npt.NDArray[np.unsignedinteger[Any]]
-Rows = npt.NDArray[np.void]
-Positions = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 Bounds = dict[str, tuple[int, int]]  # lowest and highest value of each column
 
 CHUNK_ROWS = 1 << 18
@@ -49,7 +48,7 @@ class Source(Protocol):
     @property
     def keys(self) -> Keys: ...
 
-    def take(self, positions: Positions) -> Rows: ...
+    def take(self, positions: Indices) -> Rows: ...
 
     def between(self, start: int, stop: int) -> Rows: ...
 
@@ -69,7 +68,7 @@ class Sorted:
     def of(cls, rows: Rows) -> "Sorted":
         return cls(np.ascontiguousarray(rows[key_name(rows.dtype)]), rows)
 
-    def take(self, positions: Positions) -> Rows:
+    def take(self, positions: Indices) -> Rows:
         return self.rows.take(positions)
 
     def between(self, start: int, stop: int) -> Rows:
@@ -94,7 +93,7 @@ def raw(rows: Rows) -> Rows:
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
-def search(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
+def search(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
     """Which of the wanted keys are there, and where each is or would be."""
     positions = np.searchsorted(keys, wanted)
     if not len(keys):
@@ -102,7 +101,7 @@ def search(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
     return keys.take(positions, mode="clip") == wanted, positions
 
 
-def search_many(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
+def search_many(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
     """The same for wanted keys that are sorted.
 
     NumPy's search starts anew from all that is above the last hit, which misses the cache at every step; in
@@ -119,10 +118,10 @@ def search_many(keys: Keys, wanted: Keys) -> tuple[Mask, Positions]:
     return found, positions
 
 
-def spans(starts: Positions, sizes: Positions) -> Positions:
+def spans(starts: Indices, sizes: Indices) -> Indices:
     """All positions of the spans [start, start + size), one after the other."""
     ends = np.cumsum(sizes)
-    shift: Positions = np.repeat(starts - (ends - sizes), sizes)
+    shift: Indices = np.repeat(starts - (ends - sizes), sizes)
     return np.arange(len(shift)) + shift
 
 
@@ -159,7 +158,7 @@ class Step(NamedTuple):
     """One step of a merge: slices of sources, oldest first, and which of their rows stand, by key."""
 
     slices: list[tuple[Source, int, int]]
-    pick: Positions | None  # positions in the slices laid end to end; None: all, there is one slice only
+    pick: Indices | None  # positions in the slices laid end to end; None: all, there is one slice only
     size: int
 
     def rows(self) -> Rows:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Nodes = npt.NDArray[np.integer]
-F8 = npt.NDArray[np.float64]
-Flow = Callable[[Nodes, Nodes, F8, int], F8]  # what comes to each page over links from `source` to `target`
+from gossamer.arrays import F64, Integers
+
+Flow = Callable[[Integers, Integers, F64, int], F64]  # what comes to each page over links from `source` to `target`
 
 DAMPING = 0.85
 TOLERANCE = 1e-9  # of the sum of changes
@@ -16,14 +16,16 @@ ROUNDS = 200
 _CLOSE = 1e-4  # authorities order a frontier: the last digits do not matter
 
 
-def counted(source: Nodes, target: Nodes, value: F8, pages: int) -> F8:
+def counted(source: Integers, target: Integers, value: F64, pages: int) -> F64:
     """Link by link, in their order: the last digits depend on it."""
     # Without any links NumPy would count in whole numbers.
-    flow: F8 = np.bincount(target, weights=value[source], minlength=pages).astype(np.float64, copy=False)
+    flow: F64 = np.bincount(target, weights=value[source], minlength=pages).astype(np.float64, copy=False)
     return flow
 
 
-def pagerank(source: Nodes, target: Nodes, pages: int, tolerance: float = TOLERANCE, flow_of: Flow = counted) -> F8:
+def pagerank(
+    source: Integers, target: Integers, pages: int, tolerance: float = TOLERANCE, flow_of: Flow = counted
+) -> F64:
     """Sums to 1. A page without links leads anywhere."""
     if not pages:
         return np.zeros(0)
@@ -31,7 +33,7 @@ def pagerank(source: Nodes, target: Nodes, pages: int, tolerance: float = TOLERA
     degree = np.bincount(source, minlength=pages)
     dangling = np.flatnonzero(degree == 0)
     part = DAMPING / np.maximum(degree, 1)
-    rank: F8 = np.full(pages, 1 / pages)
+    rank: F64 = np.full(pages, 1 / pages)
     for _ in range(ROUNDS):
         flow = flow_of(source, target, rank * part, pages)
         flow += (1 - DAMPING + DAMPING * rank[dangling].sum()) / pages
@@ -43,7 +45,7 @@ def pagerank(source: Nodes, target: Nodes, pages: int, tolerance: float = TOLERA
     return rank
 
 
-def authorities(source: Nodes, target: Nodes, pages: int, flow_of: Flow = counted) -> F8:
+def authorities(source: Integers, target: Integers, pages: int, flow_of: Flow = counted) -> F64:
     """a(i) = sum of h(j) over links j to i, h(i) = sum of a(j) over links i to j, each normalised to sum 1."""
     source, target = _places(source), _places(target)
     hub = np.ones(pages)
@@ -58,11 +60,11 @@ def authorities(source: Nodes, target: Nodes, pages: int, flow_of: Flow = counte
     return authority
 
 
-def _places(nodes: Nodes) -> Nodes:
+def _places(nodes: Integers) -> Integers:
     """As NumPy counts them; else it would convert them in every round."""
     return nodes.astype(np.intp, copy=False)
 
 
-def _normal(values: npt.NDArray[Any]) -> F8:
-    normal: F8 = values / max(values.sum(), 1e-300)
+def _normal(values: npt.NDArray[Any]) -> F64:
+    normal: F64 = values / max(values.sum(), 1e-300)
     return normal

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import Bools, Rows
 from gossamer.frontier.files import FileStore, Named
 from gossamer.frontier.heap import Heap
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.kin import Kin
-from gossamer.frontier.merging import Keys, Rows
+from gossamer.frontier.merging import Keys
 from gossamer.frontier.table import Table
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
@@ -61,7 +61,7 @@ class PageIndex:
             changes = changes | part.flush(store, label)
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Keys], npt.NDArray[np.bool_]]) -> Changes:
+    def retain(self, store: FileStore, label: str, keep: Callable[[Keys], Bools]) -> Changes:
         """Forget all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = self.pages.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.visited.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from gossamer import columns
-from gossamer.archive.store import room
-from gossamer.errors import ArchiveError
+from gossamer.arrays import Indices, Rows
+from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.frontier.files import damaged, mapped
-from gossamer.frontier.merging import Bounds, Keys, Positions, Rows, Source, Spec, steps
+from gossamer.frontier.merging import Bounds, Keys, Source, Spec, steps
 
 MAGIC = b"GOSSRUN1"
 ALIGN = 64
@@ -72,7 +72,7 @@ def _write(path: Path, table: columns.Table, pieces: Iterable[Piece], count: int
     head = json.dumps(header, separators=(",", ":")).encode()
     start = -(-(len(MAGIC) + 4 + len(head)) // ALIGN) * ALIGN
     written = 0
-    with room(path), path.open("wb") as file:
+    with disk_full_guard(path), path.open("wb") as file:
         file.write(MAGIC + len(head).to_bytes(4, "little") + head)
         file.truncate(start + size)
         file.flush()
@@ -129,7 +129,7 @@ class Run:
     def bounds(self) -> Bounds:
         return {name: (spec.low, spec.high) for name, spec in self._specs.items()}
 
-    def take(self, positions: Positions) -> Rows:
+    def take(self, positions: Indices) -> Rows:
         rows = np.empty(len(positions), self._dtype)
         for name, planes in self._planes.items():
             rows[name] = self._decoded(name, [plane.take(positions) for plane in planes])

@@ -11,16 +11,12 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, Bools, Integers, Keys, Rows
 from gossamer.columns import PAGE
 from gossamer.frontier.merging import search
-from gossamer.frontier.pagerank import Flow, Nodes, authorities, counted, pagerank
-from gossamer.frontier.strategies import Ranks, Rows, Score, Strategy, by_chance
-
-Keys = npt.NDArray[np.uint64]
-F8 = npt.NDArray[np.float64]
-I4 = npt.NDArray[np.int32]
+from gossamer.frontier.pagerank import Flow, authorities, counted, pagerank
+from gossamer.frontier.strategies import Score, Strategy, by_chance
 
 TOLERANCE = 1e-4  # of PageRank that only orders a frontier
 _NEVER = 1 << 62
@@ -33,13 +29,13 @@ class Lesson(NamedTuple):
     new: Keys  # pages that became known, in order of discovery
     referrer: Keys  # of each, the page whose link was seen first; 0 for seeds
     visited: Keys
-    source: I4  # of each link, a place in `visited`
+    source: I32  # of each link, a place in `visited`
     target: Keys
-    followed: npt.NDArray[np.bool_]  # the others count in the out-degree only
+    followed: Bools  # the others count in the out-degree only
 
 
 class Scores(Protocol):
-    def of(self, keys: Keys) -> F8:
+    def of(self, keys: Keys) -> F64:
         """The score of each page."""
 
     def learn(self, lesson: Lesson) -> Keys | None:
@@ -52,7 +48,7 @@ class Scores(Protocol):
 def scored(strategy: Strategy, scores: Scores) -> Strategy:
     """The same strategy on rows without `score`: it is looked up."""
 
-    def page_rank(rows: Rows, seed: int) -> Ranks:
+    def page_rank(rows: Rows, seed: int) -> F64:
         wide = np.zeros(len(rows), SCORED)
         for name in PAGE.names:
             wide[name] = rows[name]
@@ -67,7 +63,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)  # sorted
-        self._numbers: I4 = np.zeros(0, np.int32)
+        self._numbers: I32 = np.zeros(0, np.int32)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -78,7 +74,7 @@ class Numbers:
         numbers = (len(self._keys) + order).astype(np.int32)
         self._keys, self._numbers = np.insert(self._keys, at, new[order]), np.insert(self._numbers, at, numbers)
 
-    def of(self, keys: Keys) -> I4:
+    def of(self, keys: Keys) -> I32:
         """-1: not known."""
         found, at = search(self._keys, keys)
         numbers = np.full(len(keys), -1, np.int32)
@@ -94,16 +90,16 @@ class Known:
         self._sums = score.new == "sum"
         self._every = max(1, every)
         self._numbers = Numbers()
-        self._source: list[I4] = []
-        self._target: list[I4] = []
-        self._lesson: list[I4] = []  # of each link, when it was seen
-        self._spoke: I4 = np.zeros(0, np.int32)  # of each page, when links of it were seen last
+        self._source: list[I32] = []
+        self._target: list[I32] = []
+        self._lesson: list[I32] = []  # of each link, when it was seen
+        self._spoke: I32 = np.zeros(0, np.int32)  # of each page, when links of it were seen last
         self._lessons = 0
         self._scores = np.zeros(0)  # of pages known at the last computation; after them, what links gave to new ones
         self._computed = 0
         self._since = 0
 
-    def of(self, keys: Keys) -> F8:
+    def of(self, keys: Keys) -> F64:
         numbers = self._numbers.of(keys)
         return np.where(numbers >= 0, self._scores[numbers] if len(self._scores) else 0.0, 0.0)
 
@@ -160,7 +156,7 @@ class Known:
 class History:
     """PageRank of an earlier crawl, and something for the pages that it did not have."""
 
-    def __init__(self, score: Score, keys: Keys, ranks: F8, seed: int) -> None:
+    def __init__(self, score: Score, keys: Keys, ranks: F64, seed: int) -> None:
         order = np.argsort(keys)
         self._keys, self._ranks = keys[order], ranks[order]
         self._sorted = np.sort(ranks)
@@ -168,7 +164,7 @@ class History:
         self._heirs = Numbers()
         self._inherited = np.zeros(0)
 
-    def of(self, keys: Keys) -> F8:
+    def of(self, keys: Keys) -> F64:
         found, at = search(self._keys, keys)
         scores = np.zeros(len(keys))
         scores[found] = self._ranks[at[found]]
@@ -198,18 +194,18 @@ class History:
         return np.sort(new)
 
 
-def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Nodes, Nodes, int], F8]:
+def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Integers, Integers, int], F64]:
     """What is computed on links (as pairs of numbers) and a number of pages."""
     if score.source == "authority":
         return partial(authorities, flow_of=flow_of)
     return partial(pagerank, tolerance=TOLERANCE, flow_of=flow_of)
 
 
-def random_old(keys: Keys, old: F8, seed: int) -> F8:
+def random_old(keys: Keys, old: F64, seed: int) -> F64:
     """For each new page one of the old values (sorted), the same every time."""
     if not len(old):
         return np.zeros(len(keys))
     rows = np.zeros(len(keys), PAGE.numpy)
     rows["key"] = keys
-    chosen: F8 = old[by_chance(rows, seed).astype(np.int64) % len(old)]
+    chosen: F64 = old[by_chance(rows, seed).astype(np.int64) % len(old)]
     return chosen

@@ -20,14 +20,10 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64, Integers, Rows
 from gossamer.columns import HOST_BITS, ZONE_BITS
 from gossamer.errors import ConfigError
-
-Rows = npt.NDArray[np.void]
-Ranks = npt.NDArray[np.float64]
-Weights = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -52,33 +48,33 @@ class Score:
 class Strategy:
     name: str
     meaning: str
-    page_rank: Callable[[Rows, int], Ranks]  # PAGE rows, seed of the crawl; with `score`, if the strategy has one
-    host_rank: Callable[[Rows], Ranks] | None = None  # HOST rows
-    link_weight: Callable[[Rows], Weights] | None = None  # LINK rows: parts of the cash; None: all alike
+    page_rank: Callable[[Rows, int], F64]  # PAGE rows, seed of the crawl; with `score`, if the strategy has one
+    host_rank: Callable[[Rows], F64] | None = None  # HOST rows
+    link_weight: Callable[[Rows], I64] | None = None  # LINK rows: parts of the cash; None: all alike
     virtual: bool = False  # cash that nobody took is given to all known pages alike
     damping: Fraction = Fraction(1)  # part of its cash that a visited page passes on
     score: Score | None = None
     needs_topic: bool = False  # crawl.topic, in words: `relevance` of links is known
 
 
-def by_discovery(rows: Rows, _seed: int) -> Ranks:
+def by_discovery(rows: Rows, _seed: int) -> F64:
     return -rows["text"].astype(np.float64)
 
 
-def by_hits(rows: Rows, _seed: int) -> Ranks:
+def by_hits(rows: Rows, _seed: int) -> F64:
     return rows["hits"].astype(np.float64)
 
 
-def by_cash(rows: Rows, _seed: int) -> Ranks:
+def by_cash(rows: Rows, _seed: int) -> F64:
     """Stored cash lacks the virtual page's running total: the same amount for all, so the order is right."""
     return rows["cash"].astype(np.float64)
 
 
-def by_score(rows: Rows, _seed: int) -> Ranks:
+def by_score(rows: Rows, _seed: int) -> F64:
     return rows["score"].astype(np.float64)
 
 
-def by_chance(rows: Rows, seed: int) -> Ranks:
+def by_chance(rows: Rows, seed: int) -> F64:
     """A hash of key and seed (the finaliser of SplitMix64): the same page gets the same rank every time."""
     hashed = rows["key"] ^ np.uint64(seed)
     hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -86,35 +82,35 @@ def by_chance(rows: Rows, seed: int) -> Ranks:
     return ((hashed ^ (hashed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64)
 
 
-def by_depth(rows: Rows, _seed: int) -> Ranks:
+def by_depth(rows: Rows, _seed: int) -> F64:
     """Depth, then cash: its logarithm stays below one level of depth and keeps its order at any size."""
     cash = rows["cash"].astype(np.float64)
-    squeezed: Ranks = np.sign(cash) * np.log2(1 + np.abs(cash)) / 64
+    squeezed: F64 = np.sign(cash) * np.log2(1 + np.abs(cash)) / 64
     return squeezed - 2.0 * rows["depth"].astype(np.float64)
 
 
-def by_pending(hosts: Rows) -> Ranks:
-    known: Ranks = hosts["known"].astype(np.float64)
+def by_pending(hosts: Rows) -> F64:
+    known: F64 = hosts["known"].astype(np.float64)
     return known - hosts["visited"].astype(np.float64)
 
 
-def abroad(links: Rows) -> Weights:
+def abroad(links: Rows) -> I64:
     """Whose pages others link to is worth more than what a site says of itself."""
-    weights: Weights = 1 + 9 * links["foreign"].astype(np.int64)
+    weights: I64 = 1 + 9 * links["foreign"].astype(np.int64)
     return weights
 
 
-def only_abroad(links: Rows) -> Weights:
+def only_abroad(links: Rows) -> I64:
     """Links inside a host carry next to nothing; not nothing, or pages that only their own host links to would go by
     key alone."""
-    weights: Weights = 1 + 999 * links["foreign"].astype(np.int64)
+    weights: I64 = 1 + 999 * links["foreign"].astype(np.int64)
     return weights
 
 
-def to_topic(links: Rows) -> Weights:
+def to_topic(links: Rows) -> I64:
     """A link that says all the right words gets as much as a thousand that say none; squared, so that few words do
     not add up to many."""
-    weights: Weights = 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
+    weights: I64 = 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
     return weights
 
 
@@ -172,17 +168,17 @@ ORDERS: dict[str, Strategy] = {
 def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strategy:
     """The same, but pages (and hosts) of zones that are not ours now come after all of our own."""
 
-    def behind(ranks: Ranks, zone: npt.NDArray[np.integer]) -> Ranks:
+    def behind(ranks: F64, zone: Integers) -> F64:
         own = np.zeros(1 << ZONE_BITS, np.bool_)
         own[list(zones())] = True
         # Logarithms, so that any rank fits below those of our own, and in the same order.
         lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
         return np.where(own[zone], ranks, lower)
 
-    def page_rank(rows: Rows, seed: int) -> Ranks:
+    def page_rank(rows: Rows, seed: int) -> F64:
         return behind(strategy.page_rank(rows, seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
 
-    def host_rank(rows: Rows) -> Ranks:
+    def host_rank(rows: Rows) -> F64:
         assert strategy.host_rank is not None
         return behind(strategy.host_rank(rows), rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS))
 

@@ -11,16 +11,15 @@ nearly every page of the file.
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import Bools, Rows
 from gossamer.errors import ArchiveError
 from gossamer.frontier.files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.merging import (
     CHUNK_ROWS,
     Keys,
-    Rows,
     Sorted,
     Source,
     count_union,
@@ -72,7 +71,7 @@ class Table:
         opened.count = newest.total if newest else 0
         return opened
 
-    def look_up(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Rows]:
+    def look_up(self, keys: Keys) -> tuple[Bools, Rows]:
         """Which keys are known, and their rows; an unknown key's row has only its key."""
         rows = np.zeros(len(keys), self.dtype)
         found = np.zeros(len(keys), np.bool_)
@@ -125,7 +124,7 @@ class Table:
         """The rows written since then, by key: all that the overlay has."""
         return merged(list(self._overlay))
 
-    def is_since_fold(self, keys: Keys) -> npt.NDArray[np.bool_]:
+    def is_since_fold(self, keys: Keys) -> Bools:
         """Which of the keys have such rows."""
         found = np.zeros(len(keys), np.bool_)
         for piece in self._overlay:
@@ -148,7 +147,7 @@ class Table:
         self._unflushed = []
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], npt.NDArray[np.bool_]]) -> Changes:
+    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
         """Only rows that pass stay. All files become one, or none."""
         changes = Changes()
         sources = list(self._newest_first())

@@ -1,14 +1,11 @@
 """Finds groups of vertices that belong together, none larger than a limit: label propagation, for coarser graphs."""
 
 import numpy as np
-import numpy.typing as npt
 
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64, I32, I64
 
 
-def propagate(first: I8, other: I4, weight: F8, size: I8, order: I4, label: I4, load: I8, limit: int) -> int:
+def propagate(first: I64, other: I32, weight: F64, size: I64, order: I32, label: I32, load: I64, limit: int) -> int:
     """Every vertex of `order` in turn takes the label that most of its edges have, of those with room for it (Raghavan
     et al. 2007; with a limit, Meyerhenke et al. 2014). Equal ones: its own, else the smaller group, else the lower
     label. `load`: the size of each group. Returns how many vertices changed."""

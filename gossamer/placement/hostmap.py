@@ -3,14 +3,10 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I64, Bools, Integers, Rows
 from gossamer.columns import HOST_BITS
 from gossamer.placement.ring import Ring
-
-HostKeys = npt.NDArray[np.integer]
-I8 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 # turn: rises with each change of sites; even: its site was decided upon, odd: it was handed over by the site before.
 ENTRY = np.dtype([("host", "u4"), ("site", "u1"), ("turn", "u2")])
@@ -34,7 +30,7 @@ class HostMap:
     def sites(self) -> Sequence[str]:
         return self._ring.sites
 
-    def of_keys(self, host_keys: HostKeys) -> I8:
+    def of_keys(self, host_keys: Integers) -> I64:
         """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
         decided = self._site[host_keys].astype(np.int64) - 1
         undecided = ~self.is_settled(host_keys)
@@ -42,20 +38,20 @@ class HostMap:
             decided[undecided] = self._ring.of_keys(host_keys[undecided])
         return decided
 
-    def is_settled(self, host_keys: HostKeys) -> Mask:
-        settled: Mask = (self._site[host_keys] != _UNDECIDED) & ~self.is_orphaned(host_keys)
+    def is_settled(self, host_keys: Integers) -> Bools:
+        settled: Bools = (self._site[host_keys] != _UNDECIDED) & ~self.is_orphaned(host_keys)
         return settled
 
-    def is_orphaned(self, host_keys: HostKeys) -> Mask:
+    def is_orphaned(self, host_keys: Integers) -> Bools:
         """Whether a site that is gone had it."""
-        orphaned: Mask = self._is_gone[self._site[host_keys]]
+        orphaned: Bools = self._is_gone[self._site[host_keys]]
         return orphaned
 
-    def homes(self, host_keys: HostKeys) -> I8:
+    def homes(self, host_keys: Integers) -> I64:
         """Their sites on the ring."""
         return self._ring.of_keys(host_keys)
 
-    def record(self, entries: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    def record(self, entries: Rows) -> Rows:
         """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves. A site that is
         not in our list yet has got its hosts handed over, and will tell us itself once it is."""
         entries = entries[entries["site"] < len(self.sites)]
@@ -66,21 +62,21 @@ class HostMap:
         self._turn[entries["host"]] = entries["turn"]
         return entries
 
-    def is_handed_over(self, host_keys: HostKeys) -> Mask:
+    def is_handed_over(self, host_keys: Integers) -> Bools:
         """Whether the site got it from another one, with all that was known of it."""
-        handed_over: Mask = self._turn[host_keys] & 1 == 1
+        handed_over: Bools = self._turn[host_keys] & 1 == 1
         return handed_over
 
-    def decided(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+    def decided(self, host_keys: Integers, sites: I64) -> Rows:
         """Entries that give hosts to sites which have nothing to wait for: they are new, or their site is gone."""
         known = self._site[host_keys] != _UNDECIDED
         return _entries(host_keys, sites, np.where(known, (self._turn[host_keys] | 1) + 1, 0))
 
-    def handed_over(self, host_keys: HostKeys, sites: I8) -> npt.NDArray[np.void]:
+    def handed_over(self, host_keys: Integers, sites: I64) -> Rows:
         """Entries that go with the hosts to their new sites."""
         return _entries(host_keys, sites, self._turn[host_keys] + 1 | 1)
 
-    def entries(self) -> npt.NDArray[np.void]:
+    def entries(self) -> Rows:
         """All that is decided."""
         hosts = np.flatnonzero(self._site)
         found = np.zeros(len(hosts), ENTRY)
@@ -91,7 +87,7 @@ class HostMap:
         return int(np.count_nonzero(self._site))
 
 
-def _entries(host_keys: HostKeys, sites: I8, turns: npt.NDArray[np.integer]) -> npt.NDArray[np.void]:
+def _entries(host_keys: Integers, sites: I64, turns: Integers) -> Rows:
     entries = np.zeros(len(host_keys), ENTRY)
     entries["host"], entries["site"], entries["turn"] = host_keys, sites, turns
     return entries

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64, HostKeys
 from gossamer.errors import ConfigError
 from gossamer.placement.distance import kilometres
 from gossamer.placement.live import RULES, Live
@@ -17,13 +17,10 @@ from gossamer.placement.task import NOTHING, Goal
 from gossamer.placement.where import coordinates
 from gossamer.web.url import host_of
 
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
-HostKeys = npt.NDArray[np.uint32]
-Partitioner = Callable[[HostKeys, Sequence[str], F8, F8], I8]
+Partitioner = Callable[[HostKeys, Sequence[str], F64, F64], I64]
 
 Locate = Callable[[Sequence[str]], Sequence[str]]  # the countries of host names; empty if unknown
-Far = Callable[[Sequence[str]], F8]  # kilometres from the hosts of URLs to each site, nan if unknown
+Far = Callable[[Sequence[str]], F64]  # kilometres from the hosts of URLs to each site, nan if unknown
 
 DISTANCE = "distance"
 NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
@@ -44,7 +41,7 @@ def partitioner(
         return _by_region(sites)
     rule, _, _ = name.partition("+")
 
-    def far(urls: Sequence[str]) -> F8:
+    def far(urls: Sequence[str]) -> F64:
         countries = locate([host_of(url) if url else "" for url in urls])
         return kilometres_to(sites, countries, round_trips.of(countries))
 
@@ -57,7 +54,7 @@ def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | Non
     """Where most links with hosts of a site are, unless that is too full; and, if asked for, too far."""
     open_, goal = priced(sites)
 
-    def by_links(hosts: HostKeys, urls: Sequence[str], links: F8, pages: F8) -> I8:
+    def by_links(hosts: HostKeys, urls: Sequence[str], links: F64, pages: F64) -> I64:
         live = Live(goal, rule)
         for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
             live.grow(site, size, float(size))
@@ -73,7 +70,7 @@ def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | Non
     return by_links
 
 
-def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I8, Goal]:
+def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I64, Goal]:
     """The sites that take hosts, by number, as parts of a partition: their shares, and what links between them cost."""
     open_ = np.flatnonzero([bool(site["weight"]) for site in sites.values()])
     shares = tuple(float(site["weight"]) for site in sites.values() if site["weight"])
@@ -81,7 +78,7 @@ def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I8, Goal]:
     return open_, Goal(len(open_), shares=shares, closeness=closeness(cost) if cost.any() else NOTHING)
 
 
-def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I8) -> F8:
+def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I64) -> F64:
     """What the work on so many pages costs more at each site than at the cheapest, in the dearest links."""
     dearest = float(_link_cost(sites).max(initial=0.0))
     per_page = np.array([float(site["cpu_per_hour"]) for site in sites.values()]) * CPU_S_PER_PAGE / 3600
@@ -90,7 +87,7 @@ def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I8) -> F8:
     return tolls(np.tile(per_page, (len(pages), 1)), pages, dearest)
 
 
-def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F8:
+def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F64:
     egress = np.array([float(site["egress_per_gb"]) for site in sites.values()])
     return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
 
@@ -100,16 +97,16 @@ def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Parti
     ring = Ring({name: site["weight"] for name, site in sites.items()})
     is_closed = np.array([not site["weight"] for site in sites.values()])
 
-    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
+    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F64, _pages: F64) -> I64:
         far = far_from(urls)
         far[:, is_closed] = np.inf
-        found: I8 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
+        found: I64 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
         return found
 
     return by_distance
 
 
-def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F8) -> F8:
+def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F64) -> F64:
     """From hosts in these countries to each site: by round trips, where they were measured, or else along the Earth;
     nan if unknown."""
     places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
@@ -117,10 +114,10 @@ def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[st
     return np.where(np.isnan(round_trip_s), along, as_kilometres(round_trip_s))
 
 
-def distance_tolls(kilometres: F8) -> F8:
+def distance_tolls(kilometres: F64) -> F64:
     """What the way to each site costs more than to the nearest, in links, for each page; nothing if it is unknown."""
     known = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), 0.0, kilometres)
-    toll: F8 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
+    toll: F64 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
     return toll
 
 
@@ -139,7 +136,7 @@ def _by_region(sites: Mapping[str, Mapping[str, Any]]) -> Partitioner:
     numbered = [(number, site) for number, site in enumerate(sites.values()) if site["weight"]]
     owner = {country.lower(): number for number, site in numbered for country in site["countries"]}
 
-    def by_region(hosts: HostKeys, urls: Sequence[str], _links: F8, _pages: F8) -> I8:
+    def by_region(hosts: HostKeys, urls: Sequence[str], _links: F64, _pages: F64) -> I64:
         found = ring.of_keys(hosts).copy()
         for row, url in enumerate(urls):
             country = host_of(url).rpartition(".")[2] if url else ""

@@ -8,22 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64, Integers
 from gossamer.errors import ConfigError
-
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    first: I8  # where the row of each vertex begins, and the end
-    other: I4  # the other ends of its edges
-    weight: F8  # of the edges
-    size: I8  # of the vertices: 1, or the pages of a host
+    first: I64  # where the row of each vertex begins, and the end
+    other: I32  # the other ends of its edges
+    weight: F64  # of the edges
+    size: I64  # of the vertices: 1, or the pages of a host
 
     @property
     def vertices(self) -> int:
@@ -39,13 +34,13 @@ class Incidence:
         """The sum of the sizes: n, where all are 1."""
         return int(self.size.sum())
 
-    def sources(self) -> I4:
+    def sources(self) -> I32:
         """The vertex to whose row each entry belongs."""
         return np.repeat(np.arange(self.vertices, dtype=np.int32), np.diff(self.first))
 
 
 def incidence(
-    source: Numbers, target: Numbers, vertices: int, weight: F8 | None = None, size: Numbers | None = None
+    source: Integers, target: Integers, vertices: int, weight: F64 | None = None, size: Integers | None = None
 ) -> Incidence:
     """From links between the vertices 0 to `vertices` - 1. Without weights a pair of vertices counts once, however
     often and in whichever direction it is linked; with them all its links are added up."""
@@ -67,7 +62,7 @@ def incidence(
     return Incidence(_starts(counts), others, np.concatenate((sums, sums))[order], sizes)
 
 
-def merged(graph: Incidence, label: Numbers, labels: int) -> Incidence:
+def merged(graph: Incidence, label: Integers, labels: int) -> Incidence:
     """Vertices with the same label become one: sizes and weights are added up, edges inside vanish. Those with label -1
     are left out."""
     source, target = label[graph.sources()].astype(np.int64), label[graph.other].astype(np.int64)
@@ -84,7 +79,7 @@ def unlinked(graph: Incidence) -> Incidence:
     return Incidence(np.zeros_like(graph.first), np.zeros(0, np.int32), np.zeros(0), graph.size)
 
 
-def _summed(pairs: I8, weight: F8) -> tuple[I8, F8]:
+def _summed(pairs: I64, weight: F64) -> tuple[I64, F64]:
     """Distinct pairs in order, with the sums of their weights."""
     order = np.argsort(pairs, kind="stable")
     pairs = pairs[order]
@@ -92,11 +87,11 @@ def _summed(pairs: I8, weight: F8) -> tuple[I8, F8]:
     return pairs[begins], np.add.reduceat(weight[order], begins) if len(begins) else np.zeros(0)
 
 
-def _starts(counts: Numbers) -> I8:
+def _starts(counts: Integers) -> I64:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
-def _check(source: Numbers, target: Numbers, vertices: int, weight: F8 | None, size: I8) -> None:
+def _check(source: Integers, target: Integers, vertices: int, weight: F64 | None, size: I64) -> None:
     if vertices < 1:
         raise ConfigError("the graph is empty: there is nothing to place")
     if len(source) != len(target) or (weight is not None and len(weight) != len(source)):

@@ -1,13 +1,11 @@
 """Places hosts one by one as a crawl discovers them, with the same decision as the partitioners of whole graphs."""
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64
 from gossamer.placement.passes import FENNEL, LDG
 from gossamer.placement.stream import LINKED, SEEN, Rule, choose, learn, settle
 from gossamer.placement.task import Goal
-
-F8 = npt.NDArray[np.float64]
 
 RULES: dict[str, Rule] = {"fennel": FENNEL, "ldg": LDG}
 START = 1_000  # pages: before so many are known, balance does not matter
@@ -23,7 +21,7 @@ class Live:
         self._rule = rule._replace(slack=goal.slack)
         self.parts = goal.before(start, 0.0)
 
-    def place(self, links: F8, size: int = 1, toll: F8 | None = None) -> int:
+    def place(self, links: F64, size: int = 1, toll: F64 | None = None) -> int:
         """The part for a host that has so many links with hosts of each part, as far as is known now."""
         learn(self.parts, self._rule, size, float(links.sum()))
         near = self._goal.closeness @ links if len(self._goal.closeness) else links

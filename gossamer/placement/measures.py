@@ -3,14 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32, I64
 from gossamer.placement.incidence import Incidence
 from gossamer.placement.task import Task
-
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -23,25 +19,25 @@ class Overflow:
     size: int
 
 
-def cut(graph: Incidence, part: I4) -> float:
+def cut(graph: Incidence, part: I32) -> float:
     """Part of the edges, by weight, that lead from one part to another."""
     crossing = part[graph.sources()] != part[graph.other]
     return float(graph.weight[crossing].sum() / 2 / graph.edges) if graph.edges else 0.0
 
 
-def loads(graph: Incidence, part: I4, parts: int) -> I8:
+def loads(graph: Incidence, part: I32, parts: int) -> I64:
     """Of what is placed so far."""
     placed = part >= 0
     return np.bincount(part[placed], weights=graph.size[placed], minlength=parts).astype(np.int64)
 
 
-def imbalance(task: Task, part: I4) -> float:
+def imbalance(task: Task, part: I32) -> float:
     """Of the fullest part, in proportion to its share of the total: 1 is perfect, `Goal.slack` the limit."""
     fair = task.before.share * task.graph.total / task.parts
     return float((loads(task.graph, part, task.parts) / fair).max())
 
 
-def overflows(task: Task, part: I4) -> list[Overflow]:
+def overflows(task: Task, part: I32) -> list[Overflow]:
     """A vertex is never split, so very large ones may not fit anywhere: which, and what they cost in balance."""
     excess = loads(task.graph, part, task.parts) - task.before.capacity
     found = []
@@ -52,7 +48,7 @@ def overflows(task: Task, part: I4) -> list[Overflow]:
     return found
 
 
-def cost(task: Task, part: I4) -> float:
+def cost(task: Task, part: I32) -> float:
     """The priced objective without its balance: links between parts by their distance, and tolls; in links."""
     source, target = part[task.graph.sources()], part[task.graph.other]
     if len(task.closeness):

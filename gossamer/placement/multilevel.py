@@ -10,14 +10,12 @@ one buffer for everything this is an offline partitioner.
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32
 from gossamer.placement.incidence import Incidence, incidence, merged
 from gossamer.placement.measures import cost
 from gossamer.placement.passes import FENNEL, PASSES, improve
 from gossamer.placement.task import Task
-
-I4 = npt.NDArray[np.int32]
 
 SMALL = 60  # vertices per part: the coarsest graph has hardly more
 CLUSTERS = 14  # per part at least: smaller ones fill the parts better
@@ -27,7 +25,7 @@ TRIES = 4  # of the coarsest graph
 STEEPER = 1.3  # alpha from pass to pass there
 
 
-def buffered(task: Task, order: I4, buffers: int, random: np.random.Generator) -> I4:
+def buffered(task: Task, order: I32, buffers: int, random: np.random.Generator) -> I32:
     """One pass over the stream in so many buffers; places in earlier ones are final."""
     part = task.unplaced()
     load = np.zeros(task.parts, np.int64)
@@ -40,9 +38,9 @@ def buffered(task: Task, order: I4, buffers: int, random: np.random.Generator) -
     return part
 
 
-def multilevel(task: Task, random: np.random.Generator) -> I4:
+def multilevel(task: Task, random: np.random.Generator) -> I32:
     """Places all vertices; the last ones are the anchors of the parts."""
-    levels: list[tuple[Task, I4]] = []
+    levels: list[tuple[Task, I32]] = []
     limit = int(task.graph.size[: -task.parts].sum()) // (task.parts * CLUSTERS)
     while task.graph.vertices > (SMALL + 1) * task.parts:
         label, labels = _clusters(task, limit, random)
@@ -56,7 +54,7 @@ def multilevel(task: Task, random: np.random.Generator) -> I4:
     return part
 
 
-def _coarsest(task: Task, random: np.random.Generator) -> I4:
+def _coarsest(task: Task, random: np.random.Generator) -> I32:
     """Large clusters first, then a few random orders: the best of them."""
     count = task.graph.vertices - task.parts
     orders = [np.argsort(-task.graph.size[:count], kind="stable")]
@@ -65,7 +63,7 @@ def _coarsest(task: Task, random: np.random.Generator) -> I4:
     return min(tries, key=lambda part: (_excess(task, part), cost(task, part)))
 
 
-def _restreamed(task: Task, order: I4, random: np.random.Generator) -> I4:
+def _restreamed(task: Task, order: I32, random: np.random.Generator) -> I32:
     part = task.unplaced()
     part[len(order) :] = np.arange(task.parts)
     for number in range(PASSES):
@@ -73,13 +71,13 @@ def _restreamed(task: Task, order: I4, random: np.random.Generator) -> I4:
     return improve(task, part, FENNEL, random, MOVES, fixed=task.parts)
 
 
-def _excess(task: Task, part: I4) -> int:
+def _excess(task: Task, part: I32) -> int:
     count = task.graph.vertices - task.parts
     load = np.bincount(part[:count], weights=task.graph.size[:count], minlength=task.parts)
     return int(np.maximum(task.before.load + load - task.before.capacity, 0).sum())
 
 
-def _clusters(task: Task, limit: int, random: np.random.Generator) -> tuple[I4, int]:
+def _clusters(task: Task, limit: int, random: np.random.Generator) -> tuple[I32, int]:
     graph, count = task.graph, task.graph.vertices - task.parts
     label = np.arange(graph.vertices, dtype=np.int32)
     load = graph.size.copy()
@@ -93,14 +91,14 @@ def _clusters(task: Task, limit: int, random: np.random.Generator) -> tuple[I4, 
     return numbered.astype(np.int32), len(used)
 
 
-def _coarser(task: Task, label: I4, labels: int) -> Task:
+def _coarser(task: Task, label: I32, labels: int) -> Task:
     toll = task.toll
     if len(toll):
         toll = np.stack([np.bincount(label, column, labels) for column in toll.T], axis=1)
     return replace(task, graph=merged(task.graph, label, labels), toll=toll)
 
 
-def _with_anchors(task: Task, batch: I4, part: I4) -> Incidence:
+def _with_anchors(task: Task, batch: I32, part: I32) -> Incidence:
     """The edges among these vertices, and those to the parts of vertices that are placed already."""
     graph, count = task.graph, len(batch)
     local = np.where(part >= 0, count + part.astype(np.int64), -1)

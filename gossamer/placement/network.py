@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64
 from gossamer.placement.distance import FIXED_S, PER_KM_S
-
-F8 = npt.NDArray[np.float64]
 
 _KEEP = 0.8  # of what was known, when something new is measured: networks change
 _CHANGED = 0.1  # what others are told of
@@ -19,10 +17,10 @@ class RoundTrips:
 
     def __init__(self, sites: Sequence[str]) -> None:
         self._sites = list(sites)
-        self._seconds: dict[str, F8] = {}  # by country: a value for each site, nan if none was measured
+        self._seconds: dict[str, F64] = {}  # by country: a value for each site, nan if none was measured
         self._told: dict[str, float] = {}
 
-    def of(self, countries: Sequence[str]) -> F8:
+    def of(self, countries: Sequence[str]) -> F64:
         """Seconds from hosts in these countries to each site, a row for each host."""
         unknown = np.full(len(self._sites), np.nan)
         rows = [self._seconds.get(country, unknown) for country in countries]
@@ -65,12 +63,12 @@ class RoundTrips:
             if site in self._sites:
                 self.hear(site, seconds)
 
-    def _row(self, country: str) -> F8:
+    def _row(self, country: str) -> F64:
         return self._seconds.setdefault(country, np.full(len(self._sites), np.nan))
 
 
-def as_kilometres(round_trip_s: F8) -> F8:
+def as_kilometres(round_trip_s: F64) -> F64:
     """How far a host is by its round trip: the fit of `distance.round_trip_s` the other way round, so that measured
     ones can be compared with those that nobody has measured. Less than nothing for a host that is next door."""
-    far: F8 = (round_trip_s - FIXED_S) / PER_KM_S
+    far: F64 = (round_trip_s - FIXED_S) / PER_KM_S
     return far

@@ -5,23 +5,20 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32
 from gossamer.errors import ConfigError
 from gossamer.placement.incidence import merged
 from gossamer.placement.measures import loads
 from gossamer.placement.passes import FENNEL, HARD
 from gossamer.placement.task import Task
 
-I4 = npt.NDArray[np.int32]
-F8 = npt.NDArray[np.float64]
 
-
-def metis(task: Task, seed: int) -> I4:
+def metis(task: Task, seed: int) -> I32:
     return within(task, _metis(task, seed))
 
 
-def _metis(task: Task, seed: int) -> I4:
+def _metis(task: Task, seed: int) -> I32:
     pymetis = _module("pymetis", "METIS", "lab")
     graph = task.graph
     _, part = pymetis.part_graph(
@@ -35,7 +32,7 @@ def _metis(task: Task, seed: int) -> I4:
     return np.array(part, np.int32)
 
 
-def kahip(task: Task, seed: int) -> I4:
+def kahip(task: Task, seed: int) -> I32:
     module = _module("kahip", "KaHIP", "kahip")
     if not (task.before.share == 1).all():
         raise ConfigError("KaHIP fills all parts alike; METIS can fill unequal ones")
@@ -45,7 +42,7 @@ def kahip(task: Task, seed: int) -> I4:
     return within(task, np.array(part, np.int32))
 
 
-def sampled(task: Task, order: I4, fraction: float, seed: int) -> I4:
+def sampled(task: Task, order: I32, fraction: float, seed: int) -> I32:
     """METIS for the beginning of the stream, FENNEL for the rest."""
     count = min(len(order), max(task.parts, round(len(order) * fraction)))
     label = np.full(task.graph.vertices, -1, np.int64)
@@ -57,7 +54,7 @@ def sampled(task: Task, order: I4, fraction: float, seed: int) -> I4:
     return within(task, part)
 
 
-def within(task: Task, part: I4) -> I4:
+def within(task: Task, part: I32) -> I32:
     """Vertices of overfull parts move to where there is room: offline partitioners take capacities less seriously."""
     full = loads(task.graph, part, task.parts) > task.before.capacity
     if full.any():
@@ -66,7 +63,7 @@ def within(task: Task, part: I4) -> I4:
     return part
 
 
-def _whole(weight: F8) -> I4:
+def _whole(weight: F64) -> I32:
     """They count in whole numbers."""
     finest = 1.0 if (weight == np.rint(weight)).all() else 1000 / float(weight.mean())
     return np.clip(np.rint(weight * finest), 1, 2**31 - 1).astype(np.int32)

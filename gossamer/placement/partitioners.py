@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32
 from gossamer.errors import ConfigError
 from gossamer.placement import offline
 from gossamer.placement.incidence import unlinked
@@ -15,7 +15,6 @@ from gossamer.placement.passes import FENNEL, LDG, STEEPER, improve, live_pass, 
 from gossamer.placement.stream import Rule
 from gossamer.placement.task import GAMMA, NOTHING, Task
 
-I4 = npt.NDArray[np.int32]
 Random = np.random.Generator
 
 SEED_CONSTANT = GAMMA / 2  # seed 000 prints FENNEL's price with this factor
@@ -26,37 +25,37 @@ SAMPLE = 0.1
 class Partitioner:
     name: str
     meaning: str
-    place: Callable[[Task, I4, Random], I4]  # vertices in the order in which they come; the part of each
+    place: Callable[[Task, I32, Random], I32]  # vertices in the order in which they come; the part of each
     ordered: bool = True  # that order matters
     random: bool = False  # something else is random
     passes: int = 1  # over the stream; 0: it needs the whole graph at once
 
 
-def _once(task: Task, order: I4, _random: Random, rule: Rule, constant: float = 1.0) -> I4:
+def _once(task: Task, order: I32, _random: Random, rule: Rule, constant: float = 1.0) -> I32:
     return one_pass(task, order, rule, constant)
 
 
-def _tight(task: Task, order: I4, _random: Random) -> I4:
+def _tight(task: Task, order: I32, _random: Random) -> I32:
     return one_pass(task, order, LDG._replace(fading=task.slack))
 
 
-def _live(task: Task, order: I4, _random: Random, rule: Rule) -> I4:
+def _live(task: Task, order: I32, _random: Random, rule: Rule) -> I32:
     return live_pass(task, order, rule)
 
 
-def _again(task: Task, order: I4, _random: Random, rule: Rule) -> I4:
+def _again(task: Task, order: I32, _random: Random, rule: Rule) -> I32:
     return restream(task, order, rule)
 
 
-def _moved(task: Task, order: I4, random: Random) -> I4:
+def _moved(task: Task, order: I32, random: Random) -> I32:
     return improve(task, one_pass(task, order, FENNEL), FENNEL, random, steeper=STEEPER)
 
 
-def _in_buffers(task: Task, order: I4, random: Random, buffers: int, moves: int = 0) -> I4:
+def _in_buffers(task: Task, order: I32, random: Random, buffers: int, moves: int = 0) -> I32:
     return improve(task, buffered(task, order, buffers, random), FENNEL, random, moves)
 
 
-def _hash(task: Task, _order: I4, random: Random) -> I4:
+def _hash(task: Task, _order: I32, random: Random) -> I32:
     """What a ring does, in the mean: each vertex for itself, in proportion to the shares. Those that find their part
     full go to the emptiest."""
     wanted = random.choice(task.parts, task.graph.vertices, p=task.before.share / task.parts).astype(np.int32)
@@ -64,15 +63,15 @@ def _hash(task: Task, _order: I4, random: Random) -> I4:
     return offline.within(lonely, wanted)
 
 
-def _sampled(task: Task, order: I4, random: Random) -> I4:
+def _sampled(task: Task, order: I32, random: Random) -> I32:
     return offline.sampled(task, order, SAMPLE, int(random.integers(2**31)))
 
 
-def _metis(task: Task, _order: I4, random: Random) -> I4:
+def _metis(task: Task, _order: I32, random: Random) -> I32:
     return offline.metis(task, int(random.integers(2**31)))
 
 
-def _kahip(task: Task, _order: I4, random: Random) -> I4:
+def _kahip(task: Task, _order: I32, random: Random) -> I32:
     return offline.kahip(task, int(random.integers(2**31)))
 
 

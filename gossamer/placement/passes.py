@@ -1,12 +1,10 @@
 """Partitions whole graphs in passes over a stream of vertices: one, several, or moves that improve what there is."""
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32
 from gossamer.placement.stream import Rule
 from gossamer.placement.task import GAMMA, Task
-
-I4 = npt.NDArray[np.int32]
 
 LDG = Rule(gamma=0.0, fading=1.0, slack=0.0, ties_first=False)
 FENNEL = Rule(gamma=GAMMA, fading=0.0, slack=0.0, ties_first=False)
@@ -15,14 +13,14 @@ PASSES = 10
 STEEPER = 1.5  # alpha of the next pass: first the links decide, in the end the balance
 
 
-def one_pass(task: Task, order: I4, rule: Rule, constant: float = 1.0) -> I4:
+def one_pass(task: Task, order: I32, rule: Rule, constant: float = 1.0) -> I32:
     """Each vertex is placed when it comes, for good. `constant`: FENNEL's alpha times this."""
     part = task.unplaced()
     task.stream(order, part, task.begin(rule, constant=constant), rule)
     return part
 
 
-def live_pass(task: Task, order: I4, rule: Rule) -> I4:
+def live_pass(task: Task, order: I32, rule: Rule) -> I32:
     """The same without knowing how many vertices and edges will come."""
     rule = rule._replace(slack=task.slack)
     parts = task.begin(rule, constant=0.0)
@@ -32,7 +30,7 @@ def live_pass(task: Task, order: I4, rule: Rule) -> I4:
     return part
 
 
-def restream(task: Task, order: I4, rule: Rule, passes: int = PASSES) -> I4:
+def restream(task: Task, order: I32, rule: Rule, passes: int = PASSES) -> I32:
     """The same stream again and again (Nishimura and Ugander 2013): neighbours count with their latest place, loads
     begin at 0 in every pass. FENNEL's alpha rises; in the middle it is that of one pass."""
     part = task.unplaced()
@@ -43,13 +41,13 @@ def restream(task: Task, order: I4, rule: Rule, passes: int = PASSES) -> I4:
 
 def improve(
     task: Task,
-    part: I4,
+    part: I32,
     rule: Rule,
     random: np.random.Generator,
     passes: int = PASSES - 1,
     fixed: int = 0,
     steeper: float = 1.0,
-) -> I4:
+) -> I32:
     """Vertices leave their part one by one, in random order, for where they belong; loads always count all. Ends when
     hardly any moves. The last `fixed` vertices stay."""
     part = part.copy()

@@ -7,18 +7,15 @@ rebalance with those finds what should move.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64
 from gossamer.errors import ConfigError
-
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
 
 LINK_BYTES = 12.0  # a link to another site, in compressed batches
 PAGE_BYTES = 12_000.0
 
 
-def link_cost(egress_per_gb: F8, round_trip_s: F8, per_second: float, link_bytes: float = LINK_BYTES) -> F8:
+def link_cost(egress_per_gb: F64, round_trip_s: F64, per_second: float, link_bytes: float = LINK_BYTES) -> F64:
     """Of a link between site i and site j: sent from either end, so the mean of both."""
     sent = link_bytes / 1e9 * egress_per_gb
     waiting = per_second * (round_trip_s + round_trip_s.T) / 2
@@ -28,23 +25,23 @@ def link_cost(egress_per_gb: F8, round_trip_s: F8, per_second: float, link_bytes
 
 
 def page_cost(
-    cpu_per_page: F8, round_trip_s: F8, bytes_per_s: F8, per_second: float, page_bytes: float = PAGE_BYTES
-) -> F8:
+    cpu_per_page: F64, round_trip_s: F64, bytes_per_s: F64, per_second: float, page_bytes: float = PAGE_BYTES
+) -> F64:
     """Of a page of host h crawled by site i, a row for each host: `round_trip_s` and `bytes_per_s` are such tables."""
     return cpu_per_page[None, :] + per_second * (round_trip_s + page_bytes / bytes_per_s)
 
 
-def closeness(cost: F8) -> F8:
+def closeness(cost: F64) -> F64:
     """What a link between two parts saves, in proportion to the dearest: 1 within a part, 0 between the dearest two."""
     dearest = float(cost.max(initial=0.0))
     if not 0 < dearest < np.inf or cost.min() < 0:
         raise ConfigError("costs of links must not be negative, and some must be above 0")
-    near: F8 = 1 - cost / dearest
+    near: F64 = 1 - cost / dearest
     return near
 
 
-def tolls(cost_per_page: F8, pages: I8, dearest_link: float) -> F8:
+def tolls(cost_per_page: F64, pages: I64, dearest_link: float) -> F64:
     """What each site costs each host more than its cheapest, for all its pages, in links of the dearest kind."""
     more = cost_per_page - cost_per_page.min(axis=1, keepdims=True)
-    toll: F8 = more * pages[:, None] / dearest_link
+    toll: F64 = more * pages[:, None] / dearest_link
     return toll

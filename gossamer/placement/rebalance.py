@@ -3,17 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64
 from gossamer.placement.incidence import Incidence
 from gossamer.placement.measures import Overflow, cut, imbalance, overflows
 from gossamer.placement.passes import FENNEL, improve
 from gossamer.placement.prices import LINK_BYTES
 from gossamer.placement.task import NOTHING, Goal, Task, task
-
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
 
 ROW_BYTES = 60.0  # of a page that moves, in a letter: its row, what is known of its visit, and its URL; compressed
 
@@ -22,10 +18,10 @@ ROW_BYTES = 60.0  # of a page that moves, in a letter: its row, what is known of
 class Moves:
     """Rows are the hosts that should move, dearest links first."""
 
-    host: I8  # number
-    to: I8  # number of a site
-    links: F8  # that would no longer cross, less those that would begin to; dearer ones, and work, in proportion
-    pages: I8
+    host: I64  # number
+    to: I64  # number of a site
+    links: F64  # that would no longer cross, less those that would begin to; dearer ones, and work, in proportion
+    pages: I64
     crossing_before: float  # part of the links between hosts
     crossing_after: float
     fullest_before: float  # the fullest site, in proportion to its share
@@ -42,7 +38,7 @@ class Moves:
         return float(self.pages.sum()) * ROW_BYTES
 
 
-def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTHING) -> Moves:
+def moves(graph: Incidence, goal: Goal, part: I32, seed: int = 0, toll: F64 = NOTHING) -> Moves:
     """From where hosts are now, by passes of FENNEL over all of them. Of what it finds, only those moves are proposed
     that save at least what they cost, each counted when those before it are carried out. `toll`: what each site costs
     each host besides, in links."""
@@ -76,7 +72,7 @@ def moves(graph: Incidence, goal: Goal, part: I4, seed: int = 0, toll: F8 = NOTH
     )
 
 
-def _gain(work: Task, part: I4, host: int, to: int) -> float:
+def _gain(work: Task, part: I32, host: int, to: int) -> float:
     """What the host's links, and the work on its pages, cost less at the new site; in links of the dearest kind."""
     row = slice(work.graph.first[host], work.graph.first[host + 1])
     places, weight = part[work.graph.other[row]], work.graph.weight[row]

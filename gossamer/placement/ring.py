@@ -8,12 +8,10 @@ wins or loses move. A site of weight 0 has no points, and no hosts.
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64, Bools, Integers
 from gossamer.errors import ConfigError
 from gossamer.web.url import host_key
-
-I8 = npt.NDArray[np.int64]
 
 POINTS = 1_024  # of a site with weight 1: loads then differ by some 3 %
 
@@ -43,17 +41,17 @@ class Ring:
     def site(self, host: str) -> str:
         return self.sites[int(self.of_keys(np.array([host_key(host)]))[0])]
 
-    def of_keys(self, host_keys: npt.NDArray[np.integer]) -> I8:
+    def of_keys(self, host_keys: Integers) -> I64:
         """The number, in `sites`, of each host's site. A host key is the first 24 bits of a page's key."""
         found = np.searchsorted(self._places, host_keys.astype(np.int64))
-        owners: I8 = self._owners[found % len(self._places)]
+        owners: I64 = self._owners[found % len(self._places)]
         return owners
 
-    def is_settled(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    def is_settled(self, host_keys: Integers) -> Bools:
         """A ring leaves nothing open."""
         return np.ones(len(host_keys), np.bool_)
 
-    def shares(self) -> npt.NDArray[np.float64]:
+    def shares(self) -> F64:
         """The part of all hashes that each site has."""
         arcs = np.diff(self._places, prepend=self._places[-1] - 2**24)
         return np.bincount(self._owners, arcs, len(self.sites)) / 2**24

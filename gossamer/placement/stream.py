@@ -15,11 +15,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64, I32, I64
 
 ROUNDING = 1e-9  # 1.1 * 100 / 10 is a little more than 11
 SEEN, LINKED, COMPUTED, ALPHA = range(4)  # places in Parts.known
@@ -37,15 +34,15 @@ class Rule(NamedTuple):
 class Parts(NamedTuple):
     """The state of all parts: `settle` and `learn` keep it true."""
 
-    load: I8
-    capacity: I8
-    share: F8  # of the total, times k: 1 where all parts are alike
-    factor: F8
-    price: F8
-    known: F8  # size seen, weight of edges seen, size when alpha was computed, alpha
+    load: I64
+    capacity: I64
+    share: F64  # of the total, times k: 1 where all parts are alike
+    factor: F64
+    price: F64
+    known: F64  # size seen, weight of edges seen, size when alpha was computed, alpha
 
 
-def choose(links: F8, toll: F8, size: int, parts: Parts, ties_first: bool) -> int:
+def choose(links: F64, toll: F64, size: int, parts: Parts, ties_first: bool) -> int:
     """The part for a vertex. Where none has room, it goes where it overflows least."""
     load, capacity = parts.load, parts.capacity
     best = -1
@@ -91,16 +88,16 @@ def learn(parts: Parts, rule: Rule, size: int, linked: float) -> None:
 
 
 def stream(
-    first: I8,
-    other: I4,
-    weight: F8,
-    size: I8,
-    order: I4,
-    part: I4,
+    first: I64,
+    other: I32,
+    weight: F64,
+    size: I64,
+    order: I32,
+    part: I32,
     parts: Parts,
     rule: Rule,
-    closeness: F8,
-    toll: F8,
+    closeness: F64,
+    toll: F64,
     moving: bool,
 ) -> None:
     """Place the vertices of `order` one by one. `part` has the places known so far (-1: none) and receives the new

@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.placement.clustering import propagate
 from gossamer.placement.incidence import Incidence
 from gossamer.placement.stream import ALPHA, ROUNDING, Parts, Rule, settle, stream
 
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
-
 SLACK = 1.1  # nu
 GAMMA = 1.5
-NOTHING: F8 = np.zeros((0, 0))
+NOTHING: F64 = np.zeros((0, 0))
 
 
 class Kernels(NamedTuple):
@@ -39,7 +35,7 @@ class Goal:
     parts: int
     slack: float = SLACK  # a part takes at most this times its share
     shares: tuple[float, ...] = ()  # of the total, in any unit; empty: equal ones
-    closeness: F8 = field(default_factory=lambda: NOTHING)  # see `prices.closeness`; empty: all parts are as far
+    closeness: F64 = field(default_factory=lambda: NOTHING)  # see `prices.closeness`; empty: all parts are as far
 
     def __post_init__(self) -> None:
         if self.parts < 1:
@@ -67,18 +63,18 @@ class Task:
     graph: Incidence
     before: Parts  # as they are before any vertex of the graph is placed
     slack: float
-    closeness: F8
-    toll: F8 = field(default_factory=lambda: NOTHING)  # of each vertex at each part, in links
+    closeness: F64
+    toll: F64 = field(default_factory=lambda: NOTHING)  # of each vertex at each part, in links
     kernels: Kernels = PLAIN
 
     @property
     def parts(self) -> int:
         return len(self.before.load)
 
-    def unplaced(self) -> I4:
+    def unplaced(self) -> I32:
         return np.full(self.graph.vertices, -1, np.int32)
 
-    def begin(self, rule: Rule, load: I8 | None = None, constant: float = 1.0) -> Parts:
+    def begin(self, rule: Rule, load: I64 | None = None, constant: float = 1.0) -> Parts:
         """A state to work on: with these loads, and alpha times `constant`."""
         before = self.before
         counts = (before.load if load is None else load).copy(), before.capacity.copy()
@@ -88,13 +84,13 @@ class Task:
             settle(parts, rule, part, 0)
         return parts
 
-    def stream(self, order: I4, part: I4, parts: Parts, rule: Rule, moving: bool = False) -> None:
+    def stream(self, order: I32, part: I32, parts: Parts, rule: Rule, moving: bool = False) -> None:
         graph = self.graph
         columns = (graph.first, graph.other, graph.weight, graph.size)
         self.kernels.stream(*columns, order, part, parts, rule, self.closeness, self.toll, moving)
 
 
-def task(graph: Incidence, goal: Goal, toll: F8 = NOTHING, kernels: Kernels = PLAIN) -> Task:
+def task(graph: Incidence, goal: Goal, toll: F64 = NOTHING, kernels: Kernels = PLAIN) -> Task:
     if goal.parts > graph.vertices:
         raise ConfigError(f"{goal.parts} parts for {graph.vertices} vertices: some would be empty; ask for fewer parts")
     if len(toll) and toll.shape != (graph.vertices, goal.parts):

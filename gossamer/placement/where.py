@@ -8,10 +8,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.str_]  # ISO 3166-1 alpha-2, upper case; empty if unknown
+from gossamer.arrays import F64, U8, U32, Strings
 
 MIX = ("coal", "gas", "oil", "nuclear", "hydroelectricity", "wind", "solar", "biofuel")
 
@@ -25,21 +23,21 @@ class Country(NamedTuple):
 
 
 class _Ranges(NamedTuple):
-    start: npt.NDArray[np.uint32]
-    country: npt.NDArray[np.uint8]  # a place in codes
-    codes: Codes
+    start: U32
+    country: U8  # a place in codes
+    codes: Strings
 
 
-def countries(addresses: Sequence[str]) -> Codes:
+def countries(addresses: Sequence[str]) -> Strings:
     """Of each address, as text. Unknown ones, among them all of IPv6, get an empty code."""
     ranges = _ranges()
     numbers = np.fromiter(map(_number, addresses), np.int64, len(addresses))
     at = np.searchsorted(ranges.start, np.maximum(numbers, 0).astype(np.uint32), "right") - 1
-    found: Codes = np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
+    found: Strings = np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
     return found
 
 
-def coordinates(codes: Iterable[str]) -> tuple[F8, F8]:
+def coordinates(codes: Iterable[str]) -> tuple[F64, F64]:
     """Latitude and longitude in degrees; nan where a country is unknown."""
     table = facts()
     known = [table.get(str(code)) for code in codes]

@@ -13,8 +13,7 @@ added, each after half the interval that is usual at its host.
 import numpy as np
 import numpy.typing as npt
 
-U1 = npt.NDArray[np.uint8]
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64, U8, Bools, Indices
 
 BUCKETS = 16
 COUNTERS = np.dtype((np.uint8, (2 * BUCKETS,)))  # of one page
@@ -24,11 +23,11 @@ _STEPS = 40
 _NEAR = 1e-3  # a step below this was the last: the error left is about its square; buckets are coarser by far
 
 
-def none_counted(pages: int) -> U1:
+def none_counted(pages: int) -> U8:
     return np.zeros(pages, COUNTERS)
 
 
-def counted(counters: U1, interval_s: npt.ArrayLike, changed: npt.NDArray[np.bool_], first_s: float = FIRST_S) -> U1:
+def counted(counters: U8, interval_s: npt.ArrayLike, changed: Bools, first_s: float = FIRST_S) -> U8:
     """The counters after one more visit each. When one is full, its page's are all halved: the old fades."""
     ratio = np.maximum(np.asarray(interval_s, np.float64) / first_s, 1.0)
     bucket = np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
@@ -41,7 +40,7 @@ def counted(counters: U1, interval_s: npt.ArrayLike, changed: npt.NDArray[np.boo
     return new
 
 
-def rates(counters: U1, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_S) -> F8:
+def rates(counters: U8, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_S) -> F64:
     """Changes per second of each page; `prior_interval_s` is the mean interval between visits at its host."""
     half_s = np.broadcast_to(np.maximum(np.asarray(prior_interval_s, np.float64), 1e-3) / 2, len(counters))
     found = np.empty(len(counters))
@@ -51,7 +50,7 @@ def rates(counters: U1, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_
     return found
 
 
-def _solved(counters: F8, half_s: F8, first_s: float) -> F8:
+def _solved(counters: F64, half_s: F64, first_s: float) -> F64:
     """Newton's method on the logarithm of both sides, in the logarithm of D; rows that are done stay behind."""
     middle_s = first_s * 2.0 ** (np.arange(BUCKETS) + 0.5)
     changed = np.ascontiguousarray((counters[:, :BUCKETS] * middle_s).T)  # seconds, one row per bucket
@@ -59,7 +58,7 @@ def _solved(counters: F8, half_s: F8, first_s: float) -> F8:
     used = np.flatnonzero(changed.any(axis=1))  # the other buckets need no work
     seen = counters[:, :BUCKETS].sum(axis=1) + 1
     mean_s = (changed.sum(axis=0) + half_s) / seen
-    rate: F8 = np.log1p(seen * mean_s / quiet_s) / mean_s
+    rate: F64 = np.log1p(seen * mean_s / quiet_s) / mean_s
     rows = np.arange(len(rate))
     for _ in range(_STEPS):
         left, slope = _expected(rate[rows], changed[:, rows], used, half_s[rows], middle_s[0])
@@ -71,7 +70,7 @@ def _solved(counters: F8, half_s: F8, first_s: float) -> F8:
     return rate
 
 
-def _expected(rate: F8, changed: F8, used: npt.NDArray[np.intp], half_s: F8, first_s: float) -> tuple[F8, F8]:
+def _expected(rate: F64, changed: F64, used: Indices, half_s: F64, first_s: float) -> tuple[F64, F64]:
     """The left side, and minus its slope in log D. Each bucket's e^(D t) is the square of the one before: one
     exponential serves all sixteen."""
     grown = np.expm1(np.minimum(rate * half_s, 300.0))

@@ -11,11 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
+from gossamer.arrays import F64, Bools, Indices, Integers
 
 _STEPS = 100
 _NEAR = 1e-10
@@ -28,48 +25,48 @@ _NEAR = 1e-10
 class Caps:
     """Politeness: a host takes so many visits per second, however many pages it has."""
 
-    host: npt.NDArray[np.integer]  # of each page, a number from 0 on
-    most_per_s: F8  # of each host
+    host: Integers  # of each page, a number from 0 on
+    most_per_s: F64  # of each host
 
 
-def azar_rates(change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None = None) -> F8:
+def azar_rates(change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None = None) -> F64:
     """Most pages fresh at any time (Azar et al., PNAS 2018): r = max(0, sqrt(w D / price) - D). Pages that change too
     often for their weight are given up."""
     return _within_caps(_azar, change_per_s, weight, budget_per_s, caps)
 
 
-def harmonic_rates(change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None = None) -> F8:
+def harmonic_rates(change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None = None) -> F64:
     """Fewest changes missed, with a penalty that grows as their logarithm (Kolobov et al., NeurIPS 2019):
     r = (sqrt(D² + 4 w D / price) - D) / 2. No page starves."""
     return _within_caps(_harmonic, change_per_s, weight, budget_per_s, caps)
 
 
-def next_due_s(last_s: F8, rate_per_s: F8) -> F8:
+def next_due_s(last_s: F64, rate_per_s: F64) -> F64:
     """A page with this rate is visited at equal intervals; with none, never."""
     with np.errstate(divide="ignore"):
-        due: F8 = last_s + 1 / rate_per_s
+        due: F64 = last_s + 1 / rate_per_s
     return due
 
 
 # A rate as a function of root = 1 / sqrt(price), and its slope. Both kinds are convex, never fall, and lie above the
 # line root * sqrt(w D) - D: where that line meets the budget is to the right of the solution.
-Rate = Callable[[F8, F8, F8], tuple[F8, F8]]
+Rate = Callable[[F64, F64, F64], tuple[F64, F64]]
 
 
-def _azar(root: F8, change: F8, worth: F8) -> tuple[F8, F8]:
+def _azar(root: F64, change: F64, worth: F64) -> tuple[F64, F64]:
     rate = root * worth - change
     chosen = rate > 0
     return np.where(chosen, rate, 0.0), np.where(chosen, worth, 0.0)
 
 
-def _harmonic(root: F8, change: F8, worth: F8) -> tuple[F8, F8]:
+def _harmonic(root: F64, change: F64, worth: F64) -> tuple[F64, F64]:
     reach = np.hypot(change, 2 * root * worth)
     # The difference of two nearly equal numbers, written so that nothing is lost when the budget is small.
     rate = 2 * (root * worth) ** 2 / np.maximum(reach + change, 1e-300)
     return rate, 2 * root * worth * worth / np.maximum(reach, 1e-300)
 
 
-def _within_caps(rate: Rate, change_per_s: F8, weight: F8, budget_per_s: float, caps: Caps | None) -> F8:
+def _within_caps(rate: Rate, change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None) -> F64:
     """A page's price is the larger one of the budget's and its host's. Hosts over their cap get exactly that, and what
     they leave goes to the others, among which there may then be some over theirs: never more rounds than hosts."""
     change, worth = np.asarray(change_per_s, np.float64), np.sqrt(np.asarray(weight, np.float64) * change_per_s)
@@ -92,18 +89,18 @@ def _within_caps(rate: Rate, change_per_s: F8, weight: F8, budget_per_s: float, 
     return rates
 
 
-def _shared(rate: Rate, change: F8, worth: F8, group: I8, budget: F8) -> F8:
+def _shared(rate: Rate, change: F64, worth: F64, group: Indices, budget: F64) -> F64:
     """Rates that use up the budget of each group. Newton's method from the right on a convex function never overshoots,
     and for Azar's, which is piecewise linear, it ends in the solution itself."""
     if not len(change):
         return change.copy()
     one = len(budget) == 1
 
-    def total(values: F8) -> F8:
-        sums: F8 = np.array([values.sum()]) if one else np.bincount(group, values, len(budget)).astype(np.float64)
+    def total(values: F64) -> F64:
+        sums: F64 = np.array([values.sum()]) if one else np.bincount(group, values, len(budget)).astype(np.float64)
         return sums
 
-    def spread(values: F8) -> F8:
+    def spread(values: F64) -> F64:
         return values if one else values[group]
 
     root = (budget + total(change)) / np.maximum(total(worth), 1e-300)
@@ -131,7 +128,7 @@ class Intervals:
     most_s: float = 90 * 86_400.0
 
 
-def next_interval_s(policy: str, interval_s: F8, changed: Flags, rule: Intervals | None = None) -> F8:
+def next_interval_s(policy: str, interval_s: F64, changed: Bools, rule: Intervals | None = None) -> F64:
     """Until the next visit, after one that took place `interval_s` after the one before. Only "adaptive" learns."""
     if policy != "adaptive":
         return np.asarray(interval_s, np.float64).copy()
@@ -146,11 +143,11 @@ def next_interval_s(policy: str, interval_s: F8, changed: Flags, rule: Intervals
 class Pages:
     """What policies look at, one value a page."""
 
-    change_per_s: F8  # estimated (refresh/change_rates.py)
-    weight: F8
-    age_s: F8  # since the last visit
-    interval_s: F8  # of fixed and adaptive intervals
-    toll: F8 | float = 0.0  # lambda times energy times carbon index (carbon/energy.py), in the unit of the worth
+    change_per_s: F64  # estimated (refresh/change_rates.py)
+    weight: F64
+    age_s: F64  # since the last visit
+    interval_s: F64  # of fixed and adaptive intervals
+    toll: F64 | float = 0.0  # lambda times energy times carbon index (carbon/energy.py), in the unit of the worth
     caps: Caps | None = None
 
 
@@ -158,49 +155,51 @@ class Pages:
 class Policy:
     name: str
     meaning: str
-    value: Callable[[Pages, float], F8]  # of a visit now; the budget in visits per second
+    value: Callable[[Pages, float], F64]  # of a visit now; the budget in visits per second
     due_at: float = -np.inf  # pages below this value wait
     is_green: bool = False  # looks at the toll
-    rates: Callable[[F8, F8, float, Caps | None], F8] | None = None  # the value is age times these, which change slowly
+    rates: Callable[[F64, F64, float, Caps | None], F64] | None = (
+        None  # the value is age times these, which change slowly
+    )
 
 
-def index_value(change_per_s: F8, weight: F8, age_s: F8) -> F8:
+def index_value(change_per_s: F64, weight: F64, age_s: F64) -> F64:
     """What a visit brings beyond what its page would lose by waiting: (w / D) (1 - (1 + D t) e^(-D t)). The page with
     the largest goes first; that reaches the freshness of the best periodic schedule."""
     grown = change_per_s * age_s
     series = grown * (0.5 - grown * (1 / 3 - grown / 8))  # nothing is lost by subtraction; divided by D t
     with np.errstate(divide="ignore", invalid="ignore"):
         exact = -(np.expm1(-grown) + grown * np.exp(-grown)) / grown
-    value: F8 = weight * age_s * np.where(grown < 1e-3, series, exact)
+    value: F64 = weight * age_s * np.where(grown < 1e-3, series, exact)
     return value
 
 
-def _by_interval(pages: Pages, _budget_per_s: float) -> F8:
-    value: F8 = pages.age_s / pages.interval_s
+def _by_interval(pages: Pages, _budget_per_s: float) -> F64:
+    value: F64 = pages.age_s / pages.interval_s
     return value
 
 
-def _by_azar(pages: Pages, budget_per_s: float) -> F8:
+def _by_azar(pages: Pages, budget_per_s: float) -> F64:
     return pages.age_s * azar_rates(pages.change_per_s, pages.weight, budget_per_s, pages.caps)
 
 
-def _by_harmonic(pages: Pages, budget_per_s: float) -> F8:
+def _by_harmonic(pages: Pages, budget_per_s: float) -> F64:
     return pages.age_s * harmonic_rates(pages.change_per_s, pages.weight, budget_per_s, pages.caps)
 
 
-def _by_index(pages: Pages, _budget_per_s: float) -> F8:
+def _by_index(pages: Pages, _budget_per_s: float) -> F64:
     return index_value(pages.change_per_s, pages.weight, pages.age_s)
 
 
-def _by_staleness(pages: Pages, _budget_per_s: float) -> F8:
+def _by_staleness(pages: Pages, _budget_per_s: float) -> F64:
     return pages.weight * pages.age_s
 
 
-def _green(pages: Pages, budget_per_s: float) -> F8:
+def _green(pages: Pages, budget_per_s: float) -> F64:
     return _by_staleness(pages, budget_per_s) - pages.toll
 
 
-def _green_index(pages: Pages, budget_per_s: float) -> F8:
+def _green_index(pages: Pages, budget_per_s: float) -> F64:
     return _by_index(pages, budget_per_s) - pages.toll
 
 
@@ -219,7 +218,7 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def best(values: F8, keys: npt.NDArray[np.integer], count: int) -> I8:
+def best(values: F64, keys: Integers, count: int) -> Indices:
     """Places of the `count` largest values, largest first, equal ones by key."""
     if count <= 0:
         return np.zeros(0, np.intp)
@@ -230,5 +229,5 @@ def best(values: F8, keys: npt.NDArray[np.integer], count: int) -> I8:
         chosen = np.concatenate((above, level))
     else:
         chosen = np.arange(len(values))
-    order: I8 = chosen[np.lexsort((keys[chosen], -values[chosen]))]
+    order: Indices = chosen[np.lexsort((keys[chosen], -values[chosen]))]
     return order

@@ -11,8 +11,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Bools, Indices, Rows
 from gossamer.carbon.account import Carbon
 from gossamer.carbon.prices import DAY_S, STEP_S
 from gossamer.clocks import Clock
@@ -20,14 +20,11 @@ from gossamer.columns import NEVER, Status
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.candidates import turn
-from gossamer.frontier.merging import Keys, Rows, search
+from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.refresh.change_rates import none_counted, rates
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best
 from gossamer.refresh.visit_history import RATE, usual_s
-
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.intp]
 
 _PATIENCE = 20.0  # times that a look may cost before the next
 _SAVED_S = DAY_S  # a budget that was not used is lost after so long
@@ -39,12 +36,12 @@ class _Seen(NamedTuple):
     """Visited pages, as a look finds them."""
 
     key: Keys
-    value: F8
-    due_s: F8
-    worth: F8  # of green policies: the value before carbon was paid for
-    carbon_g: F8
+    value: F64
+    due_s: F64
+    worth: F64  # of green policies: the value before carbon was paid for
+    carbon_g: F64
 
-    def where(self, which: npt.NDArray[np.bool_] | I8) -> "_Seen":
+    def where(self, which: Bools | Indices) -> "_Seen":
         columns: list[Any] = [column[which] for column in self]
         return _Seen(*columns)
 
@@ -203,14 +200,14 @@ class Refresher:
             pause_s = np.clip(1 / per_s, refresh.least_s, refresh.most_s)
         return _Seen(keys, age_s / pause_s, last_s + pause_s, carbon_g, carbon_g)
 
-    def _toll(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F8, F8, npt.NDArray[np.bool_]]:
+    def _toll(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
         """Grams that visits would cost, what these are worth, and whether we may spend them."""
         if not self._policy.is_green or self._carbon is None:
             return np.zeros(len(hosts)), np.zeros(len(hosts)), np.ones(len(hosts), np.bool_)
         carbon_g, price, affords = self._carbon.of(visited, hosts, now_s)
         return carbon_g, carbon_g * price, affords
 
-    def _rates(self, visited: Rows, hosts: Keys) -> F8:
+    def _rates(self, visited: Rows, hosts: Keys) -> F64:
         """Changes per second. Of pages that were visited once, what is likely by the intervals that are usual at their
         hosts, or everywhere."""
         refresh, known = self._config.refresh, visited["change_rate"] * RATE
@@ -239,7 +236,7 @@ class Refresher:
         return rows
 
 
-def _count_of(taken: Keys, hosts: Keys) -> I8:
+def _count_of(taken: Keys, hosts: Keys) -> Indices:
     busy, counts = np.unique(host_of_key(taken), return_counts=True)
     found, at = search(busy, hosts)
     count = np.zeros(len(hosts), np.intp)

@@ -4,29 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64, U8, U64, Bools, Rows
 from gossamer.columns import NO_TEXT, Contributions, Outcome
 from gossamer.config import Refresh
-from gossamer.crawl import link_diff as versions
+from gossamer.crawl import link_diff
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.update import Links, Policy
-from gossamer.frontier.merging import Keys, Rows
+from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.refresh.change_rates import counted, rates
 from gossamer.refresh.policies import Intervals, next_interval_s
-
-U8 = npt.NDArray[np.uint64]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 COUNTERS = [f"counters{n}" for n in range(4)]
 _NOT_MODIFIED = 304
 RATE = 1e-9  # changes per second: the unit of `change_rate`
 
 
-def counters(rows: Rows) -> npt.NDArray[np.uint8]:
+def counters(rows: Rows) -> U8:
     """The change counters of VISITED rows, 32 columns."""
     words = np.empty((len(rows), len(COUNTERS)), "<u8")
     for place, name in enumerate(COUNTERS):
@@ -34,18 +29,18 @@ def counters(rows: Rows) -> npt.NDArray[np.uint8]:
     return words.view(np.uint8)
 
 
-def set_counters(rows: Rows, values: npt.NDArray[np.uint8]) -> None:
+def set_counters(rows: Rows, values: U8) -> None:
     words = np.ascontiguousarray(values).view("<u8")
     for place, name in enumerate(COUNTERS):
         rows[name] = words[:, place]
 
 
-def usual_s(hosts: Keys, spans_s: F8, intervals: F8) -> F8:
+def usual_s(hosts: Keys, spans_s: F64, intervals: F64) -> F64:
     """For each page the mean interval between visits at its host, from spans that had so many; 0 if there was none."""
     _, number = np.unique(hosts, return_inverse=True)
     again = intervals > 0
     mean_s = np.divide(spans_s, intervals, out=np.zeros(len(spans_s)), where=again)
-    usual: F8 = np.bincount(number, mean_s) / np.maximum(np.bincount(number, again), 1)
+    usual: F64 = np.bincount(number, mean_s) / np.maximum(np.bincount(number, again), 1)
     return usual[number]
 
 
@@ -54,11 +49,11 @@ class History:
     """A round's visits, and what was known of their pages before; one row each."""
 
     visits: Sequence[Visit]
-    found: Mask
+    found: Bools
     rows: Rows  # VISITED
-    is_changed: Mask  # the visit brought a version
-    is_unchanged: Mask
-    links: versions.Earlier
+    is_changed: Bools  # the visit brought a version
+    is_unchanged: Bools
+    links: link_diff.Earlier
 
     @classmethod
     def of(cls, index: PageIndex, visits: Sequence[Visit]) -> "History":
@@ -75,7 +70,7 @@ class History:
             rows,
             outcomes == Outcome.OK,
             outcomes == Outcome.UNCHANGED,
-            versions.earlier(index.heap, rows),
+            link_diff.earlier(index.heap, rows),
         )
 
     def joined(self, links: Links) -> tuple[Links, Contributions]:
@@ -86,7 +81,7 @@ class History:
         stays, goes = self.is_unchanged[before.source], ~(self.is_unchanged | keeps)[before.source]
         count, followed = len(links.target), np.flatnonzero(links.followed)
         ended = before._replace(source=before.source[goes], target=before.target[goes])
-        is_new, is_gone = versions.compared(ended, links.source[followed], links.target[followed])
+        is_new, is_gone = link_diff.compared(ended, links.source[followed], links.target[followed])
         again, rest = self._unfollowed()
         more = len(again) + int(stays.sum())
         new = np.zeros(count + more, np.bool_)
@@ -99,16 +94,16 @@ class History:
             new,
             None if links.is_level is None else np.concatenate((links.is_level, np.zeros(more, np.bool_))),
         )
-        return joined, versions.vanished(ended.target[is_gone])
+        return joined, link_diff.vanished(ended.target[is_gone])
 
-    def _unfollowed(self) -> tuple[I8, U8]:
+    def _unfollowed(self) -> tuple[I64, U64]:
         """The other links of pages that are as they were: we only know how many, and so they stand for themselves."""
         listed = np.bincount(self.links.source, minlength=len(self.visits))
         rest = np.where(self.is_unchanged, np.maximum(self.links.degree - listed, 0), 0)
         again = np.repeat(np.arange(len(self.visits)), rest)
         return again, self.rows["key"][again]
 
-    def write(self, index: PageIndex, links: Links, wire_bytes: I8, settings: Refresh) -> None:
+    def write(self, index: PageIndex, links: Links, wire_bytes: I64, settings: Refresh) -> None:
         """After the round. `links` are its own, `followed` as it was decided in the end."""
         rows, answered = self.rows.copy(), self.is_changed | self.is_unchanged
         times = np.fromiter((visit.response.started_s for visit in self.visits), np.float64, len(self.visits))
@@ -129,7 +124,7 @@ class History:
         rows = rows[answered | (self.found & over)]
         index.visited.write(rows[np.argsort(rows["key"])])
 
-    def _count(self, rows: Rows, times: F8, settings: Refresh) -> None:
+    def _count(self, rows: Rows, times: F64, settings: Refresh) -> None:
         """How long after the visit before did this one find a change, or none?"""
         again = np.flatnonzero(self.found & (self.is_changed | self.is_unchanged))
         if not len(again):
@@ -158,7 +153,7 @@ class History:
             return
         validators = [(self.visits[place].etag, self.visits[place].last_modified) for place in places.tolist()]
         source = np.searchsorted(places, links.source[follows])
-        texts = versions.pack(rows["key"][places], validators, source, links.target[follows], degree[places])
+        texts = link_diff.pack(rows["key"][places], validators, source, links.target[follows], degree[places])
         rows["validators"][places] = index.heap.append(texts)
 
     def _renew(self, index: PageIndex, rows: Rows) -> None:
@@ -175,5 +170,5 @@ class History:
         places = np.array([*renewed], np.intp)
         known = rows["validators"][places] != np.uint64(NO_TEXT)
         texts = dict(zip(places[known].tolist(), index.heap.read(rows["validators"][places[known]]), strict=True))
-        packed = [versions.renewed(texts.get(place, b""), *pair) for place, pair in renewed.items()]
+        packed = [link_diff.renewed(texts.get(place, b""), *pair) for place, pair in renewed.items()]
         rows["validators"][places] = index.heap.append(packed)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gossamer.archive.store import room, sync
+from gossamer.archive.store import sync
+from gossamer.errors import disk_full_guard
 
 FOLDER = "aside"
 
@@ -23,7 +24,7 @@ class Aside:
         for directory in self._directories:
             target = directory / self.folder / name
             if (directory / name).is_file() and not target.exists():
-                with room(target):
+                with disk_full_guard(target):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     try:
                         os.link(directory / name, target)

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 
 from gossamer.archive import cdxj
 from gossamer.archive.labels import Label, label_of
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.archive.tables import PARQUET
 from gossamer.archive.views import KINDS
+from gossamer.errors import disk_full_guard
 from gossamer.repair import salvage
 from gossamer.repair.aside import Aside
 from gossamer.repair.intact import Loss, intact
@@ -52,7 +53,7 @@ def mend_table(store: Store, name: str, number: int) -> Mended:
     path = store.scratch(new)
     writer: pq.ParquetWriter | None = None
     try:
-        with room(path):
+        with disk_full_guard(path):
             for rows in intact(store.local(name), _label(name).kind, loss):
                 writer = writer or pq.ParquetWriter(path, rows.schema, **PARQUET)
                 writer.write_table(rows)
@@ -71,7 +72,7 @@ def add_rows(store: Store, mended: Mended, rows: pa.Table, number: int) -> Mende
     new = _renamed(mended.old, number)
     kept = [pq.read_table(store.local(mended.new))] if mended.new else []
     path = store.scratch(new)
-    with room(path):
+    with disk_full_guard(path):
         pq.write_table(pa.concat_tables([*kept, rows], promote_options="permissive"), path, **PARQUET)
     store.put(new, path)
     return Mended(mended.old, new, f"{mended.words}; {rows.num_rows:,} found again in other tables")

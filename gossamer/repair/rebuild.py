@@ -19,10 +19,10 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Memory, Store
 from gossamer.archive.tables import arrow_table
 from gossamer.archive.views import statements
+from gossamer.arrays import Rows
 from gossamer.columns import NEVER, NO_TEXT, PAGES, Status
 from gossamer.config import Config
-from gossamer.crawl import link_diff as versions
-from gossamer.crawl import onward
+from gossamer.crawl import link_diff, onward
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import is_final
 from gossamer.frontier.caps import domain_key
@@ -123,7 +123,7 @@ class Rebuilt:
                 self._too_deep(database, first, last)
         return self.index.flush(store, label)
 
-    def _pages(self, database: duckdb.DuckDBPyConnection) -> npt.NDArray[np.void]:
+    def _pages(self, database: duckdb.DuckDBPyConnection) -> Rows:
         parts = [np.zeros(0, self.index.pages.dtype)]
         self._domains: dict[int, int] = {}
         for batch in _batches(database, _KNOWN):
@@ -144,7 +144,7 @@ class Rebuilt:
         self.ledger.known = len(rows)
         return rows
 
-    def _count_hosts(self, rows: npt.NDArray[np.void]) -> None:
+    def _count_hosts(self, rows: Rows) -> None:
         hosts, inverse = np.unique(host_of_key(rows["key"]), return_inverse=True)
         known = np.bincount(inverse, minlength=len(hosts)).astype(np.int64)
         visited = np.bincount(inverse, is_final(rows["status"]), minlength=len(hosts)).astype(np.int64)
@@ -168,7 +168,7 @@ class Rebuilt:
         has = np.flatnonzero(degree)
         if len(has):
             followed = np.asarray(links["followed"], np.bool_)
-            texts = versions.pack(
+            texts = link_diff.pack(
                 rows["key"][has],
                 [("", "")] * len(has),
                 np.searchsorted(has, source[followed]),
@@ -184,7 +184,7 @@ class Rebuilt:
         onward.write(self.index, keys, [[(onward.REFUSED, url) for url in urls] for _, urls in found])
 
 
-def _settle(rows: npt.NDArray[np.void], batch: Columns, config: Config) -> None:
+def _settle(rows: Rows, batch: Columns, config: Config) -> None:
     """Statuses, failures in a row, and when the page is due (`crawl/states.py`)."""
     words = {status.name.lower(): int(status) for status in Status}
     rows["status"] = [words[word] for word in batch["status"].tolist()]

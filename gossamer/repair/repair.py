@@ -11,11 +11,11 @@ from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, Snapshot, chains, load, load_best, read_body
 from gossamer.archive.mark import MARK, check_mark
-from gossamer.archive.store import Directory, Unchecked, room, write_mark
+from gossamer.archive.store import Directory, Unchecked, write_mark
 from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.config.last_run import recall
-from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
 from gossamer.frontier.frontier_file import KIND as FRONTIER
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_chain import mend_chain, rebuild
@@ -159,7 +159,7 @@ class Repair:
 
     def _copy(self, name: str, disk: Path) -> Path:
         path = self._store.scratch(name)
-        with room(path), (disk / name).open("rb") as source, path.open("wb") as target:
+        with disk_full_guard(path), (disk / name).open("rb") as source, path.open("wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
         return path

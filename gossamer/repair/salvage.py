@@ -15,8 +15,8 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from gossamer.archive.cdxj import REVISIT, Capture, line
-from gossamer.archive.store import room
 from gossamer.archive.warc import Location, Record, parsed, payload_digest, warc_date
+from gossamer.errors import disk_full_guard
 from gossamer.web.http import Headers, content_type
 
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # RFC 1952: a gzip member begins so, and few other bytes do
@@ -104,7 +104,7 @@ def mend(path: Path, target: Path, known: Iterable[int]) -> int:
     """A copy in which notes of the same length stand for what is damaged, one for each record that is `known` to begin
     there, so that all other records stay where they were. Returns how many notes that were."""
     starts, notes = sorted(known), 0
-    with room(target), path.open("rb") as source, target.open("wb") as file:
+    with disk_full_guard(target), path.open("rb") as source, target.open("wb") as file:
         for offset, length, record in members(path):
             if record is None:
                 cuts = [offset, *(start for start in starts if offset < start < offset + length), offset + length]

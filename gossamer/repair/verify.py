@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +16,7 @@ from gossamer.archive.manifest import Snapshot, chains, file_names, load, number
 from gossamer.archive.mark import MARK, check_mark
 from gossamer.archive.store import Directory, Unchecked
 from gossamer.archive.views import KINDS
+from gossamer.arrays import I64
 from gossamer.errors import ArchiveError, ArchiveVersion
 from gossamer.repair.intact import loss_of, read_group
 from gossamer.repair.salvage import members
@@ -35,8 +35,6 @@ REMEDIES = {
 REMEDIES |= dict.fromkeys(KINDS, "readable rows are kept, the others set aside")
 _INDEX = "known pages are read again from the tables"
 _ELSE = "set aside"
-
-Offsets = npt.NDArray[np.int64]
 
 
 class Fault(NamedTuple):
@@ -87,7 +85,7 @@ def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
     store = Unchecked(directory)
     snapshots = {agent: at for agent in sorted(chains(store)) if (at := _chain(store, agent, found)) is not None}
     work = [(at, kind, name) for at in snapshots.values() for kind, name in _named(at)]
-    offsets: dict[str, Offsets] = {}
+    offsets: dict[str, I64] = {}
     work.sort(key=lambda each: each[1] != "warc")  # first: what others point to
     for number, (at, kind, name) in enumerate(work):
         progress(number, len(work), name)
@@ -178,7 +176,7 @@ def _is_current(store: Directory, at: Snapshot, name: str) -> bool:
     return name in load(store, at.agent)[0].names()
 
 
-def _fault(store: Directory, at: Snapshot, kind: str, name: str, offsets: dict[str, Offsets], found: Verified) -> str:
+def _fault(store: Directory, at: Snapshot, kind: str, name: str, offsets: dict[str, I64], found: Verified) -> str:
     problem = fault(store, at, name)
     if problem:
         return problem
@@ -193,7 +191,7 @@ def _fault(store: Directory, at: Snapshot, kind: str, name: str, offsets: dict[s
         return "is missing"
 
 
-def content_fault(path: Path, kind: str, name: str, offsets: dict[str, Offsets]) -> str:
+def content_fault(path: Path, kind: str, name: str, offsets: dict[str, I64]) -> str:
     """What is wrong with the content, whatever the checksum says."""
     if kind == "warc":
         return _warc(path, name, offsets)
@@ -204,7 +202,7 @@ def content_fault(path: Path, kind: str, name: str, offsets: dict[str, Offsets])
     return ""
 
 
-def _warc(path: Path, name: str, offsets: dict[str, Offsets]) -> str:
+def _warc(path: Path, name: str, offsets: dict[str, I64]) -> str:
     places, broken = [], []
     for offset, _, record in members(path):
         if record is None:
@@ -217,7 +215,7 @@ def _warc(path: Path, name: str, offsets: dict[str, Offsets]) -> str:
     return ""
 
 
-def _cdxj(path: Path, offsets: dict[str, Offsets]) -> str:
+def _cdxj(path: Path, offsets: dict[str, I64]) -> str:
     try:
         with path.open(encoding="ascii") as file:
             places = [json.loads(text[text.index("{") :]) for text in file]
@@ -229,7 +227,7 @@ def _cdxj(path: Path, offsets: dict[str, Offsets]) -> str:
     return _astray(by_file, offsets)
 
 
-def _table(path: Path, kind: str, offsets: dict[str, Offsets]) -> str:
+def _table(path: Path, kind: str, offsets: dict[str, I64]) -> str:
     by_file: dict[str, list[int]] = {}
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -246,7 +244,7 @@ def _table(path: Path, kind: str, offsets: dict[str, Offsets]) -> str:
     return _astray(by_file, offsets)
 
 
-def _astray(by_file: dict[str, list[int]], offsets: dict[str, Offsets]) -> str:
+def _astray(by_file: dict[str, list[int]], offsets: dict[str, I64]) -> str:
     """Whether something points to records that are not there. Of files that are damaged themselves nobody knows."""
     for name, places in by_file.items():
         if name in offsets and not np.isin(places, offsets[name]).all():

@@ -1,15 +1,14 @@
 """How early any assignment can end at best."""
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64
 
 _STEPS = 60  # of the search for prices
 _ENOUGH = 200_000  # entries of a table for which all steps are worth their time
 
 
-def uniform_bound_s(work: F8, speed: F8) -> float:
+def uniform_bound_s(work: F64, speed: F64) -> float:
     """Uniform clients: all work at the speed of all; and for every k, the k largest at the speed of the k fastest,
     since k websites can occupy no more than k clients."""
     if not len(work):
@@ -20,7 +19,7 @@ def uniform_bound_s(work: F8, speed: F8) -> float:
     return float(max(largest[-1] / fastest[-1], (largest[:few] / fastest[:few]).max()))
 
 
-def shared_bound_s(times_s: F8, busy_s: F8) -> float:
+def shared_bound_s(times_s: F64, busy_s: F64) -> float:
     """Unrelated clients. Somebody must scan the longest; and with any prices y of clients' seconds that sum to 1 the
     makespan is at least the sum of what each website costs where it is cheapest (the dual of the linear relaxation).
     Prices are improved by steps along the subgradient; each of them gives a bound that holds.

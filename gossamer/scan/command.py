@@ -17,8 +17,7 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import Config, checked, load
-from gossamer.config import last_run as remembered
+from gossamer.config import Config, checked, last_run, load
 from gossamer.crawl.contact import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -66,7 +65,7 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     run = Run(Scans(directory), workers, config, wish, RealClock())
     run.reference_s = times
     with run.scans.lock(), stopped_by_signals(run), ExitStack() as stack:
-        remembered.remember(directory, config)
+        last_run.remember(directory, config)
         if federation:
             run.gathering = stack.enter_context(Gathering(directory / "site", federation, here, config.site.lease_s))
         while True:
@@ -86,7 +85,7 @@ def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) 
         else:
             load(file)  # says what is wrong with it
         return checked(defaults(), values).replace(given)
-    return (remembered.recall(directory) or defaults()).replace(given)
+    return (last_run.recall(directory) or defaults()).replace(given)
 
 
 def chosen(file: Path | None, agents: int, slots: int) -> tuple[list[Worker], dict[str, float]]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gossamer.arrays import F64, I64
 from gossamer.scan.planners import plan
-from gossamer.scan.task import F8, I8, task
+from gossamer.scan.task import task
 
 MODES = ("batch", "round-robin", "dynamic")
 SMALL = 0.01  # of the planned makespan: so long may a website of the reserve take at most
@@ -28,12 +29,12 @@ class Dispatch:
     each client scans at a time. `known` are websites with a forecast of their own: the others wait in the common queue,
     since a plan for them would be a guess."""
 
-    times_s: F8
+    times_s: F64
     slots: Sequence[int]
     mode: str = "batch"
     planner: str = "lpt"
-    known: I8 | None = None
-    pages: F8 | None = None  # for a planner that goes by them
+    known: I64 | None = None
+    pages: F64 | None = None  # for a planner that goes by them
     done: Iterable[int] = ()
     absent: Iterable[int] = ()  # clients that may come later
     queues: list[deque[int]] = field(init=False)
@@ -42,7 +43,7 @@ class Dispatch:
     finished: set[int] = field(init=False)
     alive: set[int] = field(init=False)
     busy: list[int] = field(init=False)  # of each client: how many slots
-    pace: F8 = field(init=False)  # of each client: seconds it takes per second of forecast
+    pace: F64 = field(init=False)  # of each client: seconds it takes per second of forecast
 
     def __post_init__(self) -> None:
         clients = self.times_s.shape[1]

@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Iterable, Mapping
 
+from gossamer.arrays import F64
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.task import F8
 
 _DEATH, _END = 0, 1  # deaths come before ends of the same moment
 
@@ -12,7 +12,7 @@ Event = tuple[float, int, int, int]  # when, what, client, website
 
 
 def enact(
-    dispatch: Dispatch, actual_s: F8, deaths_s: Mapping[int, float] | None = None
+    dispatch: Dispatch, actual_s: F64, deaths_s: Mapping[int, float] | None = None
 ) -> tuple[float, dict[int, int]]:
     """The makespan, and who scanned each website, if website i takes `actual_s[i, j]` on client j. A client in
     `deaths_s` dies then, and what it has begun is begun again elsewhere."""
@@ -41,7 +41,7 @@ def enact(
     return end_s, scanned
 
 
-def _begin(dispatch: Dispatch, clients: Iterable[int], actual_s: F8, now_s: float, events: list[Event]) -> None:
+def _begin(dispatch: Dispatch, clients: Iterable[int], actual_s: F64, now_s: float, events: list[Event]) -> None:
     for client in clients:
         while (website := dispatch.next(client, now_s)) is not None:
             heapq.heappush(events, (now_s + float(actual_s[website, client]), _END, client, website))

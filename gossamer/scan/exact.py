@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.arrays import F64, I64
 from gossamer.errors import ConfigError
 from gossamer.scan import search
-from gossamer.scan.task import F8, I8, Task, loads_s
+from gossamer.scan.task import Task, loads_s
 
 MOST = 400  # websites x clients that the exact planner accepts
 MOST_RELAXED = 50_000
@@ -20,7 +21,7 @@ _MISSING = "this planner needs scipy: pip install 'gossamer-crawler[lab]' (the p
 class Proven:
     """An assignment, with the bound that the solver proved."""
 
-    owner: I8
+    owner: I64
     bound_s: float
     note: str = ""
 
@@ -65,11 +66,11 @@ def relaxed(task: Task) -> Proven:
     return Proven(min(tries, key=lambda each: float(loads_s(task, each).max())), bound_s)
 
 
-def _lpt(task: Task) -> I8:
+def _lpt(task: Task) -> I64:
     return search.greedy(task.times_s, task.busy_s, search.longest_first(task.times_s))
 
 
-def _shares(task: Task, x: F8) -> F8:
+def _shares(task: Task, x: F64) -> F64:
     return np.asarray(x[:-1]).reshape(task.websites, task.clients)
 
 

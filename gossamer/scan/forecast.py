@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64
 
 LAST = 8  # values that count; what a website was like years ago says little
 _LEAST = 4  # values before a trend is believed: with three, two of them lie on it, and it looks sure
@@ -15,11 +14,11 @@ _NORMAL = 1.4826  # the median deviation of a normal distribution, in standard d
 
 
 class Forecast(NamedTuple):
-    value: F8  # NaN where a series is empty
-    spread: F8  # as a part of it: one standard deviation
+    value: F64  # NaN where a series is empty
+    spread: F64  # as a part of it: one standard deviation
 
 
-def forecast(series: F8) -> Forecast:
+def forecast(series: F64) -> Forecast:
     """A row is a series, oldest first, NaN where nothing is known; values are above zero. The trend is Theil and Sen's:
     the median of the slopes between all pairs, of logarithms, since websites grow by parts of themselves."""
     n, width = series.shape
@@ -43,7 +42,7 @@ def forecast(series: F8) -> Forecast:
     return Forecast(value, np.fmax(seen, unsure))
 
 
-def _median(values: F8) -> F8:
+def _median(values: F64) -> F64:
     """Of each row, NaN not counted; NaN where nothing else is."""
     found = np.full(len(values), np.nan)
     some = ~np.isnan(values).all(axis=1)

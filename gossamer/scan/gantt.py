@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.arrays import I64
 from gossamer.errors import ConfigError
 from gossamer.scan.history import Outlook
-from gossamer.scan.task import I8, Plan, Task
+from gossamer.scan.task import Plan, Task
 from gossamer.sim.figures import STYLE
 
 _NAMED = 0.07  # of the width: bars this long carry their website's name
 
 
-def draw(path: Path, plan: Plan, task: Task, column: I8, ahead: Outlook) -> None:
+def draw(path: Path, plan: Plan, task: Task, column: I64, ahead: Outlook) -> None:
     if path.suffix not in (".png", ".svg"):
         raise ConfigError(f"--figure {path}: name a .png or an .svg file")
     try:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.arrays import F64, I64
 from gossamer.scan.forecast import forecast
-from gossamer.scan.model import F8, I8, Model, Parameters, Scanned, learn, parameters, polite_s
+from gossamer.scan.model import Model, Parameters, Scanned, learn, parameters, polite_s
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.results import read_sites
 from gossamer.scan.task import Task, task
@@ -22,16 +23,16 @@ class Outlook:
 
     websites: list[str]
     clients: list[str]
-    times_s: F8
-    spread: F8  # of each website's time: one standard deviation, as a part of it
-    requests: F8
-    result_bytes: F8
-    floor_s: F8  # politeness: the delays between its pages, by website and client
-    known: I8  # websites that have been scanned before
+    times_s: F64
+    spread: F64  # of each website's time: one standard deviation, as a part of it
+    requests: F64
+    result_bytes: F64
+    floor_s: F64  # politeness: the delays between its pages, by website and client
+    known: I64  # websites that have been scanned before
     model: Model
     parameters: dict[str, Parameters]
 
-    def task(self, slots: int | Sequence[int] = 1) -> tuple[Task, I8]:
+    def task(self, slots: int | Sequence[int] = 1) -> tuple[Task, I64]:
         """For the planners, and which client each of its columns is: one with several slots has several."""
         each = [slots] * len(self.clients) if isinstance(slots, int) else list(slots)
         column = np.repeat(np.arange(len(self.clients)), each)
@@ -84,7 +85,7 @@ def outlook(
 
 
 def _scanned(rows: Sequence[dict[str, Any]], site: dict[str, int], client: dict[str, int]) -> Scanned:
-    def column(name: str) -> F8:
+    def column(name: str) -> F64:
         return np.array([row[name] for row in rows], np.float64)
 
     measured = "requests", "wire_bytes", "scan_s", "delay_s", "lookup_s", "connect_s", "response_s", "byte_s"
@@ -95,19 +96,19 @@ def _scanned(rows: Sequence[dict[str, Any]], site: dict[str, int], client: dict[
     )
 
 
-def _series(rows: Sequence[dict[str, Any]], site: dict[str, int], name: str, scans: int, least: float = 1.0) -> F8:
+def _series(rows: Sequence[dict[str, Any]], site: dict[str, int], name: str, scans: int, least: float = 1.0) -> F64:
     found = np.full((len(site), scans), np.nan)
     for row in rows:
         found[site[row["site"]], row["scan"]] = max(least, row[name])
     return found
 
 
-def _filled(values: F8) -> F8:
+def _filled(values: F64) -> F64:
     known = values[~np.isnan(values)]
     return np.where(np.isnan(values), np.median(known) if len(known) else 1.0, values)
 
 
-def _reference_s(records: Sequence[Record], client: dict[str, int], newer: Mapping[str, float]) -> F8:
+def _reference_s(records: Sequence[Record], client: dict[str, int], newer: Mapping[str, float]) -> F64:
     """The newest reference time of each client."""
     found = np.full(len(client), np.nan)
     for record in records:

@@ -17,10 +17,8 @@ Of section 4, with what arises per page counted per page (the seed counts it per
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
+from gossamer.arrays import F64, I64
 
 _SWEEPS = 4  # factors, corrections and the common part are fitted in turn
 _FEW = 3  # scans of websites before a client's are believed more than its reference time
@@ -32,21 +30,21 @@ _LEAST = 1e-6
 class Scanned:
     """What was measured: columns, one row per website and scan."""
 
-    website: I8
-    client: I8
-    requests: F8
-    wire_bytes: F8
-    scan_s: F8
-    delay_s: F8
-    lookup_s: F8  # per request, for the address
-    connect_s: F8  # per request
-    response_s: F8  # per page: both, and to be answered
-    byte_s: F8  # per byte, to be sent it
+    website: I64
+    client: I64
+    requests: F64
+    wire_bytes: F64
+    scan_s: F64
+    delay_s: F64
+    lookup_s: F64  # per request, for the address
+    connect_s: F64  # per request
+    response_s: F64  # per page: both, and to be answered
+    byte_s: F64  # per byte, to be sent it
 
     @property
-    def rest_s(self) -> F8:
+    def rest_s(self) -> F64:
         """What politeness does not explain."""
-        rest: F8 = np.maximum(self.scan_s - polite_s(self.requests, self.delay_s), _LEAST_S)
+        rest: F64 = np.maximum(self.scan_s - polite_s(self.requests, self.delay_s), _LEAST_S)
         return rest
 
 
@@ -55,13 +53,13 @@ class Model:
     site_s: float
     page_s: float
     byte_s: float
-    factor: F8  # of clients
-    correction: F8  # of websites
+    factor: F64  # of clients
+    correction: F64  # of websites
 
-    def times_s(self, requests: F8, wire_bytes: F8, delay_s: F8) -> F8:
+    def times_s(self, requests: F64, wire_bytes: F64, delay_s: F64) -> F64:
         """(websites, clients), as `delay_s` is."""
         own = self.correction * (self.site_s + requests * self.page_s + wire_bytes * self.byte_s)
-        times: F8 = polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
+        times: F64 = polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
         return times
 
 
@@ -77,13 +75,13 @@ class Parameters:
     own_bytes_per_s: float  # v; inf: too fast to be seen
 
 
-def polite_s(requests: F8, delay_s: F8) -> F8:
+def polite_s(requests: F64, delay_s: F64) -> F64:
     """The delays between so many requests: before the first and after the last one nobody waits."""
-    waits: F8 = np.maximum(requests - 1, 0) * delay_s
+    waits: F64 = np.maximum(requests - 1, 0) * delay_s
     return waits
 
 
-def learn(scanned: Scanned, websites: int, clients: int, reference_s: F8 | None = None) -> Model:
+def learn(scanned: Scanned, websites: int, clients: int, reference_s: F64 | None = None) -> Model:
     """`reference_s` are the clients' times for the reference site, NaN where it was not scanned."""
     seen = scanned
     reference = np.full(clients, np.nan) if reference_s is None else reference_s
@@ -107,7 +105,7 @@ def learn(scanned: Scanned, websites: int, clients: int, reference_s: F8 | None 
     return Model(site_s, page_s, byte_s, factor, correction)
 
 
-def _from_reference(reference_s: F8, measured: F8) -> F8:
+def _from_reference(reference_s: F64, measured: F64) -> F64:
     """Factors as measured; where that is 0, from the time for the reference site, as such times compare with factors of
     clients that have both; where there is neither, as of a typical client."""
     has, is_measured = ~np.isnan(reference_s), measured > 0
@@ -119,7 +117,7 @@ def _from_reference(reference_s: F8, measured: F8) -> F8:
     return np.where(measured > 0, measured, typical)
 
 
-def _medians(values: F8, group: I8, groups: int, weight: F8) -> F8:
+def _medians(values: F64, group: I64, groups: int, weight: F64) -> F64:
     """The weighted median of each group, 1 where it is empty: long scans are measured better than short ones."""
     found = np.ones(groups)
     order = np.lexsort((values, group))
@@ -131,7 +129,7 @@ def _medians(values: F8, group: I8, groups: int, weight: F8) -> F8:
     return found
 
 
-def fitted(columns: F8, values: F8) -> F8:
+def fitted(columns: F64, values: F64) -> F64:
     """Coefficients that are not negative, by least squares of relative errors; rows far off do not count twice.
 
     There are few columns: all subsets of them are tried, and the best that needs no negative coefficient is taken.
@@ -146,7 +144,7 @@ def fitted(columns: F8, values: F8) -> F8:
     return found
 
 
-def _not_negative(columns: F8, values: F8) -> F8:
+def _not_negative(columns: F64, values: F64) -> F64:
     width = columns.shape[1]
     best, best_error = np.zeros(width), float(values @ values)
     scale = np.maximum(np.abs(columns).max(axis=0, initial=0.0), 1e-300)
@@ -169,7 +167,7 @@ def parameters(scanned: Scanned, client: int) -> Parameters | None:
         return None
     requests, sent, one = scanned.requests[own], scanned.wire_bytes[own], np.zeros(int(own.sum()), np.int64)
 
-    def typical(column: F8) -> float:
+    def typical(column: F64) -> float:
         return max(0.0, float(_medians(column[own], one, 1, requests)[0]))
 
     lookup_s, connect_s, response_s, byte_s = map(

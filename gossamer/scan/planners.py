@@ -5,29 +5,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossamer.arrays import F64, I64
 from gossamer.errors import ConfigError
 from gossamer.scan import exact, search
-from gossamer.scan.task import F8, I8, Plan, Task, loads_s
+from gossamer.scan.task import Plan, Task, loads_s
 
 _HALVINGS = 30  # of MULTIFIT's interval
 _FAR, _SMALL = 0.001, 20_000  # part of the bound, and pairs of website and client, for which a second start is tried
 
 
-def deal(task: Task) -> I8:
+def deal(task: Task) -> I64:
     """Round robin as one deals cards: the order of the list, and nothing else."""
     return np.arange(task.websites, dtype=np.int64) % task.clients
 
 
-def next_free(task: Task) -> I8:
+def next_free(task: Task) -> I64:
     """Round robin as it happens: the next website of the list goes to the client that is free first."""
     return _handed_out(task, np.arange(task.websites, dtype=np.int64))
 
 
-def next_free_reversed(task: Task) -> I8:
+def next_free_reversed(task: Task) -> I64:
     return _handed_out(task, np.arange(task.websites, dtype=np.int64)[::-1])
 
 
-def _handed_out(task: Task, order: I8) -> I8:
+def _handed_out(task: Task, order: I64) -> I64:
     """Nobody knows beforehand how long a website takes: who is free first decides, not who would finish first."""
     owner = np.zeros(task.websites, np.int64)
     free_s = task.busy_s.copy()
@@ -38,15 +39,15 @@ def _handed_out(task: Task, order: I8) -> I8:
     return owner
 
 
-def seed_by_pages(task: Task) -> I8:
+def seed_by_pages(task: Task) -> I64:
     return _five_steps(task.pages, task.speed)
 
 
-def seed_by_times(task: Task) -> I8:
+def seed_by_times(task: Task) -> I64:
     return _five_steps(task.work_s, task.speed)
 
 
-def _five_steps(size: F8, speed: F8) -> I8:
+def _five_steps(size: F64, speed: F64) -> I64:
     """The heuristic of seed 004, section 5, step by step."""
     owner = np.full(len(size), -1, np.int64)
     largest = np.argsort(-size, kind="stable")  # step 1
@@ -75,7 +76,7 @@ def _five_steps(size: F8, speed: F8) -> I8:
     return owner
 
 
-def lpt(task: Task) -> I8:
+def lpt(task: Task) -> I64:
     """Longest first to whoever finishes it first (Graham 1969), then moves and exchanges while they help."""
     bound_s = task.bound_s()
     start = search.greedy(task.times_s, task.busy_s, search.longest_first(task.times_s))
@@ -88,7 +89,7 @@ def lpt(task: Task) -> I8:
     return best
 
 
-def multifit(task: Task) -> I8:
+def multifit(task: Task) -> I64:
     """Coffman, Garey, Johnson 1978: the least time limit under which first-fit decreasing finds room for all."""
     order = search.longest_first(task.times_s)
     slowest_first = np.argsort(task.speed, kind="stable")
@@ -106,7 +107,7 @@ def multifit(task: Task) -> I8:
     return best
 
 
-def _first_fit(task: Task, order: I8, clients: I8, limit_s: float) -> I8 | None:
+def _first_fit(task: Task, order: I64, clients: I64, limit_s: float) -> I64 | None:
     owner = np.zeros(task.websites, np.int64)
     loads = task.busy_s[clients].copy()
     times = task.times_s[:, clients]
@@ -124,7 +125,7 @@ def _first_fit(task: Task, order: I8, clients: I8, limit_s: float) -> I8 | None:
 class Planner:
     name: str
     meaning: str
-    place: Callable[[Task], I8 | exact.Proven]
+    place: Callable[[Task], I64 | exact.Proven]
 
 
 PLANNERS: dict[str, Planner] = {

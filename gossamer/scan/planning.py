@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from gossamer.config import last_run as remembered
+from gossamer.arrays import I64
+from gossamer.config import last_run
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.scan import clients, requirements
 from gossamer.scan.channel import Worker
@@ -23,7 +24,7 @@ from gossamer.scan.planners import PLANNERS
 from gossamer.scan.planners import plan as planned
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.show import columns, wide
-from gossamer.scan.task import I8, Plan, Task
+from gossamer.scan.task import Plan, Task
 from gossamer.scan.websites import read_list
 from gossamer.watch.figures import count, span
 
@@ -34,7 +35,7 @@ _BATCH_LINE = 24  # bytes of a website in a batch, beyond its name
 class Planning:
     ahead: Outlook
     task: Task
-    column: I8  # of the task: which client
+    column: I64  # of the task: which client
     workers: list[Worker]
     ways: dict[str, dict[str, Any]]
 
@@ -43,7 +44,7 @@ def plan(arguments: argparse.Namespace) -> int:
     if arguments.planner not in PLANNERS:
         raise ConfigError(f"no planner is called {arguments.planner}; there are {', '.join(PLANNERS)}")
     scans = Scans(Path(arguments.dir))
-    config = remembered.recall(scans.directory) or defaults()
+    config = last_run.recall(scans.directory) or defaults()
     listed = read_list(arguments.websites, config.crawl.scope)
     records = scans.ended()
     if not records:
@@ -117,7 +118,7 @@ def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def _way_s(way: dict[str, Any], ahead: Outlook, own: I8) -> float:
+def _way_s(way: dict[str, Any], ahead: Outlook, own: I64) -> float:
     """To the coordinator and back."""
     if "server_s" not in way or "transfer_bytes_per_s" not in way:
         return 0.0

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
+from gossamer.arrays import F64
 
 _NEAR = 4.0  # times larger or smaller than the websites' typical value is no longer like them
 
@@ -14,9 +13,9 @@ _NEAR = 4.0  # times larger or smaller than the websites' typical value is no lo
 class Shape:
     """What can be seen of a website: columns, or one figure each for the reference site."""
 
-    pages: F8
-    bytes_per_page: F8
-    depth: F8  # of its pages, on average: how it is built
+    pages: F64
+    bytes_per_page: F64
+    depth: F64  # of its pages, on average: how it is built
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def check(
     ]  # fmt: skip
 
 
-def _like(requirement: str, own: F8, theirs: F8, what: str, mean: bool = False) -> Verdict:
+def _like(requirement: str, own: F64, theirs: F64, what: str, mean: bool = False) -> Verdict:
     """Seed: close to the *average* size; of the rest, whatever is typical."""
     own, theirs = own[np.isfinite(own)], theirs[np.isfinite(theirs)]
     if not len(own) or not len(theirs):

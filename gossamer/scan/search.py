@@ -1,17 +1,15 @@
 """Improves an assignment: websites move from the client that ends last, or change places with another's."""
 
 import numpy as np
-import numpy.typing as npt
 
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
+from gossamer.arrays import F64, I64
 
 CLOSE = 1e-5  # within this part of the bound there is nothing left to win
 _PARTNERS = 12  # clients that end earliest are looked at for an exchange
 _LONGEST = 400  # websites of a client that are looked at for an exchange
 
 
-def greedy(times_s: F8, busy_s: F8, order: I8) -> I8:
+def greedy(times_s: F64, busy_s: F64, order: I64) -> I64:
     """One after the other to the client that would finish it first; ties to the first client."""
     owner = np.zeros(len(times_s), np.int64)
     loads = busy_s.copy()
@@ -23,13 +21,13 @@ def greedy(times_s: F8, busy_s: F8, order: I8) -> I8:
     return owner
 
 
-def longest_first(times_s: F8) -> I8:
+def longest_first(times_s: F64) -> I64:
     """By the time on the client that suits each best; ties in the order of the list."""
-    order: I8 = np.argsort(-times_s.min(axis=1), kind="stable")
+    order: I64 = np.argsort(-times_s.min(axis=1), kind="stable")
     return order
 
 
-def improved(times_s: F8, busy_s: F8, owner: I8, bound_s: float, turns: int = 400) -> I8:
+def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float, turns: int = 400) -> I64:
     """The same websites, ending no later. Every turn takes the best move or exchange of the client that ends last, and
     the search stops where there is none: no single one of them could make that client end earlier."""
     owner = owner.copy()
@@ -54,7 +52,7 @@ def improved(times_s: F8, busy_s: F8, owner: I8, bound_s: float, turns: int = 40
     return owner
 
 
-def _best(times_s: F8, loads: F8, owner: I8, last: int, own: I8) -> tuple[int, int, int] | None:
+def _best(times_s: F64, loads: F64, owner: I64, last: int, own: I64) -> tuple[int, int, int] | None:
     """Which website goes where, and which comes back (-1: none). The later end of the two clients decides."""
     if not len(own):
         return None

@@ -6,21 +6,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.arrays import F64, I64
 from gossamer.errors import ConfigError
 from gossamer.scan.bounds import shared_bound_s, uniform_bound_s
-
-F8 = npt.NDArray[np.float64]
-I8 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Task:
     """n websites for m clients. A row of `times_s` is a website, a column a client."""
 
-    times_s: F8  # (n, m): what each website would take on each client
-    speed: F8  # (m): of clients, against each other; the seed's performance on the reference site
-    pages: F8  # (n): sizes, for the planner that goes by them
-    busy_s: F8  # (m): how long each client is occupied before it can begin
+    times_s: F64  # (n, m): what each website would take on each client
+    speed: F64  # (m): of clients, against each other; the seed's performance on the reference site
+    pages: F64  # (n): sizes, for the planner that goes by them
+    busy_s: F64  # (m): how long each client is occupied before it can begin
     is_uniform: bool = False  # times are work / speed, so that the sharper bound holds
 
     @property
@@ -32,9 +30,9 @@ class Task:
         return int(self.times_s.shape[1])
 
     @property
-    def work_s(self) -> F8:
+    def work_s(self) -> F64:
         """Each website on a client of mean speed: one figure where a planner wants one."""
-        work: F8 = (self.times_s * self.speed).mean(axis=1) / self.speed.mean()
+        work: F64 = (self.times_s * self.speed).mean(axis=1) / self.speed.mean()
         return work
 
     def bound_s(self) -> float:
@@ -74,8 +72,8 @@ class Plan:
     """Who scans what, and how that compares with the best that is possible."""
 
     planner: str
-    owner: I8  # of each website: which client
-    loads_s: F8  # of each client: when it has finished
+    owner: I64  # of each website: which client
+    loads_s: F64  # of each client: when it has finished
     bound_s: float
     note: str = field(default="", compare=False)
 
@@ -89,8 +87,8 @@ class Plan:
         return self.makespan_s / self.bound_s if self.bound_s > 0 else 1.0
 
 
-def loads_s(task: Task, owner: I8) -> F8:
+def loads_s(task: Task, owner: I64) -> F64:
     """When each client has finished."""
     own = task.times_s[np.arange(task.websites), owner]
-    found: F8 = task.busy_s + np.bincount(owner, own, task.clients)
+    found: F64 = task.busy_s + np.bincount(owner, own, task.clients)
     return found

@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from gossamer.arrays import I64, U16, Bools, Integers
 from gossamer.columns import Contributions
 from gossamer.errors import Unreadable
 from gossamer.sharing.exchange import PART_BYTES
 from gossamer.web.url import page_keys
-
-I8 = npt.NDArray[np.int64]
-U2 = npt.NDArray[np.uint16]
 
 MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
 _RANDOM = 4  # bytes of a key that differences leave as they are
@@ -30,12 +28,12 @@ _LONGEST = 63  # bits of a number
 MOST_BYTES = 1 << 28  # of a block, unpacked: parts are far shorter
 
 
-def rounded(cash: I8) -> I8:
+def rounded(cash: I64) -> I64:
     """Cash as it will arrive: never more."""
     return _unpacked(_packed(cash))
 
 
-def encode(columns: Contributions, is_known: npt.NDArray[np.bool_], limit: int = PART_BYTES) -> list[bytes]:
+def encode(columns: Contributions, is_known: Bools, limit: int = PART_BYTES) -> list[bytes]:
     """Parts below the limit. Cash must be `rounded`; those that are known there need no text."""
     count = len(columns.key)
     if not count:
@@ -74,7 +72,7 @@ def decode(data: bytes) -> Contributions:
     )
 
 
-def _encoded(columns: Contributions, is_known: npt.NDArray[np.bool_]) -> bytes:
+def _encoded(columns: Contributions, is_known: Bools) -> bytes:
     new, known = np.flatnonzero(~is_known), np.flatnonzero(is_known)
     new = np.array(sorted(new.tolist(), key=lambda row: columns.url[row]), np.intp)
     known = known[np.argsort(columns.key[known])]
@@ -189,7 +187,7 @@ _HOW: tuple[Callable[[bytes], bytes], ...] = (bytes, _zstd, _bz2)
 # Columns
 
 
-def _planes(values: npt.NDArray[np.integer], dtype: str) -> list[bytes]:
+def _planes(values: Integers, dtype: str) -> list[bytes]:
     """First all low bytes, then all second ones, and so on: the high ones are alike."""
     width = np.dtype(dtype).itemsize
     planes = np.ascontiguousarray(values.astype(dtype).view(np.uint8).reshape(-1, width).T)
@@ -201,16 +199,16 @@ def _joined(planes: bytes, width: int, count: int) -> npt.NDArray[Any]:
     return np.ascontiguousarray(bytes_.T).view(f"<u{width}").reshape(count)
 
 
-def _packed(cash: I8) -> U2:
+def _packed(cash: I64) -> U16:
     """As a number of MANTISSA bits, shifted: five bits say how far, in steps of two."""
     cash = np.maximum(cash, 0)
     bits = np.floor(np.log2(np.maximum(cash, 1).astype(np.float64))).astype(np.int64) + 1  # too many, never too few
     shift = (np.maximum(bits - MANTISSA, 0) + 1) // 2 * 2
-    packed: U2 = ((shift // 2) << MANTISSA | cash >> shift).astype(np.uint16)
+    packed: U16 = ((shift // 2) << MANTISSA | cash >> shift).astype(np.uint16)
     return packed
 
 
-def _unpacked(packed: U2) -> I8:
+def _unpacked(packed: U16) -> I64:
     wide = packed.astype(np.int64)
     mantissa, shift = wide & ((1 << MANTISSA) - 1), wide >> MANTISSA << 1
     if (np.ldexp(mantissa.astype(np.float64), shift.astype(np.int32)) >= 2.0**63).any():

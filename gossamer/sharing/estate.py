@@ -4,21 +4,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
+from gossamer.arrays import I64, Bools, Rows
 from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.commit import Books
 from gossamer.crawl.resting import NONE_IN_STATE, Rests
 from gossamer.crawl.update import is_final
-from gossamer.frontier.merging import Keys, Rows, search
+from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.sharing.exchange import check_table, in_parts
 from gossamer.web.url import host_key
 
-Counts = npt.NDArray[np.int64]
 Texts = Sequence[bytes]
 
 
@@ -105,7 +104,7 @@ def _within(part: Part, first: Keys, last: Keys) -> Part:
     return Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
 
 
-def forget(books: Books, pages: int, keep: Callable[[Keys], npt.NDArray[np.bool_]]) -> Changes:
+def forget(books: Books, pages: int, keep: Callable[[Keys], Bools]) -> Changes:
     """They are another's now. `keep` says of host keys which stay."""
     books.ledger.known -= pages
     changes = books.index.retain(books.store, books.chain.label, keep)
@@ -146,7 +145,7 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
     return changes | books.frontier.flush(books.store, books.chain.label)
 
 
-def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[Keys, Counts, Counts]:
+def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[Keys, I64, I64]:
     """Of pages that we know already, since we crossed over to them, both parts of what is known are joined. Returns
     their hosts, and how many known and visited pages each row adds."""
     index, ledger = books.index, books.ledger

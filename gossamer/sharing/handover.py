@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
-from gossamer.archive.store import Store, room
+from gossamer.archive.store import Store
 from gossamer.crawl.commit import Books
+from gossamer.errors import disk_full_guard
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex, zone_of_host
 from gossamer.sharing import estate
 from gossamer.sharing.exchange import ZONES, Exchange, high_water
@@ -142,7 +143,11 @@ def _write(books: Books, name: str, part: estate.Part) -> None:
     path = books.store.scratch(name)
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     schema = estate.schema(part.table)
-    with room(path), pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
+    with (
+        disk_full_guard(path),
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_stream(file, schema, options=options) as writer,
+    ):
         for start in range(0, len(part.rows), _CHUNK):
             end = start + _CHUNK
             writer.write_batch(estate.to_arrow(estate.Part(part.table, part.rows[start:end], part.texts[start:end])))

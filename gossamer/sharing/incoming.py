@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Store
+from gossamer.arrays import U64
 from gossamer.cluster.federation_file import site_of
 from gossamer.columns import Contributions
 from gossamer.crawl.control import Orders
@@ -40,8 +40,7 @@ from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import Links
 from gossamer.web.url import page_keys
 
-U8 = NDArray[np.uint64]
-NO_KEYS: U8 = np.zeros(0, np.uint64)
+NO_KEYS: U64 = np.zeros(0, np.uint64)
 
 
 class Arrived(NamedTuple):
@@ -53,7 +52,7 @@ class Arrived(NamedTuple):
     widened: bool  # the scope
     unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
     unknown_here: list[int]  # the same, of our own site: to be asked of others
-    from_abroad: U8  # pages that other sites told us of
+    from_abroad: U64  # pages that other sites told us of
     heard: list[tuple[str, dict[str, Any]]]  # news, and the site that they come from
 
 
@@ -114,7 +113,7 @@ class Incoming:
         ledger: Ledger,
         orders: Orders,
         owners: Owners | None = None,
-        followed: Callable[[], tuple[U8, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
+        followed: Callable[[], tuple[U64, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
         seeds = dict.fromkeys(self.seeds)
@@ -176,7 +175,7 @@ class Incoming:
         links: list[Links],
         parts: list[Contributions],
         seeds: list[str],
-        round_links: tuple[U8, Mapping[int, str]],
+        round_links: tuple[U64, Mapping[int, str]],
         index: PageIndex,
     ) -> None:
         """Before anything is sorted out by owner, hosts that are ours to decide about get one."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Store
+from gossamer.arrays import Rows
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing.exchange import HOSTS, NEWS, Exchange, messages
 from gossamer.sharing.moving import is_settled
@@ -78,7 +78,7 @@ class Membership:
         self._said[self._due], self._due = place.version, ""
         return made
 
-    def _on_their_way(self) -> npt.NDArray[np.void]:
+    def _on_their_way(self) -> Rows:
         """Hosts that we gave to other sites, and that may not be there yet."""
         letters = [letter for letter in self._chain.snapshot.outbox if letter.batch.kind == HOSTS]
         headers = [json.loads(self._store.get(name)) for name, _, batch in letters if batch.part == 0]

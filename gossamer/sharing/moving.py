@@ -12,15 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Store
+from gossamer.arrays import I64, HostKeys, Rows
 from gossamer.config import CROSS_OVER
 from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
-from gossamer.frontier.merging import Rows
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key, zone_of_host
 from gossamer.sharing import estate, placing
 from gossamer.sharing.exchange import HOSTS, NEWS, ZONES, Exchange, high_water
@@ -32,7 +31,6 @@ PAGES_AT_ONCE = 200_000  # of hosts that leave together: both sides hold their r
 HOSTS_AT_ONCE = 4_000
 _LAST = np.uint64((1 << int(HOST_SHIFT)) - 1)
 
-HostKeys = npt.NDArray[np.uint32]
 Header = dict[str, Any]
 
 
@@ -51,7 +49,7 @@ def release_hosts(books: Books, exchange: Exchange, place: Place, now_s: float) 
                 _release(books, exchange, place, to, group, now_s)
 
 
-def _heed(sites: npt.NDArray[np.int64], hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
+def _heed(sites: I64, hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
     """What a rebalance asks for; of sites that take no hosts, or that nobody knows, nothing is heard."""
     names = list(place.sites.sites)
     weights = place.members.weights if place.members else {}

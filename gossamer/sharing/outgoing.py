@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
+from gossamer.arrays import U64, Bools
 from gossamer.columns import Contributions
 from gossamer.config import FIREWALL, Config
 from gossamer.crawl.ledger import Ledger
@@ -18,10 +18,8 @@ from gossamer.sharing.owners import Owners
 from gossamer.sharing.sent_cache import SentCache
 
 GLOBAL, NONE = "global", "none"
-U8 = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 FAR = 255  # as deep as can be: says nothing
-NO_KEYS: U8 = np.zeros(0, np.uint64)
+NO_KEYS: U64 = np.zeros(0, np.uint64)
 
 
 class Outgoing:
@@ -32,7 +30,7 @@ class Outgoing:
         self.crossed: dict[str, dict[str, int]] = dict(chain.state.get("crossed", {}))  # to other sites, so far
         self._cache = SentCache(config.site.sent_cache)
 
-    def letters(self, columns: Contributions, owners: Owners, from_abroad: U8 = NO_KEYS) -> list[Batch]:
+    def letters(self, columns: Contributions, owners: Owners, from_abroad: U64 = NO_KEYS) -> list[Batch]:
         """Links by owner. What is not sent after all leaves its cash to the virtual page. `from_abroad`: pages that
         other sites told us of, though their hosts have moved on."""
         if self._config.site.mode == FIREWALL:
@@ -67,7 +65,7 @@ class Outgoing:
         shares = self._ledger.share(others)
         return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
-    def _best(self, site: str, columns: Contributions, seen: Mask, most: int) -> tuple[Contributions, Mask]:
+    def _best(self, site: str, columns: Contributions, seen: Bools, most: int) -> tuple[Contributions, Bools]:
         """Only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
         new = np.flatnonzero(~seen)
         late = new[np.lexsort((columns.key[new], -columns.cash[new]))][most:]
@@ -76,7 +74,7 @@ class Outgoing:
         keep = np.setdiff1d(np.arange(len(seen)), late)
         return columns.take(keep), seen[keep]
 
-    def _abroad(self, site: str, columns: Contributions, from_abroad: U8, most: int) -> list[bytes]:
+    def _abroad(self, site: str, columns: Contributions, from_abroad: U64, most: int) -> list[bytes]:
         """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
         others nothing more is said about it. Without scores it says only that the page exists."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)

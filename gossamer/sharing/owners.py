@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.archive.manifest import ZONES_IN_ALL
+from gossamer.arrays import I64, Bools, Indices, Integers, Keys
 from gossamer.frontier.pages import host_of_key, zone_of_key
 
 if TYPE_CHECKING:
     from gossamer.sharing.placing import Placing
     from gossamer.sharing.site_list import Members
-
-Keys = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.intp]
 
 
 class Sites(Protocol):
@@ -25,10 +21,10 @@ class Sites(Protocol):
     @property
     def sites(self) -> Sequence[str]: ...
 
-    def of_keys(self, host_keys: NDArray[np.integer], /) -> NDArray[np.int64]:
+    def of_keys(self, host_keys: Integers, /) -> I64:
         """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
 
-    def is_settled(self, host_keys: NDArray[np.integer], /) -> NDArray[np.bool_]:
+    def is_settled(self, host_keys: Integers, /) -> Bools:
         """Whether that is decided."""
 
 
@@ -61,7 +57,7 @@ class Place:
         """Whom an agent gives what is for another site."""
         return site if agent == self.home else self.home
 
-    def shall_be_at(self, host_keys: NDArray[np.integer]) -> NDArray[np.int64]:
+    def shall_be_at(self, host_keys: Integers) -> I64:
         """The number of the site that each host, of ours, shall be at."""
         numbers = self.sites.of_keys(host_keys)
         if self.placing is None or self.members is None or self.members.weights[self.site]:
@@ -70,9 +66,9 @@ class Place:
         here = list(self.sites.sites).index(self.site)
         return np.where(numbers == here, self.placing.homes(host_keys), numbers)
 
-    def was_lost(self, host_keys: NDArray[np.integer]) -> Mask:
+    def was_lost(self, host_keys: Integers) -> Bools:
         """Which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
-        lost: Mask = np.full(len(host_keys), self.before is None)
+        lost: Bools = np.full(len(host_keys), self.before is None)
         for earlier in self.before or ():
             gone = [number for number, name in enumerate(earlier.sites) if name in self.gone]
             lost |= np.isin(earlier.of_keys(host_keys), gone)
@@ -80,16 +76,16 @@ class Place:
             return lost
         return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
 
-    def has_arrived(self, host_keys: NDArray[np.integer]) -> Mask:
+    def has_arrived(self, host_keys: Integers) -> Bools:
         """Which hosts, of ours by a map of hosts, are here: with the others something is on its way to us."""
         return np.ones(len(host_keys), np.bool_) if self.placing is None else self.placing.has_arrived(host_keys)
 
-    def is_held(self, host_keys: NDArray[np.integer]) -> Mask:
+    def is_held(self, host_keys: Integers) -> Bools:
         """Which hosts another site may still have, until all have given away what is not theirs. With a map of hosts,
         those that have arrived are nobody else's."""
         if self.placing is not None:
             return np.zeros(len(host_keys), np.bool_)
-        held: Mask = np.full(len(host_keys), self.before is None)
+        held: Bools = np.full(len(host_keys), self.before is None)
         for earlier in self.before or ():
             names = list(earlier.sites)
             held |= earlier.of_keys(host_keys) != (names.index(self.site) if self.site in names else -1)
@@ -125,23 +121,23 @@ class Owners:
         if place:
             self._deciding[self._here] = self._names.index(place.home)
 
-    def is_own(self, keys: Keys) -> Mask:
+    def is_own(self, keys: Keys) -> Bools:
         """Which pages we may have in our index."""
         if self._everything:
             return np.ones(len(keys), np.bool_)
         return self.is_native(keys)
 
-    def is_native(self, keys: Keys) -> Mask:
+    def is_native(self, keys: Keys) -> Bools:
         """Which pages are in our zones, and of our site."""
-        own: Mask = self._zones[zone_of_key(keys)]
+        own: Bools = self._zones[zone_of_key(keys)]
         if self._place is None:
             return own
         hosts = host_of_key(keys)
-        native: Mask = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(hosts)
+        native: Bools = own & (self._sites(keys) == self._here) & self._place.sites.is_settled(hosts)
         native &= self._place.has_arrived(hosts)
         return native & ~self._place.is_held(hosts) if self._holding else native
 
-    def by_name(self, keys: Keys) -> Iterator[tuple[str, Numbers]]:
+    def by_name(self, keys: Keys) -> Iterator[tuple[str, Indices]]:
         """Whom to send these pages to: each name, and their positions."""
         owner = self._of_zone[zone_of_key(keys)]
         if self._place is not None:
@@ -186,6 +182,6 @@ class Owners:
             return []
         return self._place.others
 
-    def _sites(self, keys: Keys) -> NDArray[np.int64]:
+    def _sites(self, keys: Keys) -> I64:
         assert self._place is not None
         return self._place.sites.of_keys(host_of_key(keys))

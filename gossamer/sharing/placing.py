@@ -9,17 +9,16 @@ import numpy.typing as npt
 
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
+from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
 from gossamer.frontier.merging import search
 from gossamer.frontier.pages import host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.network import RoundTrips
 
-Keys = npt.NDArray[np.uint64]
-F8 = npt.NDArray[np.float64]
 Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
 
 # Host keys, a URL of each, links to them by site (a row for each host), pages that each site has: the site of each.
-Partitioner = Callable[[npt.NDArray[np.uint32], Sequence[str], F8, F8], npt.NDArray[np.int64]]
+Partitioner = Callable[[U32, Sequence[str], F64, F64], I64]
 
 KIND = "hostmap"
 _ENTRIES = 100_000  # of a letter
@@ -35,8 +34,8 @@ class Placing:
         self._round_trips = round_trips or RoundTrips(hosts.sites)
         self._here = list(hosts.sites).index(site)
         self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
-        self._new: list[npt.NDArray[np.void]] = []  # since the last commit
-        self._arrived: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # hosts that our index has, sorted
+        self._new: list[Rows] = []  # since the last commit
+        self._arrived: U32 = np.zeros(0, np.uint32)  # hosts that our index has, sorted
 
     def open(self, store: Store, files: Iterable[str], state: Mapping[str, Any]) -> None:
         """What is on record at our site."""
@@ -44,11 +43,11 @@ class Placing:
         for name in files:
             self._hosts.record(np.frombuffer(store.get(name), ENTRY))
 
-    def settled(self, arrived: npt.NDArray[np.integer]) -> None:
+    def settled(self, arrived: Integers) -> None:
         """Hosts have come and gone; these our index has now."""
         self._arrived = np.sort(arrived.astype(np.uint32))
 
-    def has_arrived(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    def has_arrived(self, host_keys: Integers) -> Bools:
         """Of hosts of our site, which this agent may act as the owner of. One that was handed over comes with all that
         is known of it, in a message of its own: whatever else is heard of it, from whomever, before that message is
         committed, it is not ours."""
@@ -85,22 +84,22 @@ class Placing:
         """For the manifest."""
         return {"round_trips": self._round_trips.as_dict()} if self._partitioner is not None else {}
 
-    def homes(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    def homes(self, host_keys: Integers) -> I64:
         return self._hosts.homes(host_keys)
 
-    def is_orphaned(self, host_keys: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    def is_orphaned(self, host_keys: Integers) -> Bools:
         return self._hosts.is_orphaned(host_keys)
 
-    def give(self, host_keys: npt.NDArray[np.integer], site: str) -> npt.NDArray[np.void]:
+    def give(self, host_keys: Integers, site: str) -> Rows:
         """They are another site's from now on; whoever takes them in will say so to all others."""
         numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
         return self._hosts.record(self._hosts.handed_over(host_keys, numbers))
 
-    def record(self, entries: npt.NDArray[np.void]) -> None:
+    def record(self, entries: Rows) -> None:
         """What came with hosts that pass through us, or come to us."""
         self._hosts.record(entries)
 
-    def all_news(self, on_their_way: npt.NDArray[np.void]) -> Iterator[dict[str, Any]]:
+    def all_news(self, on_their_way: Rows) -> Iterator[dict[str, Any]]:
         """Everything that is decided, for a site that is new; but not where hosts are that we gave away and that have
         not been taken in. Their new site will say so: if we are lost before, they never come there."""
         yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
@@ -123,7 +122,7 @@ class Placing:
         news = [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
         return [self.news(entries[:0], far), *news] if far else news
 
-    def news(self, entries: npt.NDArray[np.void], round_trips: Mapping[str, float] | None = None) -> dict[str, Any]:
+    def news(self, entries: Rows, round_trips: Mapping[str, float] | None = None) -> dict[str, Any]:
         news = {"hosts": packed(entries), "site": self._site, "pages": int(self._pages[self._here])}
         return {**news, "round_trips": dict(round_trips)} if round_trips else news
 
@@ -132,11 +131,11 @@ class Placing:
         return self._hosts.sites[self._here]
 
 
-def packed(entries: npt.NDArray[np.void]) -> str:
+def packed(entries: Rows) -> str:
     return base64.b85encode(entries.tobytes()).decode()
 
 
-def unpacked(text: str) -> npt.NDArray[np.void]:
+def unpacked(text: str) -> Rows:
     return np.frombuffer(base64.b85decode(text), ENTRY)
 
 

@@ -1,10 +1,9 @@
 """Which URLs were sent to other sites before: a bounded memory, eight bytes each, that forgets at random."""
 
 import numpy as np
-import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
-Keys = npt.NDArray[np.uint64]
+from gossamer.arrays import Bools, Keys
 
 
 class SentCache:
@@ -15,11 +14,11 @@ class SentCache:
         self._places = np.zeros(max(1, entries), np.uint64)
         self.hits = self.misses = 0
 
-    def add(self, site: str, keys: Keys) -> npt.NDArray[np.bool_]:
+    def add(self, site: str, keys: Keys) -> Bools:
         """Which of these (distinct) keys that site was told of; from now on, all of them."""
         keys = _salted(site, keys)
         places = (keys % np.uint64(len(self._places))).astype(np.intp)
-        known: npt.NDArray[np.bool_] = self._places[places] == keys
+        known: Bools = self._places[places] == keys
         self._places[places] = keys
         self.hits += int(known.sum())
         self.misses += len(keys) - int(known.sum())

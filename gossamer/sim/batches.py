@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from gossamer.crawl import pacing as habits
+from gossamer.crawl import pacing
 from gossamer.sim.learning import learn, place, rank_pages, take_out
 from gossamer.sim.queues import Queues, best_rank, place_host, pop, put
 from gossamer.sim.world import (
@@ -31,7 +31,7 @@ from gossamer.sim.world import (
     World,
 )
 
-_is_top_up_due, _ends_early = njit(habits.is_top_up_due), njit(habits.ends_early)
+_is_top_up_due, _ends_early = njit(pacing.is_top_up_due), njit(pacing.ends_early)
 
 
 @njit
@@ -141,7 +141,7 @@ def _make_rounds(
             return False
     outstanding = left + number[LEARNT_ANEW] * number[HELD]  # come meanwhile, and nobody has looked at them
     number[LEARNT_ANEW] = 0
-    is_idle, is_time = number[ACTIVE] < rules.connections // 2, real[TIME] - real[TOPPED] >= habits.TOP_UP_S
+    is_idle, is_time = number[ACTIVE] < rules.connections // 2, real[TIME] - real[TOPPED] >= pacing.TOP_UP_S
     if _is_top_up_due(outstanding, rules.width, number[STARVING] > 0, is_idle, is_time):
         real[TOPPED] = real[TIME]
         before = bench.counts[1]
@@ -162,7 +162,7 @@ def _is_round_over(world: World, bench: Queues, rules: Rules, left: int) -> bool
         return True
     is_idle = number[ACTIVE] < rules.connections // 2
     since_s = real[TIME] - real[LEARNT]
-    if since_s < habits.STARVING_S or not (number[STARVING] or is_idle):
+    if since_s < pacing.STARVING_S or not (number[STARVING] or is_idle):
         return False
     return _ends_early(number[STARVING] > 0, is_idle, _promises(world, bench), since_s, real[COST])
 

@@ -12,7 +12,7 @@ from numba.core.errors import NumbaError
 from xxhash import xxh3_64_hexdigest
 
 from gossamer import columns
-from gossamer.crawl import pacing as habits
+from gossamer.crawl import pacing
 from gossamer.errors import ConfigError
 from gossamer.sim import kernel
 from gossamer.sim.world import HOST_ROW, LINK_ROW, PAGE_ROW, Calls
@@ -78,5 +78,5 @@ def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def _stamp() -> str:
-    files = [Path(str(columns.__file__)), Path(str(habits.__file__)), *sorted(Path(__file__).parent.glob("*.py"))]
+    files = [Path(str(columns.__file__)), Path(str(pacing.__file__)), *sorted(Path(__file__).parent.glob("*.py"))]
     return xxh3_64_hexdigest(b"".join(file.read_bytes() for file in files))

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from gossamer.arrays import F64, I32, I64
 from gossamer.sim.learning import place, take_out
-from gossamer.sim.queues import F8, I4, Queues, best_rank, inlined, place_host, pop
+from gossamer.sim.queues import Queues, best_rank, inlined, place_host, pop
 from gossamer.sim.world import (
     ACTIVE,
     AT_REST,
@@ -14,7 +15,6 @@ from gossamer.sim.world import (
     CHANGES,
     DRAINING,
     HELD,
-    I8,
     KEPT_LATENCY,
     RECEIVING,
     SPEEDS,
@@ -31,12 +31,12 @@ from gossamer.sim.world import (
 
 
 @njit(inline="always")
-def _sooner(due: F8, a: int, b: int) -> bool:
+def _sooner(due: F64, a: int, b: int) -> bool:
     return due[a] < due[b] or (due[a] == due[b] and a < b)
 
 
 @njit
-def _push(heap: I4, sizes: I8, which: int, due: F8, host: int) -> None:
+def _push(heap: I32, sizes: I64, which: int, due: F64, host: int) -> None:
     at = sizes[which]
     sizes[which] += 1
     while at > 0:
@@ -49,7 +49,7 @@ def _push(heap: I4, sizes: I8, which: int, due: F8, host: int) -> None:
 
 
 @njit
-def _pull(heap: I4, sizes: I8, which: int, due: F8) -> int:
+def _pull(heap: I32, sizes: I64, which: int, due: F64) -> int:
     first = heap[0]
     sizes[which] -= 1
     size = sizes[which]

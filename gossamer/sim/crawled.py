@@ -6,8 +6,9 @@ import numpy as np
 
 from gossamer.api import Crawl
 from gossamer.archive.linkgraph import read_links
+from gossamer.arrays import F64, I32
 from gossamer.frontier.relevance import Topic
-from gossamer.sim.graphs import F8, I4, Graph, of_links
+from gossamer.sim.graphs import Graph, of_links
 from gossamer.web.html import parse_html
 from gossamer.web.url import host_of
 
@@ -38,7 +39,7 @@ def crawled(directory: Path) -> Graph:
     )
 
 
-def relevance(directory: Path, graph: Graph, topic: Topic) -> F8:
+def relevance(directory: Path, graph: Graph, topic: Topic) -> F64:
     """How near each link of `crawled(directory)` is to a topic: what the crawl's reader would have said."""
     found = np.zeros(graph.links)
     urls, places = graph.urls, {url: place for place, url in enumerate(graph.urls)}
@@ -54,7 +55,7 @@ def relevance(directory: Path, graph: Graph, topic: Topic) -> F8:
     return found
 
 
-def _speeds(host: I4, hosts: int, elapsed_s: F8, body_bytes: F8) -> tuple[F8, F8]:
+def _speeds(host: I32, hosts: int, elapsed_s: F64, body_bytes: F64) -> tuple[F64, F64]:
     """Of each host: its mean page came in its mean time."""
     count = np.maximum(np.bincount(host, minlength=hosts), 1)
     mean_s = np.maximum(np.bincount(host, elapsed_s, hosts) / count, MIN_S)

@@ -13,15 +13,11 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64, U64, Bools, Generic
 from gossamer.errors import ConfigError
 from gossamer.sim.hosts import host_rule
 from gossamer.web.url import host_of, normalise, page_keys
-
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
-F8 = npt.NDArray[np.float64]
 
 PAGE_BYTES = 12_000.0  # of pages whose size nobody knows
 _FEW = 1_000  # one in so many URLs may be none
@@ -30,17 +26,17 @@ _FEW = 1_000  # one in so many URLs may be none
 @dataclass(frozen=True)
 class Graph:
     name: str
-    indptr: I8
-    indices: I4
-    host: I4  # of each page
+    indptr: I64
+    indices: I32
+    host: I32  # of each page
     host_names: list[str]
-    page_bytes: F8
+    page_bytes: F64
     rule: str  # how pages came to their hosts, in words
     has_hosts: bool = True  # false: they come from a rule
     listed: list[str] | None = None  # URLs in normal form, if it has its own
-    latency_s: F8 | None = None  # of hosts, as measured
-    speed: F8 | None = None  # of hosts, bytes per second, as measured
-    starts: I4 | None = None  # where the crawl that it comes from began
+    latency_s: F64 | None = None  # of hosts, as measured
+    speed: F64 | None = None  # of hosts, bytes per second, as measured
+    starts: I32 | None = None  # where the crawl that it comes from began
 
     @property
     def pages(self) -> int:
@@ -51,7 +47,7 @@ class Graph:
         return len(self.indices)
 
     @cached_property
-    def degree(self) -> I8:
+    def degree(self) -> I64:
         return np.diff(self.indptr)
 
     @cached_property
@@ -62,15 +58,15 @@ class Graph:
         return [f"http://{names[host]}/{page}.html" for page, host in enumerate(self.host.tolist())]
 
     @cached_property
-    def keys(self) -> npt.NDArray[np.uint64]:
+    def keys(self) -> U64:
         """As the index has them."""
         return page_keys(self.urls)
 
-    def sources(self) -> I4:
+    def sources(self) -> I32:
         """The source of each link."""
         return np.repeat(np.arange(self.pages, dtype=np.int32), self.degree)
 
-    def reachable(self, starts: Iterable[int]) -> npt.NDArray[np.bool_]:
+    def reachable(self, starts: Iterable[int]) -> Bools:
         """Which pages links lead to from these."""
         found = np.zeros(self.pages, np.bool_)
         front = np.unique(np.fromiter(starts, np.int64))
@@ -106,18 +102,18 @@ def load(path: Path, hosts: str = "", suffix: str = "test") -> Graph:
 
 def of_links(
     name: str,
-    source: I8,
-    target: I8,
+    source: I64,
+    target: I64,
     pages: int,
     *,
-    host: I4,
+    host: I32,
     host_names: list[str],
-    page_bytes: F8,
+    page_bytes: F64,
     rule: str,
     listed: list[str] | None = None,
-    latency_s: F8 | None = None,
-    speed: F8 | None = None,
-    starts: I4 | None = None,
+    latency_s: F64 | None = None,
+    speed: F64 | None = None,
+    starts: I32 | None = None,
 ) -> Graph:
     """A graph of distinct links, in the order in which each page has them."""
     order = np.argsort(source, kind="stable")
@@ -160,7 +156,7 @@ def _matrix(path: Path, suffix: str) -> Graph:
     return bare.with_hosts("power", suffix)
 
 
-def _named(name: str, indptr: I8, indices: I4, urls: list[str], sizes: F8) -> Graph:
+def _named(name: str, indptr: I64, indices: I32, urls: list[str], sizes: F64) -> Graph:
     """Hosts are those of the URLs. A few that are none (old lists of real hosts have such) get names of their own."""
     normal = [normalise(url if ":" in url else f"http://{url}/") or "" for url in urls]
     bad = [number for number, url in enumerate(normal) if not url]
@@ -200,7 +196,7 @@ def _edges(path: Path, suffix: str) -> Graph:
     return bare.with_hosts("power", suffix)
 
 
-def _columns(path: Path) -> list[npt.NDArray[np.generic]]:
+def _columns(path: Path) -> list[Generic]:
     import pyarrow as pa
     from pyarrow import csv
 

@@ -6,12 +6,9 @@ cuts:N    N ranges, cut where few links of neighbours cross: files sorted by URL
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32, I64
 from gossamer.errors import ConfigError
-
-I4 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int64]
 
 HOSTS = 1_000
 RULES = ("power:1000", "cuts:1000", "even:1000")
@@ -19,7 +16,7 @@ EXPONENT = 0.8  # the k-th largest host has size ~ 1 / k**EXPONENT: few large on
 NEIGHBOURS = 1_000  # links that reach further say nothing about where a host ends
 
 
-def host_rule(rule: str, indptr: I8, indices: I4) -> tuple[I4, str]:
+def host_rule(rule: str, indptr: I64, indices: I32) -> tuple[I32, str]:
     """The host of each page, and the rule in words."""
     name, _, count = rule.partition(":")
     pages = len(indptr) - 1
@@ -41,21 +38,21 @@ _WORDS = {
 }
 
 
-def _even(hosts: int, indptr: I8, _indices: I4) -> I8:
-    ends: I8 = np.linspace(0, len(indptr) - 1, hosts + 1).astype(np.int64)
+def _even(hosts: int, indptr: I64, _indices: I32) -> I64:
+    ends: I64 = np.linspace(0, len(indptr) - 1, hosts + 1).astype(np.int64)
     return ends[1:] - ends[:-1]
 
 
-def _power(hosts: int, indptr: I8, _indices: I4) -> I8:
+def _power(hosts: int, indptr: I64, _indices: I32) -> I64:
     weights = np.arange(1, hosts + 1) ** -EXPONENT
     np.random.default_rng(0).shuffle(weights)
     spare = len(indptr) - 1 - hosts  # each has one page at least
-    ends: I8 = np.floor(np.cumsum(weights) / weights.sum() * spare + 0.5).astype(np.int64)
-    sizes: I8 = np.diff(ends, prepend=0) + 1
+    ends: I64 = np.floor(np.cumsum(weights) / weights.sum() * spare + 0.5).astype(np.int64)
+    sizes: I64 = np.diff(ends, prepend=0) + 1
     return sizes
 
 
-def _cuts(hosts: int, indptr: I8, indices: I4) -> I8:
+def _cuts(hosts: int, indptr: I64, indices: I32) -> I64:
     """Of all places between two pages, those that the fewest links cross, as seen from their surroundings."""
     pages = len(indptr) - 1
     if hosts >= pages:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from gossamer.arrays import I32, I64
 from gossamer.columns import Status
-from gossamer.sim.queues import I4, Queues, best_rank, inlined, place_host, pop, put
+from gossamer.sim.queues import Queues, best_rank, inlined, place_host, pop, put
 from gossamer.sim.world import (
     HELD,
-    I8,
     KNOWN,
     LESSONS,
     LINK_ROW,
@@ -33,7 +33,7 @@ from gossamer.sim.world import (
 
 
 @inlined
-def _links_of(world: World, page: int, rules: Rules, link_weight: Any, shares: I8, passed: int) -> int:
+def _links_of(world: World, page: int, rules: Rules, link_weight: Any, shares: I64, passed: int) -> int:
     """What each link of a page carries. Returns how many there are."""
     first, last = world.indptr[page], world.indptr[page + 1]
     count = last - first
@@ -119,7 +119,7 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
 
 
 @inlined
-def rank_pages(world: World, frontier: Queues, rules: Rules, page_rank: Any, touched: I4) -> None:
+def rank_pages(world: World, frontier: Queues, rules: Rules, page_rank: Any, touched: I32) -> None:
     """Queue those pages that wait for a visit, by what the strategy says of their rows."""
     rows = np.empty(len(touched), PAGE_ROW)
     count = 0

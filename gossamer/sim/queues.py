@@ -7,34 +7,31 @@ key, as everywhere. A host is in the upper heap while it is *open* (nobody talks
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-I4 = npt.NDArray[np.int32]
-F8 = npt.NDArray[np.float64]
-U8 = npt.NDArray[np.uint64]
+from gossamer.arrays import F64, I32, I64, U64, Bools
 
 # Columns are hundreds of words as arguments, and a call that is really made copies them all.
 inlined = njit(forceinline=True)
 
 
 class Queues(NamedTuple):
-    key: U8  # of pages
-    host: I4  # of pages
-    first: npt.NDArray[np.int64]  # where a host's part of `pages` begins
-    rank: F8  # of pages
-    pages: I4  # the heaps of all hosts, one after the other
-    place: I4  # of a page in `pages`, -1: it is not queued
-    size: I4  # of each host's heap
-    hosts: I4  # the upper heap
-    host_place: I4
-    host_rank: F8  # as in the upper heap ...
-    host_key: U8  # ... and the key of the best page: pages change before their hosts are placed
-    counts: npt.NDArray[np.int64]  # 0: hosts in the upper heap, 1: pages in all
-    open: npt.NDArray[np.bool_]
+    key: U64  # of pages
+    host: I32  # of pages
+    first: I64  # where a host's part of `pages` begins
+    rank: F64  # of pages
+    pages: I32  # the heaps of all hosts, one after the other
+    place: I32  # of a page in `pages`, -1: it is not queued
+    size: I32  # of each host's heap
+    hosts: I32  # the upper heap
+    host_place: I32
+    host_rank: F64  # as in the upper heap ...
+    host_key: U64  # ... and the key of the best page: pages change before their hosts are placed
+    counts: I64  # 0: hosts in the upper heap, 1: pages in all
+    open: Bools
 
 
-def queues(key: U8, host: I4, hosts: int) -> Queues:
+def queues(key: U64, host: I32, hosts: int) -> Queues:
     """Empty ones, all hosts open."""
     sizes = np.bincount(host, minlength=hosts)
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))

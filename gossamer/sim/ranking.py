@@ -5,13 +5,12 @@ from functools import partial
 import numpy as np
 from numba import njit
 
+from gossamer.arrays import F64, I32, I64, Integers
 from gossamer.frontier import pagerank as counting
-from gossamer.frontier.pagerank import F8, Nodes
-from gossamer.sim.graphs import I4, I8
 
 
 @njit(nogil=True, cache=True)
-def flow(source: Nodes, target: Nodes, value: F8, pages: int) -> F8:
+def flow(source: Integers, target: Integers, value: F64, pages: int) -> F64:
     """What comes to each page over all links."""
     sums = np.zeros(pages)
     for link in range(len(source)):
@@ -20,7 +19,7 @@ def flow(source: Nodes, target: Nodes, value: F8, pages: int) -> F8:
 
 
 @njit(nogil=True, cache=True)
-def known_links(indptr: I8, indices: I4, visited: I4, number: I8) -> tuple[I8, I8]:
+def known_links(indptr: I64, indices: I32, visited: I32, number: I64) -> tuple[I64, I64]:
     """Source and target of all links of these pages, page by page, as the numbers that pages have."""
     count = 0
     for page in visited:

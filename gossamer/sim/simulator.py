@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import typeof
 
+from gossamer.arrays import F64, I32, I64
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ConfigError
 from gossamer.frontier.scores import known_score, random_old
 from gossamer.frontier.strategies import Strategy
 from gossamer.sim import world as w
 from gossamer.sim.compiling import compiled, entry_points
-from gossamer.sim.graphs import F8, I4, I8, Graph
+from gossamer.sim.graphs import Graph
 from gossamer.sim.queues import queues
 from gossamer.sim.ranking import flow, known_links
 
@@ -56,21 +57,21 @@ class Rounds:
 class Measured:
     """How long things took in a crawl, one after the other: for the simulator they then take as long."""
 
-    pace_s: F8  # a host's first answer, its second, ...
-    lag_s: F8  # how much later than allowed each was asked for: counts if a page was waiting for that
-    pace_first: I8  # where those of each host begin, and the end
-    commits_s: F8  # of the seeds, of the first round, the second, ...
+    pace_s: F64  # a host's first answer, its second, ...
+    lag_s: F64  # how much later than allowed each was asked for: counts if a page was waiting for that
+    pace_first: I64  # where those of each host begin, and the end
+    commits_s: F64  # of the seeds, of the first round, the second, ...
 
 
 @dataclass(frozen=True)
 class Trace:
     """What happened."""
 
-    order: I4  # pages as they were visited
-    time_s: F8  # when each had come
-    batch: I4  # in which batch
-    active_s: F8  # when the number of busy connections changed ...
-    active: I4  # ... and what it became
+    order: I32  # pages as they were visited
+    time_s: F64  # when each had come
+    batch: I32  # in which batch
+    active_s: F64  # when the number of busy connections changed ...
+    active: I32  # ... and what it became
 
     @property
     def seconds(self) -> float:
@@ -81,9 +82,9 @@ class Trace:
 class Knowledge:
     """What strategies may know besides what they find."""
 
-    oracle: F8 | None = None  # true PageRank of each page
-    history: F8 | None = None  # PageRank of an earlier crawl, NaN for pages that it did not have
-    relevance: F8 | None = None  # of each link to the topic
+    oracle: F64 | None = None  # true PageRank of each page
+    history: F64 | None = None  # PageRank of an earlier crawl, NaN for pages that it did not have
+    relevance: F64 | None = None  # of each link to the topic
     every: int = 0  # pages between two computations of batch strategies; 0: 35 of them in a crawl
 
 
@@ -125,7 +126,7 @@ class _Simulation:
             np.zeros(2, np.int64),
         )
 
-    def run(self, starts: I4, pages: int) -> Trace:
+    def run(self, starts: I32, pages: int) -> Trace:
         world, number = self._world, self._world.number
         limit = min(pages or self._graph.pages, self._graph.pages)
         self._assign_scores()
@@ -154,7 +155,7 @@ class _Simulation:
             world.active[:changes].copy(),
         )
 
-    def _sow(self, starts: I4) -> None:
+    def _sow(self, starts: I32) -> None:
         """Seeds enter as `crawl/update.seeds` lets them, in the order given."""
         world, ledger = self._world, Ledger()
         if not len(starts) or len(np.unique(starts)) != len(starts):
@@ -267,7 +268,7 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
     )
 
 
-def speeds(graph: Graph, seed: int) -> tuple[F8, F8]:
+def speeds(graph: Graph, seed: int) -> tuple[F64, F64]:
     """Latency and bytes per second of each host: as measured, or drawn so that a page of mean size takes as long as
     the seed's pages took."""
     if graph.latency_s is not None and graph.speed is not None:

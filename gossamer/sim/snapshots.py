@@ -7,17 +7,17 @@ have about 72 % of the PageRank of today (Castillo, section 4.3.4); a quarter of
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, Bools
 from gossamer.frontier.merging import search
-from gossamer.sim.graphs import F8, Graph
+from gossamer.sim.graphs import Graph
 from gossamer.sim.ranking import pagerank
 
 PAGES, RANK = 0.55, 0.72
 OLD_LINKS = 0.75
 
 
-def earlier(graph: Graph, rank: F8, seed: int) -> F8:
+def earlier(graph: Graph, rank: F64, seed: int) -> F64:
     """The PageRank of each page in the earlier snapshot, NaN for pages that it did not have."""
     random = np.random.default_rng(seed)
     old = _old_pages(rank, random.exponential(size=graph.pages))
@@ -29,7 +29,7 @@ def earlier(graph: Graph, rank: F8, seed: int) -> F8:
     return history
 
 
-def remembered(graph: Graph, directory: Path) -> F8:
+def remembered(graph: Graph, directory: Path) -> F64:
     """The same from the directory of an earlier crawl."""
     from gossamer.archive.linkgraph import read_links
 
@@ -42,7 +42,7 @@ def remembered(graph: Graph, directory: Path) -> F8:
     return history
 
 
-def _old_pages(rank: F8, draw: F8) -> npt.NDArray[np.bool_]:
+def _old_pages(rank: F64, draw: F64) -> Bools:
     """Sampling without replacement with weights rank**power: the power is found by bisection."""
     count = round(PAGES * len(rank))
     low, high = 0.0, 3.0

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import Indices
 from gossamer.sim.hosts import host_rule
-
-Firsts = npt.NDArray[np.intp]
 
 OUT = 8  # links of a page, on average
 LOCAL = 0.7  # part of them that stay on their host
@@ -30,7 +28,7 @@ def make(path: Path, pages: int, hosts: int, seed: int = 0, skew: float = 2.0) -
     )
 
 
-def _links(page: int, host: int, first: Firsts, random: np.random.Generator, skew: float) -> list[int]:
+def _links(page: int, host: int, first: Indices, random: np.random.Generator, skew: float) -> list[int]:
     """Distinct targets in a random order, early pages of a host and of the whole more popular than late ones."""
     start, end, pages = int(first[host]), int(first[host + 1]), int(first[-1])
     count = random.poisson(OUT) if random.random() > DEAD_ENDS else 0

@@ -3,13 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64, U8, Bools, Rows
 from gossamer.columns import HOST, LINK, PAGE
-from gossamer.sim.queues import F8, I4
-
-I8 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 # Aligned, unlike the index's own: compiled code wants it so.
 PAGE_ROW = np.dtype([*PAGE.numpy.descr, ("score", "f8")], align=True)
@@ -33,44 +29,44 @@ REALS = 7
 class World(NamedTuple):
     """The graph, and how far the crawl has come."""
 
-    indptr: I8
-    indices: I4
-    relevance: F8  # of links, to the topic; empty if there is none
-    pages: npt.NDArray[np.void]  # PAGE_ROW
-    hosts: npt.NDArray[np.void]  # HOST_ROW
-    state: npt.NDArray[np.uint8]  # of pages
-    taken: I4  # of hosts: pages taken out and not yet learnt from
-    scored: Mask  # pages with a score that links do not change
-    page_bytes: F8
-    latency_s: F8  # of hosts
-    pace_s: F8  # or of the first, second, ... request to each host, as they were measured ...
-    lag_s: F8  # ... and how much later than allowed each was made, if there was something to ask for
-    pace_first: I8  # where a host's begin
-    asked: I4  # of hosts: requests so far
-    commits_s: F8  # what the commit of the seeds took, of the first round, the second, ...
-    speed: F8  # of hosts, bytes per second
-    number: I8
-    real: F8
-    held: I4  # visited, and not yet learnt from
-    order: I4  # pages as they were visited
-    time_s: F8  # when
-    active_s: F8  # when the number of connections changed ...
-    active: I4  # ... and what it became
-    batch_of: I4  # for each visit
-    touched: I4  # scratch: pages that a lesson is about ...
-    mark: I4  # ... and the last lesson that each page was in
+    indptr: I64
+    indices: I32
+    relevance: F64  # of links, to the topic; empty if there is none
+    pages: Rows  # PAGE_ROW
+    hosts: Rows  # HOST_ROW
+    state: U8  # of pages
+    taken: I32  # of hosts: pages taken out and not yet learnt from
+    scored: Bools  # pages with a score that links do not change
+    page_bytes: F64
+    latency_s: F64  # of hosts
+    pace_s: F64  # or of the first, second, ... request to each host, as they were measured ...
+    lag_s: F64  # ... and how much later than allowed each was made, if there was something to ask for
+    pace_first: I64  # where a host's begin
+    asked: I32  # of hosts: requests so far
+    commits_s: F64  # what the commit of the seeds took, of the first round, the second, ...
+    speed: F64  # of hosts, bytes per second
+    number: I64
+    real: F64
+    held: I32  # visited, and not yet learnt from
+    order: I32  # pages as they were visited
+    time_s: F64  # when
+    active_s: F64  # when the number of connections changed ...
+    active: I32  # ... and what it became
+    batch_of: I32  # for each visit
+    touched: I32  # scratch: pages that a lesson is about ...
+    mark: I32  # ... and the last lesson that each page was in
 
 
 class Hosts(NamedTuple):
     """What each host's connection is doing. A host has at most one event ahead."""
 
-    phase: npt.NDArray[np.uint8]
-    page: I4  # on its way
-    served: I4  # pages on this connection
-    due: F8  # end of the phase: real time, or virtual time for what is being received
-    waiting: I4  # heap of hosts by due
-    receiving: I4  # heap of hosts by due in virtual time
-    sizes: I8  # of the two
+    phase: U8
+    page: I32  # on its way
+    served: I32  # pages on this connection
+    due: F64  # end of the phase: real time, or virtual time for what is being received
+    waiting: I32  # heap of hosts by due
+    receiving: I32  # heap of hosts by due in virtual time
+    sizes: I64  # of the two
 
 
 class Calls(NamedTuple):

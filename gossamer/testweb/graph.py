@@ -10,11 +10,10 @@ from html import escape
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I32, I64
 from gossamer.sim.graphs import Graph
 from gossamer.testweb.answer import NO_HOST, NOT_FOUND, Answer, is_current
-from gossamer.testweb.mix import I64
 
 _ENOUGH = 0.9  # part of the pages that the start pages reach ...
 _STARTS = 100  # ... if so many can
@@ -88,7 +87,7 @@ class GraphWeb:
         start = [self.page(seed) if isinstance(seed, str) else seed for seed in seeds]
         return np.flatnonzero(self._graph.reachable(page for page in start if page >= 0))
 
-    def _row(self, page: int) -> npt.NDArray[np.int32]:
+    def _row(self, page: int) -> I32:
         return self._graph.indices[self._graph.indptr[page] : self._graph.indptr[page + 1]]
 
 

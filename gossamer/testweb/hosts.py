@@ -5,7 +5,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from gossamer.testweb.mix import I64, U64, draw, draws, mix, normal, stream, unit, units
+from gossamer.arrays import I64, U64
+from gossamer.testweb.mix import draw, draws, mix, normal, stream, unit, units
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.words import CHARSETS, LANGUAGES, TOPICS
 

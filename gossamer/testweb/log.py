@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I64, Strings
 from gossamer.errors import ConfigError
 
 FLUSH_S = 0.2
@@ -67,14 +67,14 @@ class LogWriter:
 class Log:
     """The log as columns, in order of start_s."""
 
-    start_s: npt.NDArray[np.float64]
-    end_s: npt.NDArray[np.float64]
-    connection: npt.NDArray[np.int64]
-    host: npt.NDArray[np.str_]
-    path: npt.NDArray[np.str_]
-    status: npt.NDArray[np.int64]
-    bytes: npt.NDArray[np.int64]
-    agent: npt.NDArray[np.str_]
+    start_s: F64
+    end_s: F64
+    connection: I64
+    host: Strings
+    path: Strings
+    status: I64
+    bytes: I64
+    agent: Strings
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -83,7 +83,7 @@ class Log:
     def urls(self) -> list[str]:
         return [f"http://{host}{path}" for host, path in zip(self.host.tolist(), self.path.tolist(), strict=True)]
 
-    def by_host(self) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    def by_host(self) -> Iterator[tuple[str, I64]]:
         """Each host with its rows in order of time."""
         names, number = np.unique(self.host, return_inverse=True)
         order = np.argsort(number, kind="stable")
@@ -100,7 +100,7 @@ class Log:
             found += [(name, float(start)) for start in self.start_s[rows][1:][late]]
         return found
 
-    def intervals(self, connections: bool = False) -> dict[str, npt.NDArray[np.float64]]:
+    def intervals(self, connections: bool = False) -> dict[str, F64]:
         """Per host the seconds from the end of each request to the start of the next.
 
         With `connections` only where the next one came on another connection.

@@ -3,11 +3,8 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-U64 = npt.NDArray[np.uint64]
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
+from gossamer.arrays import F64, U64
 
 _MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -5,10 +5,10 @@ from enum import IntEnum
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import F64, I32, I64, U8, U16, U64, Bools
 from gossamer.testweb.hosts import Hosts
-from gossamer.testweb.mix import F64, GOLDEN, I64, U64, draws, mix, mixed, normals, stream, units
+from gossamer.testweb.mix import GOLDEN, draws, mix, mixed, normals, stream, units
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.words import TOPIC_WORDS, TOPICS
 
@@ -68,12 +68,12 @@ class Plan:
     def _chance(self, salt: int) -> F64:
         return units(draws(self.bits, salt))
 
-    def _kinds(self) -> npt.NDArray[np.uint8]:
+    def _kinds(self) -> U8:
         spec = self.spec
         shares = (spec.redirects, spec.errors, spec.duplicates, spec.near_duplicates)
         order = (Kind.REDIRECT, Kind.ERROR, Kind.DUPLICATE, Kind.NEAR_DUPLICATE, Kind.OK)
         drawn = np.searchsorted(np.cumsum(shares), self._chance(0), side="right")
-        kinds: npt.NDArray[np.uint8] = np.array(order, dtype=np.uint8)[drawn]
+        kinds: U8 = np.array(order, dtype=np.uint8)[drawn]
         kinds[self.offsets[:-1]] = Kind.OK
         return kinds
 
@@ -97,7 +97,7 @@ class Plan:
         target[moved[looped]] = moved[partner[looped]]
         return target
 
-    def _statuses(self) -> npt.NDArray[np.uint16]:
+    def _statuses(self) -> U16:
         codes = np.array([code for code, _ in ERRORS], dtype=np.uint16)
         drawn = np.searchsorted(np.cumsum([share for _, share in ERRORS]), self._chance(4), side="right")
         status = np.full(self.spec.pages, 200, dtype=np.uint16)
@@ -108,7 +108,7 @@ class Plan:
         status[moved] = ways[(draws(self.bits, 9) % np.uint64(5)).astype(np.int64)][moved]
         return status
 
-    def _sections(self) -> npt.NDArray[np.int32]:
+    def _sections(self) -> I32:
         sigma = 0.6
         sizes = self.spec.page_bytes * np.exp(sigma * normals(draws(self.bits, 5)) - sigma**2 / 2)
         rest = (sizes - self.links * _LINK_BYTES - _FRAME_BYTES) / SECTION_BYTES
@@ -176,14 +176,14 @@ class Plan:
             return f"/{topic}/{one}/{_SLUGS[(bits >> 32) % _SLUG_COUNT]}-{nth}"
         return f"/{topic}/view?lang={self.hosts[host].language}&id={nth}"
 
-    def is_html(self, pages: I64) -> npt.NDArray[np.bool_]:
+    def is_html(self, pages: I64) -> Bools:
         """Which pages' paths end in .html."""
         return ((self.bits[pages] & np.uint64(255)) < 154) & ~self._is_root(pages)
 
-    def has_query(self, pages: I64) -> npt.NDArray[np.bool_]:
+    def has_query(self, pages: I64) -> Bools:
         return ((self.bits[pages] & np.uint64(255)) >= 230) & ~self._is_root(pages)
 
-    def _is_root(self, pages: I64) -> npt.NDArray[np.bool_]:
+    def _is_root(self, pages: I64) -> Bools:
         return np.asarray(self.offsets[self.host[pages]] == pages)
 
     def page(self, host: int, path: str) -> int:

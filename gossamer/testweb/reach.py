@@ -1,32 +1,30 @@
 """Which pages of a synthetic web a crawl must find: a breadth-first search on columns."""
 
 import numpy as np
-import numpy.typing as npt
 
+from gossamer.arrays import I64, Bools
 from gossamer.testweb.hosts import Robots
-from gossamer.testweb.mix import I64
 from gossamer.testweb.plan import Kind, Plan
 from gossamer.testweb.words import TOPICS
 
-Flags = npt.NDArray[np.bool_]
 _CHUNK = 4_096  # pages whose links are in memory at a time
 
 
 class Reach:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._tables: dict[str, Flags] = {}
+        self._tables: dict[str, Bools] = {}
 
-    def allowed(self, pages: I64, agent: str) -> Flags:
+    def allowed(self, pages: I64, agent: str) -> Bools:
         """What robots.txt says about pages: looked up by host, topic, and the form of the path."""
         plan = self._plan
         root = plan.offsets[plan.host[pages]] == pages
         topic = np.where(root, len(TOPICS), plan.topic[pages])
         html, query = plan.is_html(pages).astype(np.int64), plan.has_query(pages).astype(np.int64)
-        answer: Flags = self._table(agent)[plan.host[pages], topic, html, query]
+        answer: Bools = self._table(agent)[plan.host[pages], topic, html, query]
         return answer
 
-    def _table(self, agent: str) -> Flags:
+    def _table(self, agent: str) -> Bools:
         agent = agent.lower()
         if agent not in self._tables:
             shape = (self._plan.spec.hosts, len(TOPICS) + 1, 2, 2)  # the last topic: none, as roots have none

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 import numpy as np
-import numpy.typing as npt
 from isal import igzip
 
+from gossamer.arrays import I32, I64
 from gossamer.testweb import changes
 from gossamer.testweb.answer import NO_HOST, Answer, http_date, is_current, moved, text
 from gossamer.testweb.extras import extra
 from gossamer.testweb.hosts import Host
-from gossamer.testweb.mix import I64, draw, unit
+from gossamer.testweb.mix import draw, unit
 from gossamer.testweb.plan import Kind, Plan
 from gossamer.testweb.reach import Reach
 from gossamer.testweb.render import Renderer
@@ -45,7 +45,7 @@ class SyntheticWeb:
         self.plan = Plan(spec)
         self._reach = Reach(self.plan)
         self._renderer = Renderer(self.plan)
-        self._blocks: dict[int, list[npt.NDArray[np.int32]]] = {}
+        self._blocks: dict[int, list[I32]] = {}
         self._room = cache_bytes
         self._asked_before = bytearray(spec.pages)
         self._rendered: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -140,7 +140,7 @@ class SyntheticWeb:
             block = self._blocks[number] = self._rows(pages, 0)
         return _plain(block[nth])
 
-    def _rows(self, pages: I64, version: int) -> list[npt.NDArray[np.int32]]:
+    def _rows(self, pages: I64, version: int) -> list[I32]:
         matrix = self.plan.link_matrix(pages, np.full(len(pages), version))
         local = self.plan.host[matrix] == self.plan.host[pages][:, None]
         counts = self.plan.links[pages]
@@ -229,7 +229,7 @@ class SyntheticWeb:
         return EPOCH_S - draw(self.plan.bits_at[page], 71) % _DAYS * 86_400
 
 
-def _plain(row: npt.NDArray[np.int32]) -> list[int]:
+def _plain(row: I32) -> list[int]:
     numbers: list[int] = row.tolist()
     return numbers
 

@@ -11,11 +11,11 @@ from functools import lru_cache, wraps
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from publicsuffixlist import PublicSuffixList
 from url import URL, URLError
 from xxhash import xxh3_64_intdigest
 
+from gossamer.arrays import U64
 from gossamer.config import Limits
 from gossamer.web.guard import BAD_PORTS
 
@@ -233,7 +233,7 @@ def page_key(url: str) -> int:
     return _high(url[: url.index("/", 8)]) | (xxh3_64_intdigest(url.encode()) & _LOW) or 1
 
 
-def page_keys(urls: list[str]) -> NDArray[np.uint64]:
+def page_keys(urls: list[str]) -> U64:
     keys = np.fromiter(map(xxh3_64_intdigest, map(str.encode, urls)), np.uint64, len(urls))
     keys &= np.uint64(_LOW)
     keys |= np.fromiter([_high(url[: url.index("/", 8)]) for url in urls], np.uint64, len(urls))

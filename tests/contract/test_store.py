@@ -14,8 +14,8 @@ import pytest
 
 from experiments.spread import Shelf, Spread, place_of
 from gossamer.archive.copies import Copied
-from gossamer.archive.store import Directory, Memory, Store, room
-from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace
+from gossamer.archive.store import Directory, Memory, Store
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace, disk_full_guard
 
 
 @pytest.fixture(params=["directory", "memory", "copied", "spread"])
@@ -204,9 +204,9 @@ def test_other_layouts(tmp_path: Path, content: str, error: type[ArchiveError]) 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_full_disk(number: int, tmp_path: Path) -> None:
-    with pytest.raises(OutOfSpace, match="run the same command again"), room(tmp_path):
+    with pytest.raises(OutOfSpace, match="run the same command again"), disk_full_guard(tmp_path):
         raise OSError(number, os.strerror(number))
-    with pytest.raises(PermissionError), room(tmp_path):
+    with pytest.raises(PermissionError), disk_full_guard(tmp_path):
         raise PermissionError(errno.EACCES, "no")
 
 
@@ -214,7 +214,7 @@ def test_full_disk(number: int, tmp_path: Path) -> None:
 def test_full_disk_for_real(directory: Directory) -> None:
     path = directory.scratch("warc/a")
     path.symlink_to("/dev/full")
-    with pytest.raises(OutOfSpace), room(path), path.open("wb") as file:
+    with pytest.raises(OutOfSpace), disk_full_guard(path), path.open("wb") as file:
         file.write(b"x" * 100_000)
 
 

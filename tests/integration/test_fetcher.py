@@ -15,7 +15,7 @@ from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, page_key
@@ -33,7 +33,7 @@ class Crawl:
         clock = RealClock()
         self.resolver = Resolver(config.resolve, clock)
         self.client = Client(config, clock, self.resolver)
-        self.book = RobotsBook(config.polite, config.fetch.agent_name)
+        self.book = RobotsCache(config.polite, config.fetch.agent_name)
         self.workbench = Workbench(config.polite, self.book)
         self.responses: list[Response] = []
         self.deferred: list[Deferred] = []

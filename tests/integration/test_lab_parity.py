@@ -14,8 +14,9 @@ from experiments import actual, parity, realcrawl
 from experiments.command import main, parser
 from gossamer import Crawl
 from gossamer.archive.linkgraph import read_links
-from gossamer.frontier.strategies import Ranks, Rows, Strategy, strategy
-from gossamer.sim.graphs import F8, Graph, load
+from gossamer.arrays import F64, Rows
+from gossamer.frontier.strategies import Strategy, strategy
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
 from gossamer.sim.synthetic import make
 from gossamer.testweb.running import RunningWeb
@@ -23,7 +24,7 @@ from gossamer.testweb.running import RunningWeb
 PAGES, HOSTS, WIDTH = 90, 6, 10
 
 
-def by_place(rows: Rows, _seed: int) -> Ranks:
+def by_place(rows: Rows, _seed: int) -> F64:
     return (rows["text"] % np.uint64(7)).astype(np.float64)
 
 
@@ -140,7 +141,7 @@ def by_hand(links: dict[int, list[int]]) -> Graph:
     )
 
 
-def simulated(graph: Graph, order: list[int], time_s: F8, elapsed_s: F8, starts: list[int]) -> list[int]:
+def simulated(graph: Graph, order: list[int], time_s: F64, elapsed_s: F64, starts: list[int]) -> list[int]:
     """After a crawl that went like this."""
     none = np.zeros(4, np.int32)
     done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none, none, np.zeros(3))

@@ -16,8 +16,7 @@ from gossamer.archive.digests import DigestCache
 from gossamer.archive.store import Memory
 from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
-from gossamer.crawl import commit as closing
-from gossamer.crawl import onward
+from gossamer.crawl import commit, onward
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Known
 from gossamer.crawl.reader import Reader
@@ -78,13 +77,13 @@ class World:
     def _owner(self, number: int) -> str:
         return self.names[(page_key(url_of(number)) >> 56) % len(self.names)]
 
-    def _open(self, name: str) -> closing.Books:
+    def _open(self, name: str) -> commit.Books:
         order = strategy("breadth-first")
         chain = Chain.open(self.store, name, self.exchange, zones=self._zones(name))
         index = PageIndex.open(self.store, chain.files, self.config.index)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         frontier = Frontier(index, order, self.config.index)
-        return closing.Books(self.store, self.config, chain, index, frontier, ledger, order)
+        return commit.Books(self.store, self.config, chain, index, frontier, ledger, order)
 
     def reopen(self, name: str) -> None:
         """A crash: only what was committed is left."""
@@ -109,10 +108,10 @@ class World:
         rows = Contributions.joined([*self.letters[name], *([inbox] if inbox else [])])
         self.letters[name] = []
         owners = Owners(name, self._zones(name), [self.names[zone % len(self.names)] for zone in range(256)])
-        closed = closing.close(books, round_, rows, owners, 0, 1.0)
+        closed = commit.close(books, round_, rows, owners, 0, 1.0)
         for to, part in owners.by_name(closed.links.key):
             self.letters[to].append(closed.links.take(part))
-        state = {"ledger": books.ledger.as_dict(), "depth_limits": closing.depth_limits(self.config)}
+        state = {"ledger": books.ledger.as_dict(), "depth_limits": commit.depth_limits(self.config)}
         books.chain.commit(
             closed.changes, state=state, marks={}, outbox=[], exchange=self.exchange, applied=[], now_s=1.0
         )

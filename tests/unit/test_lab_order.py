@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.claims import Claim, check
-from gossamer.cli.app import main as cli
+from gossamer.cli import app as cli
 from gossamer.frontier.pagerank import pagerank
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sim import measures

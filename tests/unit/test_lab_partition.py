@@ -10,7 +10,7 @@ import pytest
 
 from experiments.partition_crawl import Policy, discover
 from experiments.partitioning import ORDERS, breadth_first, incidence_of, kernels, stream_order
-from gossamer.cli.app import main as cli
+from gossamer.cli import app as cli
 from gossamer.placement import measures
 from gossamer.placement.incidence import Incidence, incidence
 from gossamer.placement.live import START

@@ -10,7 +10,7 @@ from gossamer.columns import Outcome
 from gossamer.config import Config, Limits
 from gossamer.config.host_overrides import of_host, pages_by_host, polite_by_host
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.frontier.caps import Homes, most_pages
@@ -23,7 +23,7 @@ RULES = {"a.test": {"delay_s": 1.0}, "*.b.test": {"delay_s": 60.0}, "c.test": {"
 def workbench(**changes: Any) -> Workbench:
     values = {"polite.delay_s": 10.0, "polite.robots": False, **changes}
     config = Config().replace({**values, **{f"host.{name}": rules for name, rules in RULES.items()}})
-    bench = Workbench(config.polite, RobotsBook(config.polite, "Gossamer"), polite_by_host(config))
+    bench = Workbench(config.polite, RobotsCache(config.polite, "Gossamer"), polite_by_host(config))
     bench.restore({}, T0 - 1000.0, T0 - 1000.0)
     return bench
 

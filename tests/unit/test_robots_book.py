@@ -5,7 +5,7 @@ import pytest
 
 from gossamer.columns import ROBOTS, Outcome
 from gossamer.config import Config, Polite
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 
 T0 = 1_000_000_000.0
 A, B = "http://a.test", "https://b.test:8443"
@@ -16,8 +16,8 @@ def polite(**changes: float) -> Polite:
     return Config().replace({f"polite.{name}": value for name, value in changes.items()}).polite
 
 
-def book(**changes: float) -> RobotsBook:
-    return RobotsBook(polite(**changes), "Gossamer")
+def book(**changes: float) -> RobotsCache:
+    return RobotsCache(polite(**changes), "Gossamer")
 
 
 def test_unknown() -> None:

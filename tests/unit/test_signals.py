@@ -9,9 +9,10 @@ import pytest
 
 from gossamer.carbon.declared import Declared, declared_g_per_kwh
 from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
-from gossamer.carbon.signals import SIGNALS, Places, Recorder, Replay, load, located, table
+from gossamer.carbon.signals import Places, Recorder, Replay, load, located, table
 from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
+from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
 
 HOUR = 3600.0

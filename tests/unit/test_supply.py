@@ -22,7 +22,7 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.supply import Supply
 from gossamer.crawl.update import RoundColumns, seeds, update
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.strategies import strategy
@@ -45,7 +45,7 @@ def supply(clock: VirtualClock) -> Supply:
     columns = RoundColumns(inbox=seeds(urls, ledger))
     update(index, frontier, ledger, columns, limits=CONFIG.limits, strategy=order, now_s=clock.now())
     books = Books(store, CONFIG, chain, index, frontier, ledger, order)
-    fetching = Fetching(CONFIG, clock, RobotsBook(CONFIG.polite, "Gossamer"), Reader(CONFIG, Scope("any", [])))
+    fetching = Fetching(CONFIG, clock, RobotsCache(CONFIG.polite, "Gossamer"), Reader(CONFIG, Scope("any", [])))
     return Supply(books, fetching, clock, lambda: lambda keys: np.ones(len(keys), np.bool_))
 
 

@@ -15,7 +15,7 @@ from gossamer.crawl.reader import Reader
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.supply import Supply
 from gossamer.fetch.request import Request
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
@@ -62,7 +62,7 @@ def world(new: int, old: int, **values: object) -> tuple[Supply, Taken, Frontier
     frontier = Frontier(index, order, config.index)
     books = Books(store, config, chain, index, frontier, Ledger(), order)
     books.refresher = Refresher(index, config, clock)
-    fetching = Taken(config, clock, RobotsBook(config.polite, "Gossamer"), Reader(config, Scope("any", [])))
+    fetching = Taken(config, clock, RobotsCache(config.polite, "Gossamer"), Reader(config, Scope("any", [])))
     return Supply(books, fetching, clock, lambda: lambda keys: np.ones(len(keys), np.bool_)), fetching, frontier
 
 

@@ -8,7 +8,7 @@ import pytest
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Step, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, origin_of, page_key
@@ -23,7 +23,7 @@ class Bench:
     def __init__(self, robots: bytes | None = None, **polite: Any) -> None:
         changes = {"delay_s": 10.0, "robots": robots is not None, **polite}
         self.polite = Config().replace({f"polite.{name}": value for name, value in changes.items()}).polite
-        self.book = RobotsBook(self.polite, "Gossamer")
+        self.book = RobotsCache(self.polite, "Gossamer")
         self.workbench = Workbench(self.polite, self.book)
         self.robots = robots
         self.now = T0

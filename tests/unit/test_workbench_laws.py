@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, origin_of, page_key
@@ -41,7 +41,7 @@ class Polite(RuleBasedStateMachine):
             }
         )
         self.polite = polite.polite
-        self.workbench = Workbench(self.polite, RobotsBook(self.polite, "Gossamer"))
+        self.workbench = Workbench(self.polite, RobotsCache(self.polite, "Gossamer"))
         self.now = 1_000_000_000.0
         self.not_before = {}  # type: dict[str, float]
         if wait_all:

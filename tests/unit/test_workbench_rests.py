@@ -5,7 +5,7 @@ import pytest
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_cache import RobotsBook
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.steps import Deferred, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, page_key
@@ -16,7 +16,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
 def bench(**polite: float | bool) -> Workbench:
     config = Config().replace({f"polite.{name}": value for name, value in polite.items()}).polite
-    return Workbench(config, RobotsBook(config, "Gossamer"))
+    return Workbench(config, RobotsCache(config, "Gossamer"))
 
 
 def page(url: str, known: int = 1000) -> Request:
