@@ -19,8 +19,8 @@ from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
+from gossamer.crawl.inbox import ASIDE, refused, set_aside
 from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
-from gossamer.sharing.aside import ASIDE, refused, set_aside
 from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
