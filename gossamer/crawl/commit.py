@@ -33,6 +33,7 @@ from gossamer.crawl.update import (
     update,
 )
 from gossamer.crawl.visit_history import History
+from gossamer.fetch.where import countries
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.merging import Keys, union
 from gossamer.frontier.pages import PageIndex, host_of_key
@@ -108,9 +109,11 @@ def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, other
 
 
 def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) -> dict[str, Any]:
-    """What the visits cost; NULL if nobody asked: it follows from the rest of a row (archive/views.py)."""
+    """Where the visits went, and what they cost; NULL if nobody asked: SQL knows what follows from the rest of a row
+    (archive/views.py)."""
     if books.carbon is None:
-        return {name: [None] * len(rows["key"]) for name in ACCOUNT}
+        unknown = [None] * len(rows["address"])
+        return {**dict.fromkeys(ACCOUNT, unknown), "country": countries(rows["address"]).tolist()}
     columns = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s), books.frontier.taken)
     round_.cost = books.carbon.totals(columns)
     return columns

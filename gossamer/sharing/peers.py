@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from gossamer.archive.manifest import Batch
 from gossamer.arrays import Bools
 from gossamer.config import CROSS_OVER, FIREWALL
-from gossamer.config.host_overrides import of_host
 from gossamer.crawl.commit import Closed
 from gossamer.crawl.control import Post
 from gossamer.crawl.inbox import Aside
@@ -14,7 +13,6 @@ from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
 from gossamer.frontier.merging import Keys
-from gossamer.placement.where import countries
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
 from gossamer.sharing.exchange import Exchange
@@ -158,7 +156,7 @@ class Sharing:
         links, sent = closed.links, Sent()
         letters = arrived.outbox + outgoing.letters(links, owners, arrived.from_abroad) + outgoing.shares(self._others)
         if self._place and self._place.placing:
-            self._place.placing.saw(*self._round_trips(closed.visits))
+            self._place.placing.saw(closed.visits["country"], closed.visits["connect_s"])
             if news := self._place.placing.take_news():
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
                 sent = sent._replace(changes=written)
@@ -167,14 +165,6 @@ class Sharing:
         letters += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(letters), links=count, remote=outgoing.abroad)
-
-    def _round_trips(self, visits: Mapping[str, Any]) -> tuple[list[str], list[float]]:
-        """The country of each visit's host, and how long connecting took."""
-        given = self._books.config.carbon.places
-        found = countries(visits["address"]).tolist()
-        return [of_host(given, host) or code for host, code in zip(visits["host"], found, strict=True)], visits[
-            "connect_s"
-        ]
 
     def state(self) -> dict[str, Any]:
         place = self._place
