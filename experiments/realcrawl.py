@@ -17,7 +17,7 @@ from experiments.arguments import add_graph, add_orders, add_pages
 from experiments.output import Results, Row, publish
 from gossamer.arrays import F64, I32, Integers
 from gossamer.config import Config
-from gossamer.crawl import generate
+from gossamer.crawl.scheduler import per_host
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
@@ -149,7 +149,7 @@ def _crawl(
 
 def _per_host(arguments: argparse.Namespace) -> int:
     """Pages of a host in the workbench: what production would choose if time were not scaled."""
-    return generate.per_host(Config().replace({"polite.delay_s": arguments.delay}))[0]
+    return per_host(Config().replace({"polite.delay_s": arguments.delay}))[0]
 
 
 def _results(graph: Graph, crawls: Sequence[Crawled], conditions: Conditions, arguments: argparse.Namespace) -> Results:

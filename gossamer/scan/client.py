@@ -10,9 +10,9 @@ from typing import Any
 
 from gossamer.clocks import RealClock
 from gossamer.config import Config, checked
-from gossamer.crawl.runtime import tune
 from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
+from gossamer.runtime import tune
 from gossamer.scan.facts import Places
 from gossamer.scan.waiting import in_words
 from gossamer.scan.website import WebsiteScan

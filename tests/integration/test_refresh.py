@@ -13,10 +13,10 @@ from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
-from gossamer.carbon.grid import WORLD_G_PER_KWH
 from gossamer.clocks import FastClock
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
+from gossamer.fetch.where import WORLD_G_PER_KWH
 from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
