@@ -303,7 +303,7 @@ class Agent:
             self._books.chain.publish(self._exchange)
             self._membership.look()
             stats = self.stats()
-            self._post.report(self._accounts.facts(stats, self._granted(), self._why_idle()))
+            self._post.report(self._accounts.report(stats, self._granted(), self._why_idle()))
             orders, before = self._post.orders(), self._orders
             self._orders = orders
             if (orders.owners, orders.holding) != (before.owners, before.holding):
