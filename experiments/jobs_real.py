@@ -12,7 +12,7 @@ from experiments.output import Row
 from gossamer.arrays import I64
 from gossamer.clocks import RealClock
 from gossamer.config import Config
-from gossamer.scan.channel import Worker
+from gossamer.scan.clients import Worker
 from gossamer.scan.command import Run, Wish
 from gossamer.scan.defaults import defaults
 from gossamer.scan.planners import plan

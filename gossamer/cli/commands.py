@@ -89,7 +89,7 @@ def agents(arguments: argparse.Namespace) -> int:
     if (arguments.change == "retire") != (arguments.agent is not None):
         raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")
     wish = {"retire": arguments.agent} if arguments.agent else {"add": 1}
-    agents.change(directory, wish)
+    agents.change(directory, arguments.agent or "")
     said = f"{arguments.agent} will hand its zones over and leave" if arguments.agent else "another agent will join"
     _show({"wish": wish}, arguments.json, lambda _: f"{said}; `gossamer agents {directory}` shows it")
     return 0

@@ -17,6 +17,7 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.replicas import is_of_another_life, replica_of
+from gossamer.cluster.totals import counters
 from gossamer.errors import ConfigError
 
 _UNFINISHED = ".adopting"
@@ -43,10 +44,9 @@ class Held:
     def in_words(self) -> str:
         if not self.chains:
             return "empty"
-        counters = [at.state.get("counters", {}) for at in self.chains.values()]
+        total = counters(self.chains.values())
         commits = ", ".join(f"{at.number} of {agent}" for agent, at in self.chains.items())
-        known, visits = (sum(each.get(name, 0) for each in counters) for name in ("known", "visits"))
-        words = f"commit {commits}, {known:,} pages known, {visits:,} visits"
+        words = f"commit {commits}, {total['known']:,} pages known, {total['visits']:,} visits"
         lacking = [name for names in self.missing.values() for name in names]
         if lacking:
             words += f"; {len(lacking)} file{'s' * (len(lacking) > 1)} missing, such as {lacking[0]}"

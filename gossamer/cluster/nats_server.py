@@ -6,13 +6,11 @@ It never outlives the thread that started it.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from urllib.parse import urlsplit
 
 from gossamer.cluster.jetstream import MESSAGE_BYTES
 from gossamer.cluster.keys import context, tls_name
+from gossamer.cluster.processes import die_with_parent
 from gossamer.errors import SiteError
 
 ADDRESS = "nats.json"
@@ -33,8 +32,6 @@ USER = "gossamer"
 _START_S, _STOP_S, _LOCK_S = 30.0, 5.0, 5.0
 _ATTEMPTS = 5
 _POLL_S = 0.02
-_PR_SET_PDEATHSIG = 1
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 _CONFIG = """\
 listen: "{host}:{port}"
@@ -255,12 +252,3 @@ def _lock(path: Path) -> IO[bytes]:
             time.sleep(_POLL_S)
     file.close()
     raise SiteError(f"another nats-server is still running in {path.parent}; end it first")
-
-
-def die_with_parent(parent: int) -> None:
-    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
-    if _PRCTL is None:
-        return
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could say so
-        os._exit(1)

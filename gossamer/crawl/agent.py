@@ -243,7 +243,7 @@ class Agent:
             self._peers.look()
             stats = self.stats()
             if self._peers.is_site:
-                self._peers.report(self._accounts.facts(stats, self._granted(), self._why_idle()))
+                self._peers.report(self._accounts.report(stats, self._granted(), self._why_idle()))
             show(stats)
 
     def _granted(self) -> int | None:

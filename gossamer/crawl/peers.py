@@ -15,6 +15,7 @@ from gossamer.archive.manifest import SEED_FILES, SEEDS, Batch, Changes
 from gossamer.arrays import Bools
 from gossamer.columns import Contributions
 from gossamer.crawl.commit import Closed, Whose
+from gossamer.crawl.control import Report
 from gossamer.crawl.inbox import Aside, Inbox
 from gossamer.crawl.opening import Books, mentioned
 from gossamer.crawl.round import Round
@@ -78,7 +79,7 @@ class Peers(Whose, Protocol):
     def why_over(self) -> str:
         """Why the run must end, in words; empty while it may go on."""
 
-    def report(self, facts: Mapping[str, Any]) -> None:
+    def report(self, report: Report) -> None:
         """How the agent gets on, several times a second: who does not report, is not alive."""
 
     def facts(self) -> Mapping[str, Any]:
@@ -138,7 +139,7 @@ class Alone:
     def why_over(self) -> str:
         return ""
 
-    def report(self, facts: Mapping[str, Any]) -> None:
+    def report(self, report: Report) -> None:
         pass
 
     def facts(self) -> Mapping[str, Any]:

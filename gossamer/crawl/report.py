@@ -7,6 +7,7 @@ from typing import Any
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl.commit import depth_limits
+from gossamer.crawl.control import Report
 from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
@@ -58,25 +59,24 @@ class Accounts:
             refused_seeds=self.peers.intake.files.refused,
         )
 
-    def facts(self, stats: Stats, granted: int | None, idle: str) -> dict[str, Any]:
-        """What the site is told."""
+    def report(self, stats: Stats, granted: int | None, idle: str) -> Report:
         chain, used = self.books.chain, resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "number": chain.number,
-            "epoch": chain.epoch,
-            "zones": list(chain.zones),
-            "sent": chain.snapshot.sent,
-            "marks": chain.marks,
-            "pages": granted,
-            "rounds": self.tally.run_rounds,
-            "idle": idle,
-            "next_due_s": self.scheduler.next_due_s() if self.scheduler.is_starving else None,
-            "backlog_bytes": chain.backlog(self.peers.exchange),
-            "committed_s": chain.snapshot.time_s,
-            "cpu_s": used.ru_utime + used.ru_stime,
-            "stats": stats.as_dict(),
+        return Report(
+            number=chain.number,
+            epoch=chain.epoch,
+            zones=list(chain.zones),
+            sent=chain.snapshot.sent,
+            marks=chain.marks,
+            pages=granted,
+            rounds=self.tally.run_rounds,
+            idle=idle,
+            next_due_s=self.scheduler.next_due_s() if self.scheduler.is_starving else None,
+            backlog_bytes=chain.backlog(self.peers.exchange),
+            committed_s=chain.snapshot.time_s,
+            cpu_s=used.ru_utime + used.ru_stime,
+            stats=stats,
             **self.peers.facts(),
-        }
+        )
 
     def state(self, clean: bool) -> dict[str, Any]:
         """What the next run must know, and `gossamer status`."""

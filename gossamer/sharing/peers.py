@@ -7,7 +7,7 @@ from gossamer.archive.manifest import Batch
 from gossamer.arrays import Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
-from gossamer.crawl.control import Post
+from gossamer.crawl.control import Post, Report
 from gossamer.crawl.inbox import Aside
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
@@ -118,8 +118,8 @@ class Sharing:
         moves = arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent)
         return ZONES_MOVE if moves else ""
 
-    def report(self, facts: Mapping[str, Any]) -> None:
-        self._post.report(facts)
+    def report(self, report: Report) -> None:
+        self._post.report(report)
         orders, before = self._post.orders(), self._orders
         self._orders = orders
         if (orders.owners, orders.holding) != (before.owners, before.holding):

@@ -18,7 +18,8 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.cluster.members import Member
+from gossamer.cluster.members import Ended
+from gossamer.cluster.site_agent import SiteAgent
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.control import Fixed
 from gossamer.crawl.event_log import EventLog
@@ -105,14 +106,12 @@ def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
 
 def test_starting_again_is_not_getting_on() -> None:
     """An agent takes its chain over and commits its seeds each time: only more than that resets the count of deaths."""
-    member = Member("a0", Snapshot("a0"))
+    agent, crash = SiteAgent("a0", Snapshot("a0")), Ended(1, "")
     for number in range(1, 4):
-        member.process = subprocess.Popen(["false"], stdin=subprocess.PIPE)
-        member.ended(Snapshot("a0", number=3 * number))
-        assert member.crashes == number
-    member.process = subprocess.Popen(["false"], stdin=subprocess.PIPE)
-    member.ended(Snapshot("a0", number=12, state={"counters": {"visits": 1}}))
-    assert member.crashes == 0
+        agent.ended(crash, Snapshot("a0", number=3 * number))
+        assert agent.crashes == number
+    agent.ended(crash, Snapshot("a0", number=12, state={"counters": {"visits": 1}}))
+    assert agent.crashes == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

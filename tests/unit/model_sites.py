@@ -3,7 +3,7 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
 from gossamer.cluster.neighbours import place
+from gossamer.cluster.protocol import Federated
 from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.control import Orders
@@ -78,10 +79,10 @@ class OneSite:
 
     def begin(self, members: Members, seeds: list[str] | None = None, gone: tuple[str, ...] = ()) -> None:
         """Its processes are started, or read another list of sites."""
-        facts = {name: asdict(replace(Site(), weight=weight)) for name, weight in members.weights.items()}
-        job = {"site": self.name, "members": members.as_dict(), "sites": facts, "gone": list(gone)}
+        sites = {name: Site(weight=weight) for name, weight in members.weights.items()}
+        federated = Federated(site=self.name, members=members, sites=sites, gone=list(gone))
         self.members, self._seeds = members, seeds or []
-        self.place = place(job, self.agent, lambda hosts: [""] * len(hosts))
+        self.place = place(federated, self.agent, lambda hosts: [""] * len(hosts))
         self.chain = Chain.take_over(self._store, self.agent, self._exchange, 1.0, zones=range(256))
         self._open()
 

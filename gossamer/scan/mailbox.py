@@ -1,18 +1,15 @@
-"""Messages between a scan's coordinator and clients elsewhere, through the Exchange that a crawl's links go through: in
-order, each once, whatever breaks meanwhile."""
+"""`Mailbox` carries messages between a scan's coordinator and clients elsewhere, through the Exchange that a crawl's
+links go through: in order, each once, whatever breaks meanwhile."""
 
-import json
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from gossamer.scan.channel import Message
 from gossamer.sharing.exchange import PART_BYTES, Batch, Exchange
 
 _KIND = "scan"
 
 
-class Letters:
+class Mailbox:
     """For one end, which has a name that nobody had before: its streams begin with 1."""
 
     def __init__(self, exchange: Exchange, me: str) -> None:
@@ -22,10 +19,10 @@ class Letters:
         self._waiting: deque[Batch] = deque()  # until they can be published, and
         self._sent: deque[Batch] = deque()  # until they are confirmed
 
-    def send(self, to: str, message: Mapping[str, Any], data: bytes = b"") -> None:
+    def send(self, to: str, line: bytes, data: bytes = b"") -> None:
         """`data` goes with it, in as many parts as it takes."""
         number = self._last[to] = self._last.get(to, 0) + 1
-        content = json.dumps(message).encode() + b"\n" + data
+        content = line + b"\n" + data
         pieces = [content[i : i + PART_BYTES] for i in range(0, len(content), PART_BYTES)]
         for part, piece in enumerate(pieces):
             self._waiting.append(Batch(self._me, number, part, to, piece, _KIND, len(pieces), number - 1))
@@ -41,16 +38,16 @@ class Letters:
         while self._waiting and self._exchange.publish(self._waiting[0]):
             self._sent.append(self._waiting.popleft())
 
-    def receive(self) -> Iterator[tuple[str, Message, bytes]]:
-        """From whom, the message, and what came with it. It counts as handled when the next one is asked for."""
+    def receive(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """From whom, the line, and what came with it. It counts as handled when the next one is asked for."""
         parts: list[Batch] = []
         for batch in self._exchange.pending(self._me, dict(self._marks)):
             parts.append(batch)
             if len(parts) < batch.parts:
                 continue
-            text, _, data = b"".join(part.data for part in parts).partition(b"\n")
+            line, _, data = b"".join(part.data for part in parts).partition(b"\n")
             parts = []
-            yield batch.sender, json.loads(text), data
+            yield batch.sender, line, data
             self._marks[batch.stream] = batch.number
             self._exchange.acknowledge(batch.stream, batch.number)
 
