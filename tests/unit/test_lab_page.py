@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
+import case_files
 import pytest
 
 from experiments.command import main, parser
 from gossamer.sim.figures import draw
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "data" / "graphs"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -105,9 +105,8 @@ def test_freshness_of_the_page_is_that_of_its_command(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # a hundred seconds of a core
 def test_orders_of_the_page_are_those_of_its_command(tmp_path: Path) -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is not there")
-    (command,) = (each for each in lab_page.experiments(SHARED) if each[0] == "order" and "cs-stanford" in each[-1])
+    graphs = case_files.graph("cs-stanford").parent
+    (command,) = (each for each in lab_page.experiments(graphs) if each[0] == "order" and "cs-stanford" in each[-1])
     assert main([*command, "--out", str(tmp_path)]) == 0
     for row, other in zip(*(lab_page.rows(at, "order-cs-stanford") for at in (lab_page.OUT, tmp_path)), strict=True):
         assert row["strategy"] == other["strategy"]

@@ -4,6 +4,7 @@ import contextlib
 import json
 from pathlib import Path
 
+import case_files
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -19,9 +20,6 @@ from gossamer.placement.passes import FENNEL, LDG
 from gossamer.placement.task import Goal, task
 from gossamer.sim.graphs import Graph, load
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
-STANFORD = SHARED / "cs-stanford.npz"
-
 
 @pytest.fixture
 def links(tmp_path: Path) -> Path:
@@ -36,9 +34,7 @@ def links(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stanford() -> Incidence:
-    if not STANFORD.exists():
-        pytest.skip("the real graphs are not here")
-    return incidence_of(load(STANFORD), "page")
+    return incidence_of(load(case_files.graph("cs-stanford")), "page")
 
 
 @pytest.mark.parametrize("name", [name for name in PARTITIONERS if name != "kahip"])
