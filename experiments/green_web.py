@@ -1,4 +1,4 @@
-"""The web that the green experiments on freshness use: 3,000 pages in six countries, on sixty hosts."""
+"""This module makes the web of the green experiments on freshness: 3,000 pages in six countries, on sixty hosts."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""How fresh real crawls keep their archives, by refresh policy: a test web whose pages change, and days in seconds.
+"""This experiment measures how fresh real crawls keep their archives, by refresh policy, with days in seconds.
 
-Every policy crawls the same web anew, may make so many visits a day, and runs for so many days. The web's time and the
-crawler's clock go equally fast. The web then says which of the stored versions were current, at any time: the truth.
+Every policy crawls the same changing test web anew, may make so many visits a day, and runs for so many days. The web's
+time and the crawler's clock go equally fast. The web then says which of the stored versions were current at any time.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.output import Results, Row, publish
+from experiments.harness import Results, Row, publish
 from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g

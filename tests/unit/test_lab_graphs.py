@@ -7,12 +7,12 @@ import case_files
 import numpy as np
 import pytest
 
+from experiments.graphs import earlier
 from gossamer.errors import ConfigError
 from gossamer.frontier.pagerank import authorities, pagerank
 from gossamer.sim import measures
 from gossamer.sim.graphs import Graph, load, of_links
 from gossamer.sim.hosts import RULES, host_rule
-from gossamer.sim.snapshots import earlier
 from gossamer.web.url import page_key
 
 LINKS = [(0, 1), (0, 2), (1, 2), (3, 0), (3, 3)]

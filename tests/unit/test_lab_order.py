@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.claims import Claim, check
+from experiments.harness import Claim, check
 from gossamer.cli import app as cli
 from gossamer.frontier.pagerank import pagerank
 from gossamer.frontier.strategies import ORDERS
@@ -113,8 +113,8 @@ def test_claims() -> None:
     rows = check([Claim("a", "b"), Claim("b", "a"), Claim("a", "c"), Claim("a", "x")], averages, {"a": 0.7, "b": 0.6})
     assert [row["here"] for row in rows] == ["holds", "does not hold", "is open"]
     assert rows[0]["difference"] == pytest.approx(0.1)
-    assert rows[0]["seed"] == pytest.approx(0.1)
-    assert rows[2]["seed"] is None
+    assert rows[0]["paper"] == pytest.approx(0.1)
+    assert rows[2]["paper"] is None
 
 
 # Averages (value at 10 %) over 50 random start pages that two other implementations found. What they call

@@ -117,10 +117,10 @@ def test_what_it_writes(links: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     arguments = ["lab", "partition", "--graph", str(links), "--k", "4", "--runs", "2", "--out", str(out)]
     assert cli.main([*arguments, "--level", "host", "--hosts", "power:40", "--shares", "3,2,2,1"]) == 0
     shown = capsys.readouterr().out
-    assert "Table 2 of the seed" in shown
+    assert "Table 2 of LEADS D1.4" in shown
     assert "FENNEL is within 10 % of METIS" in shown
     facts = json.loads((out / "partition-small-hosts.json").read_text())
-    assert {"Table 2 of the seed", "Statements"} <= set(facts["tables"])
+    assert {"Table 2 of LEADS D1.4", "Statements"} <= set(facts["tables"])
     assert pq.read_table(out / "partition-small-hosts.parquet").num_rows == len(PARTITIONERS) - 1
     assert (out / "partition-small-hosts-random.svg").exists()
 
