@@ -1,6 +1,8 @@
 """`gossamer simulate` compares orders and connections on a graph; `gossamer lab` runs only in a clone."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -148,3 +150,10 @@ def test_a_bare_clone_has_graphs_for_every_experiment(tmp_path: Path) -> None:
     for command in commands:
         asked = parser().parse_args(command)
         assert getattr(asked, "graph", None) is None or asked.graph.is_file()
+
+
+def test_commands_on_the_page_are_understood() -> None:
+    found = re.findall(r"^gossamer (simulate .*)$", (pages.DOCS / "lab.md").read_text(), re.MULTILINE)
+    assert len(found) >= 3
+    for line in found:
+        cli._parser().parse_args(shlex.split(line, comments=True))
