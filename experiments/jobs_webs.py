@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.enactment import enact
 from gossamer.arrays import F64, I64
 from gossamer.errors import GossamerError
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.enactment import enact
 from gossamer.scan.planners import plan
 from gossamer.scan.task import Task, loads_s, uniform
 

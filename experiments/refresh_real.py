@@ -6,6 +6,7 @@ time and the crawler's clock go equally fast. The web then says which of the sto
 
 import argparse
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.grid import means
-from gossamer.clocks import FastClock
 from gossamer.config import REFRESH, Config
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
@@ -48,6 +48,21 @@ SHOWN = {
     "again_g": "of refreshes",
     "budget_g": "budget",
 }
+
+
+class FastClock:
+    """Real time, so many times as fast from an epoch on: days pass in seconds, and real servers answer meanwhile."""
+
+    def __init__(self, speed: float, epoch_s: float | None = None) -> None:
+        self._speed = speed
+        self._epoch_s = time.time() if epoch_s is None else epoch_s
+        self._began_s = time.monotonic() - (time.time() - self._epoch_s)
+
+    def now(self) -> float:
+        return self._epoch_s + self.monotonic()
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._began_s) * self._speed
 
 
 @dataclass(frozen=True)
