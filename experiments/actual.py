@@ -1,4 +1,4 @@
-"""Crawls a graph for real: the production crawler on a test web made from it, as the simulator would have it."""
+"""This module crawls a graph for real: the production crawler on a test web made from it."""
 
 import json
 import tempfile

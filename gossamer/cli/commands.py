@@ -318,7 +318,7 @@ def orders(arguments: argparse.Namespace) -> int:
     else:
         width = max(map(len, ORDERS))
         for strategy in ORDERS.values():
-            only = " (only in the lab)" if strategy.score and strategy.score.needs_oracle else ""
+            only = " (only in simulations)" if strategy.score and strategy.score.needs_oracle else ""
             print(f"{strategy.name:{width}} {strategy.meaning}{only}")
     return 0
 
@@ -346,12 +346,6 @@ def testweb(arguments: argparse.Namespace) -> int:
     from gossamer.testweb.command import main as testweb
 
     return testweb(arguments.rest)
-
-
-def lab(arguments: argparse.Namespace) -> int:
-    from experiments.command import main as lab
-
-    return lab(arguments.rest)
 
 
 def demo(arguments: argparse.Namespace) -> int:

@@ -9,11 +9,11 @@ from crawls import QUICK, visited
 from raw_server import Exchange, Loopback
 
 from experiments import refresh_real
+from experiments.refresh_real import FastClock
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
-from gossamer.clocks import FastClock
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
 from gossamer.fetch.where import WORLD_G_PER_KWH

@@ -1,6 +1,6 @@
 """Crawls of sites that would keep a crawler for ever, or keep others from their turn.
 
-Numbers such as T050 are those of the shared torture list.
+Numbers such as T050 are those of the list in tests/cases/README.md.
 """
 
 import gzip

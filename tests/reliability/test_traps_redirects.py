@@ -1,6 +1,6 @@
 """Crawls that are redirected: in circles, far, across hosts, to odd and to forbidden places.
 
-Numbers such as T001 are those of the shared torture list.
+Numbers such as T001 are those of the list in tests/cases/README.md.
 """
 
 import re
