@@ -8,7 +8,7 @@ from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import HIGH, carbon_g
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
-from gossamer.placement.where import coordinates
+from gossamer.placement.geography import coordinates
 
 COUNTRIES = ("US", "DE", "FR", "IN", "AU", "BR")
 PAGES, HOSTS = 3000, 60

@@ -18,7 +18,7 @@ from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
-from gossamer.placement.where import coordinates, countries
+from gossamer.placement.geography import coordinates, countries
 from gossamer.web.url import host_key
 
 _NONE: Keys = np.zeros(0, np.uint64)

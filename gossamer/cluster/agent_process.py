@@ -31,7 +31,7 @@ from gossamer.crawl.control import Orders
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.runtime import tune
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
-from gossamer.placement.locating import Locator
+from gossamer.placement.locator import Locator
 from gossamer.sharing.aside import Aside
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
 from gossamer.sharing.handover import unowned
