@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.green_policy import affordable, choose, free_lambdas, green_value, within
 from experiments.green_web import (
     COUNTRIES,
     DAY_S,
@@ -17,7 +18,7 @@ from experiments.green_web import (
 )
 from experiments.output import Results
 from gossamer.arrays import F64, Indices
-from gossamer.carbon.energy import GAIN, J_PER_KWH, affordable, choose, free_lambdas, green_value, pace, within
+from gossamer.carbon.energy import GAIN, J_PER_KWH, pace
 from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 

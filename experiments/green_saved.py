@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.green_policy import green_value
 from experiments.green_web import COUNTRIES, DAY_S, HOUR_S, PAGES, VISITS_PER_DAY, GreenWeb, fresh_s, made
 from experiments.output import Block, Results
 from gossamer.arrays import F64
-from gossamer.carbon.energy import green_value
 from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 

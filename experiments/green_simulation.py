@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.green_policy import green_value
 from gossamer.arrays import F64, Indices
-from gossamer.carbon.energy import green_value
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.green_policy import HIGH
 from gossamer.arrays import F64, Indices
-from gossamer.carbon.energy import HIGH, carbon_g
+from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
 from gossamer.placement.geography import coordinates

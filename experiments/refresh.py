@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from experiments import refresh_estimates, refresh_recorded
+from experiments.green_policy import choose, green_value
 from experiments.output import Block, Results, Row, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
 from gossamer.arrays import F64
-from gossamer.carbon.energy import choose, green_value
 from gossamer.refresh.change_rates import counted, none_counted, rates
 from gossamer.refresh.policies import azar_rates, best, harmonic_rates, index_value
 from gossamer.sim.figures import Curve, Figure

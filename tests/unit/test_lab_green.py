@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from experiments import command, green_bound, green_budgets, green_saved
+from experiments.green_policy import choose, green_value
 from experiments.green_simulation import FULL, HEURISTICS, Knowledge, Web, crawl, in_turn
 from experiments.green_web import COUNTRIES, PAGES, made
-from gossamer.carbon.energy import choose, green_value
 from gossamer.carbon.sun import day_index
 
 

@@ -1,26 +1,21 @@
-"""The green policy: the seed's special cases, energy and carbon, budgets by dual ascent, contracts."""
+"""The green policy: the special cases of LEADS D1.4, energy and carbon, budgets by dual ascent, contracts."""
 
 import numpy as np
 import pytest
 
-from gossamer.carbon.energy import (
+from experiments.green_policy import (
     HIGH,
     LOW,
-    Contract,
-    Energy,
-    Lambdas,
     affordable,
-    agreed,
-    carbon_g,
     choose,
     free_lambdas,
     given_lambdas,
     green_value,
-    pace,
     refresh_weights,
     shuffled,
     within,
 )
+from gossamer.carbon.energy import Contract, Energy, Lambdas, agreed, carbon_g, pace
 
 RANDOM = np.random.default_rng(7)
 PAGES = 200
@@ -64,7 +59,7 @@ def test_equal_staleness_energy_and_lambda_any_page_of_the_greenest_server():
 
 
 def test_equal_energy_and_lambda_staleness_less_a_multiple_of_the_index():
-    """The seed prints "minimum s - g"; its formula says maximum s - (lambda e) g."""
+    """LEADS D1.4 prints "minimum s - g"; its formula says maximum s - (lambda e) g."""
     staleness, index = RANDOM.random(PAGES) * 5, RANDOM.random(PAGES)
     assert first(staleness, np.full(PAGES, 0.5), index, 4.0) == (staleness - 2.0 * index).argmax()
 
@@ -211,4 +206,3 @@ def test_contracts_give_a_budget_or_a_price():
     assert prices.value.tolist() == [0.7, 0, 0]
     assert prices.adapts.tolist() == [False, True, False]
     assert budget.tolist() == [np.inf, 5, np.inf]
-    assert agreed(contracts, ["c.test"], Contract(price=2.0))[0].value.tolist() == [2.0]
