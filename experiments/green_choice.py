@@ -12,10 +12,11 @@ from gossamer.carbon.energy import (
     BYTES_PER_GB,
     CENTRE_KWH_PER_GB,
     J_PER_KWH,
-    LEAST_NETWORK_KWH_PER_GB,
     Energy,
     Lambdas,
 )
+
+LEAST_NETWORK_KWH_PER_GB = 0.001
 from gossamer.refresh.policies import best
 
 LOW = Energy((CENTRE_KWH_PER_GB + LEAST_NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_PER_GB)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, SIGNALS, VISITS, Column, Outcome, Status, Table
 from gossamer.config import Carbon
-from gossamer.fetch.where import WORLD_G_PER_KWH, facts
+from gossamer.geography import WORLD_G_PER_KWH, facts
 
 SQL_TYPES = {
     "string": "VARCHAR",

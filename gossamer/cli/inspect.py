@@ -9,9 +9,9 @@ from gossamer.crawl.reader import VERDICTS, Reader
 from gossamer.crawl.scope import Scope
 from gossamer.errors import SeedError
 from gossamer.fetch.client import Client, Request, Response
+from gossamer.fetch.politeness import UNCONTACTED
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.steps import UNCONTACTED
 from gossamer.web.http import Headers
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap

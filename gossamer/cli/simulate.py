@@ -176,7 +176,7 @@ def _check_installed() -> None:
 
 def _conditions(arguments: argparse.Namespace, connections: int) -> Any:
     """What the configuration calls so; rounds as a crawl with this configuration makes them."""
-    from gossamer.crawl.generate import per_host
+    from gossamer.crawl.scheduler import per_host
     from gossamer.sim.simulator import Conditions, Rounds
 
     rounds = None

@@ -13,7 +13,7 @@ from gossamer.config.schema import key, section
 from gossamer.crawl.contact import WHO, check_contact
 from gossamer.crawl.control import site_of as site_of
 from gossamer.errors import ConfigError
-from gossamer.placement.hosts import NAMES, check_places
+from gossamer.placement.partitioners import NAMES, check_places
 
 NOWHERE = 999.0  # degrees
 _MOST_SITES = 250  # the host map has a byte for each host

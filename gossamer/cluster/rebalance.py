@@ -15,9 +15,9 @@ from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
-from gossamer.placement.hosts import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.incidence import incidence
 from gossamer.placement.network import RoundTrips
+from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import MOVES, Inbox

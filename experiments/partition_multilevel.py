@@ -1,4 +1,4 @@
-"""Partitions a buffer of the stream at once, as well as offline partitioners do: clusters first, then their members.
+"""This module partitions a buffer of the stream at once, as well as offline partitioners do: clusters, then members.
 
 The stream is cut into buffers. Of each, vertices that belong together are merged, again and again, until few are left;
 those are placed by restreamed FENNEL; then the clusters are taken apart level by level, and vertices that are better
@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from experiments.partition_passes import PASSES, begin, cost, improve, merged, propagate, unplaced
+from experiments.partitioning import Compiled
 from gossamer.arrays import I32
-from gossamer.placement.incidence import Incidence, incidence, merged
-from gossamer.placement.measures import cost
-from gossamer.placement.passes import FENNEL, PASSES, improve
-from gossamer.placement.task import Task
+from gossamer.placement.incidence import Incidence, incidence
+from gossamer.placement.partition import Task
+from gossamer.placement.stream import FENNEL
 
 SMALL = 60  # vertices per part: the coarsest graph has hardly more
 CLUSTERS = 14  # per part at least: smaller ones fill the parts better
@@ -27,7 +28,7 @@ STEEPER = 1.3  # alpha from pass to pass there
 
 def buffered(task: Task, order: I32, buffers: int, random: np.random.Generator) -> I32:
     """One pass over the stream in so many buffers; places in earlier ones are final."""
-    part = task.unplaced()
+    part = unplaced(task)
     load = np.zeros(task.parts, np.int64)
     for batch in np.array_split(order, min(buffers, len(order))):
         graph = _with_anchors(task, batch, part)
@@ -64,10 +65,10 @@ def _coarsest(task: Task, random: np.random.Generator) -> I32:
 
 
 def _restreamed(task: Task, order: I32, random: np.random.Generator) -> I32:
-    part = task.unplaced()
+    part = unplaced(task)
     part[len(order) :] = np.arange(task.parts)
     for number in range(PASSES):
-        task.stream(order, part, task.begin(FENNEL, constant=STEEPER**number), FENNEL)
+        task.stream(order, part, begin(task, FENNEL, constant=STEEPER**number), FENNEL)
     return improve(task, part, FENNEL, random, MOVES, fixed=task.parts)
 
 
@@ -82,10 +83,11 @@ def _clusters(task: Task, limit: int, random: np.random.Generator) -> tuple[I32,
     label = np.arange(graph.vertices, dtype=np.int32)
     load = graph.size.copy()
     load[count:] = limit  # nothing joins an anchor
+    propagated = task.propagate if isinstance(task, Compiled) else propagate
     for _ in range(ROUNDS):
         order = random.permutation(count).astype(np.int32)
         columns = (graph.first, graph.other, graph.weight, graph.size)
-        if task.kernels.propagate(*columns, order, label, load, limit) * 50 < count:
+        if propagated(*columns, order, label, load, limit) * 50 < count:
             break
     used, numbered = np.unique(label, return_inverse=True)  # in order, so anchors stay the last
     return numbered.astype(np.int32), len(used)

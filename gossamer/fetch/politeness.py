@@ -1,4 +1,4 @@
-"""What the workbench tells the fetcher to do next, and how long a host is left alone."""
+"""This module is the politeness policy: the decisions that the workbench can take, and how long a host rests."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Denied:
 
 @dataclass(slots=True)
 class Deferred:
-    """The page goes back to the index and may come again at `until_s`.
+    """The page goes back to the frontier and may come again at `until_s`.
 
     With an outcome (ROBOTS_UNREACHABLE) the page's own origin is the reason, without one only its host's
     back-off: nothing was found out about the page then.
@@ -48,7 +48,7 @@ class Failed:
 
 @dataclass(slots=True)
 class Wait:
-    """Nothing may start now. In so many seconds something may; None: when a request ends or pages come."""
+    """Nothing may start now. In so many seconds something may; None: only when a request ends or pages come."""
 
     seconds: float | None
 
@@ -62,29 +62,29 @@ _FAILURES = frozenset((Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TLS_F
 
 
 def longest_s(polite: Polite) -> float:
-    """No host rests longer: after a failure, for its crawl-delay, or between two connections."""
+    """Returns the longest rest of a host: after a failure, for its crawl-delay, or between two connections."""
     return max(polite.backoff_max_s, polite.crawl_delay_max_s, polite.delay_s, polite.small_delay_s)
 
 
 def longest_robots_s(polite: Polite) -> float:
-    """For so long at most a robots.txt out of reach forbids everything before it is asked for again."""
+    """Returns how long at most an unreachable robots.txt forbids everything before it is requested again."""
     return min(polite.robots_ttl_s, max(polite.backoff_max_s, _ROBOTS_S))
 
 
 def delay_s(polite: Polite, known: int) -> float:
-    """Between two connections to a host of so many known pages, unless its robots.txt asks for more."""
+    """Returns the delay between two connections to a host of so many known pages; its robots.txt may ask for more."""
     if polite.small_delay_s and known < polite.small_pages:
         return polite.small_delay_s
     return polite.delay_s
 
 
 def capped_s(polite: Polite, crawl_delay_s: float | None) -> float:
-    """What we obey of a crawl-delay."""
+    """Returns the part of a crawl-delay that we obey."""
     return min(crawl_delay_s, polite.crawl_delay_max_s) if crawl_delay_s else 0.0
 
 
 def backoff_s(polite: Polite, response: Response, failures: int, now: float) -> tuple[float, int]:
-    """How long a host rests because of this answer, and its failures in a row; given those before it."""
+    """Returns how long a host rests because of this answer, and its failures in a row; given those before it."""
     outcome = response.outcome
     if outcome in UNCONTACTED:
         return 0.0, failures

@@ -1,4 +1,4 @@
-"""What is known of pages, made again from an archive's tables when the index is lost.
+"""This module rebuilds the frontier's index from an archive's tables when the index is lost.
 
 Pages are new, visited, failed or gone as they were, with their links and depths, in order of discovery. Lost for good
 are OPIC cash (pages not visited yet begin with equal shares), validators, digests and estimated rates of change: a page
@@ -104,8 +104,8 @@ _LOST = """
 _SEED_HOSTS = "SELECT DISTINCT host FROM stored.pages WHERE referrer = 0 AND depth = 0 ORDER BY host"
 
 
-class Rebuilt:
-    """The index of all pages that the tables know."""
+class RebuiltIndex:
+    """The index of all pages that the tables have."""
 
     def __init__(self, files: Mapping[str, Sequence[Path]], config: Config) -> None:
         self._files, self._config = files, config
@@ -113,7 +113,7 @@ class Rebuilt:
         self.ledger = Ledger()
 
     def write(self, store: Store, label: str) -> Changes:
-        """Its files, durable and not named yet."""
+        """Writes its files, durable and not named by a manifest yet."""
         with closing(opened(self._files)) as database:
             rows = self._pages(database)
             self._count_hosts(rows)
@@ -185,7 +185,7 @@ class Rebuilt:
 
 
 def _settle(rows: Rows, batch: Columns, config: Config) -> None:
-    """Statuses, failures in a row, and when the page is due (`crawl/states.py`)."""
+    """Sets status, failures in a row, and when the page is due (`crawl/states.py`)."""
     words = {status.name.lower(): int(status) for status in Status}
     rows["status"] = [words[word] for word in batch["status"].tolist()]
     fetch, failed, forbidden = config.fetch, rows["status"] == Status.FAILED, rows["status"] == Status.FORBIDDEN
@@ -209,7 +209,7 @@ def opened(files: Mapping[str, Sequence[Path]]) -> duckdb.DuckDBPyConnection:
 
 
 def figures(files: Mapping[str, Sequence[Path]]) -> dict[str, int]:
-    """What an agent's visits add up to, as its counters have it."""
+    """Returns the totals of an agent's visits, as its counters have them."""
     with closing(opened(files)) as database:
         found = database.execute(_FIGURES).fetchall()
     total = {outcome: visits for outcome, visits, _ in found if visits}
@@ -222,7 +222,7 @@ def seed_hosts(files: Mapping[str, Sequence[Path]]) -> list[str]:
 
 
 def lost_pages(files: Mapping[str, Sequence[Path]], alone: bool) -> pa.Table | None:
-    """Rows for the table of pages, of those that are known only from visits and from links to them."""
+    """Returns rows for the table of pages: of those that are known only from visits and from links to them."""
     with closing(opened(files)) as database:
         found = database.execute(_LOST, {"alone": alone}).fetchall()
     if not found:

@@ -1,4 +1,4 @@
-"""WARC files that may be damaged: their records one by one, their index made anew, and a damaged record replaced."""
+"""This module reads a WARC file that may be damaged: record by record; it indexes it, and replaces damaged records."""
 
 import mmap
 import re
@@ -27,7 +27,7 @@ _NOTE = b"The record that was here was damaged.\r\n"
 
 
 class Member(NamedTuple):
-    """A stretch of a WARC file: a record, or bytes that are none."""
+    """A member is a stretch of a WARC file: a record, or bytes that are none."""
 
     offset: int
     length: int
@@ -35,7 +35,7 @@ class Member(NamedTuple):
 
 
 def members(path: Path) -> Iterator[Member]:
-    """All of a file, from its beginning to its end. After damage it goes on with the next record that can be read."""
+    """Yields all of a file, from its beginning to its end. After damage it goes on with the next readable record."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         if not size:
@@ -51,7 +51,7 @@ def members(path: Path) -> Iterator[Member]:
 
 
 def _next(data: mmap.mmap, offset: int) -> int:
-    """Where the next record begins that can be read; the end if there is none."""
+    """Returns where the next readable record begins; the end if there is none."""
     for match in _MEMBER.finditer(data, offset + 1):
         if _read(data, match.start())[1] is not None:
             return match.start()
@@ -59,7 +59,7 @@ def _next(data: mmap.mmap, offset: int) -> int:
 
 
 def _read(data: mmap.mmap, offset: int) -> tuple[int, Record | None]:
-    """A member's length and record. Its gzip checksum covers all of it."""
+    """Returns a member's length and record. Its gzip checksum covers all of it."""
     inflater, parts, place = isal_zlib.decompressobj(wbits=31), [], offset
     try:
         while not inflater.eof and place < len(data):
@@ -78,7 +78,7 @@ def _read(data: mmap.mmap, offset: int) -> tuple[int, Record | None]:
 
 
 def captures(path: Path, name: str) -> Iterator[str]:
-    """The CDXJ lines of a WARC file, unsorted."""
+    """Yields the CDXJ lines of a WARC file, unsorted."""
     for offset, length, record in members(path):
         if record is not None and record.headers.get("WARC-Type") in _INDEXED:
             yield line(_capture(record, Location(name, offset, length)))
@@ -101,8 +101,8 @@ def _capture(record: Record, location: Location) -> Capture:
 
 
 def mend(path: Path, target: Path, known: Iterable[int]) -> int:
-    """A copy in which notes of the same length stand for what is damaged, one for each record that is `known` to begin
-    there, so that all other records stay where they were. Returns how many notes that were."""
+    """Writes a copy in which notes of the same length stand for what is damaged, one for each record that is `known` to
+    begin there. All other records stay where they were. Returns how many notes there are."""
     starts, notes = sorted(known), 0
     with disk_full_guard(target), path.open("rb") as source, target.open("wb") as file:
         for offset, length, record in members(path):
@@ -120,8 +120,8 @@ def mend(path: Path, target: Path, known: Iterable[int]) -> int:
 
 
 def _note(length: int) -> bytes:
-    """A gzip member of exactly this length (RFC 1952: a comment fills it up) that holds a WARC record; where a record
-    does not fit, one that holds nothing."""
+    """Returns a gzip member of exactly this length (RFC 1952: a comment fills it up) that holds a WARC record; where a
+    record does not fit, one that holds nothing."""
     head = (
         f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: <{uuid.uuid4().urn}>\r\n"
         f"WARC-Date: {warc_date(time.time())}\r\nContent-Type: text/plain\r\nContent-Length: {len(_NOTE)}\r\n\r\n"

@@ -1,4 +1,4 @@
-"""What can be read of a Parquet file that may be damaged: groups of rows, or those of their columns that are intact."""
+"""This module reads a Parquet file that may be damaged: its row groups, or those of their columns that are intact."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _NOWHERE = {"warc": "", "warc_offset": 0}  # where a record is, as rows have it 
 
 @dataclass
 class Loss:
-    """How many rows a file has, how many of them are lost, and in how many a column is."""
+    """`Loss` counts the rows of a file, those that are lost, and those that lose a column."""
 
     rows: int = 0
     lost: int = 0
@@ -32,10 +32,10 @@ class Loss:
     def words(self) -> str:
         if not self.is_readable:
             return "all of its rows are lost (its footer cannot be read)"
-        said = [f"{self.lost:,} of {_rows(self.rows)} {'is' if self.lost == 1 else 'are'} lost"] if self.lost else []
+        parts = [f"{self.lost:,} of {_rows(self.rows)} {'is' if self.lost == 1 else 'are'} lost"] if self.lost else []
         for name, count in sorted(self.nulls.items()):
-            said.append(f"the column {name} of {_rows(count)} becomes {'empty' if name in _NOWHERE else 'NULL'}")
-        return ", ".join(said) or "all of its rows can be read: they are written anew"
+            parts.append(f"the column {name} of {_rows(count)} becomes {'empty' if name in _NOWHERE else 'NULL'}")
+        return ", ".join(parts) or "all of its rows can be read: they are written anew"
 
 
 def _rows(count: int) -> str:
@@ -43,15 +43,15 @@ def _rows(count: int) -> str:
 
 
 def loss_of(path: Path, kind: str) -> Loss:
-    """What mending such a file would cost."""
+    """Returns what mending such a file would cost."""
     loss = Loss()
-    for _ in intact(path, kind, loss):
+    for _ in intact_rows(path, kind, loss):
         pass
     return loss
 
 
-def intact(path: Path, kind: str, loss: Loss) -> Iterator[Any]:
-    """The rows that can be kept, group by group; `loss` is told of the others."""
+def intact_rows(path: Path, kind: str, loss: Loss) -> Iterator[Any]:
+    """Yields the rows that can be kept, group by group; `loss` counts the others."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for number in range(file.num_row_groups):
@@ -68,7 +68,7 @@ def intact(path: Path, kind: str, loss: Loss) -> Iterator[Any]:
 
 
 def read_group(file: Any, number: int, columns: list[str] | None = None) -> Any:
-    """A group of rows; None if it cannot be read, or is not what was written."""
+    """Returns a group of rows; None if it cannot be read, or is not what was written."""
     try:
         rows = file.read_row_group(number, columns)
         rows.validate(full=True)
@@ -78,7 +78,7 @@ def read_group(file: Any, number: int, columns: list[str] | None = None) -> Any:
 
 
 def _without_damage(file: Any, number: int, kind: str, loss: Loss) -> Any:
-    """A group of rows with NULL for its damaged columns; None if one of these is needed."""
+    """Returns a group of rows with NULL for its damaged columns; None if one of these is needed."""
     schema, count = file.schema_arrow, file.metadata.row_group(number).num_rows
     parts = {name: read_group(file, number, [name]) for name in schema.names}
     damaged = {name for name, part in parts.items() if part is None or part.num_rows != count}

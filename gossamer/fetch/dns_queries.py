@@ -1,4 +1,4 @@
-"""Questions to name servers: the only module that speaks to c-ares.
+"""`DnsQueries` asks name servers through c-ares; no other module does.
 
 All names share one channel and its sockets. When a reply cannot be parsed, c-ares closes the socket it came on and asks
 again for every name that waited there; after the second such reply it fails them all. So whatever ends together with
@@ -25,12 +25,12 @@ def _codes(*names: str) -> frozenset[int]:
 
 
 MISSING = _codes("ENOTFOUND", "ENODATA", "ENONAME", "EBADNAME", "EBADQUERY")
-# A name server's own words about the name, or its silence; any other failure may be another name's fault.
+# A name server's own answer about the name, or its silence; any other failure may be another name's fault.
 _OWN = MISSING | _codes("ESERVFAIL", "EREFUSED", "ENOTIMP", "EFORMERR", "ETIMEOUT")
 
 
 class Reply(NamedTuple):
-    """What a question came to: addresses, in order of preference, or an error of c-ares."""
+    """A reply has addresses, in order of preference, or an error of c-ares."""
 
     name: str
     addresses: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class Reply(NamedTuple):
         return _text(pycares.errno.strerror(self.error)) if self.error is not None else ""
 
 
-class Questions:
-    """Never blocks. `fileno` becomes readable when there is something to process."""
+class DnsQueries:
+    """The queries never block. `fileno` becomes readable when there is something to process."""
 
     def __init__(self, servers: Sequence[str], timeout_s: float) -> None:
         self._servers, self._timeout_s = servers, timeout_s
@@ -61,7 +61,7 @@ class Questions:
         return self._epoll.fileno()
 
     def next_s(self) -> float:
-        """When `process` wants to be called at the latest, though nothing became readable."""
+        """Returns when `process` wants to be called at the latest, though nothing became readable."""
         if self._shared_ended or self._ended:  # known at once: from the hosts file, or because nobody can be asked
             return 0.0
         return min(_next_s(channel) for channel in (self._shared, *self._alone))
@@ -70,7 +70,7 @@ class Questions:
         self._send(self._shared, name, self._shared_ended.append)
 
     def process(self) -> list[Reply]:
-        """Reads what name servers sent, and gives up on those that are silent; what has ended since the last call."""
+        """Reads what name servers sent, and gives up on those that are silent. Returns what has ended."""
         bad = pycares.ARES_SOCKET_BAD
         for fd, events in self._epoll.poll(0, 64):
             channel = self._watched[fd][0] if fd in self._watched else None
@@ -91,8 +91,8 @@ class Questions:
             self._epoll.close()
 
     def _judge(self) -> None:
-        """What ended in one go on the shared channel. Where a connection was lost, even an answer may be half of one:
-        the IPv6 addresses of a host without those of IPv4."""
+        """Sorts out what ended in one go on the shared channel. Where a connection was lost, even an answer may be half
+        of one: the IPv6 addresses of a host without those of IPv4."""
         ended = self._shared_ended
         if any(reply.error is not None and reply.error not in _OWN for reply in ended):
             self._again.extend(reply.name for reply in ended)

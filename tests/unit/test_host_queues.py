@@ -1,11 +1,11 @@
 """Whose turn it is, without a workbench around it."""
 
-from gossamer.fetch.host_queues import Turns
+from gossamer.fetch.host_queues import HostQueues
 from gossamer.fetch.request import Request
 
 
 def test_entries_of_pages_that_were_overtaken_do_not_pile_up() -> None:
-    turns = Turns(remember_failures_s=0.0)
+    turns = HostQueues(remember_failures_s=0.0)
     turns.wake(1.0)
     for number in range(1, 5_001):
         host = f"h{number % 7}.test"

@@ -1,4 +1,4 @@
-"""Partitions graphs with METIS or KaHIP, which see everything at once: what streaming is measured against."""
+"""This module partitions graphs with METIS or KaHIP, which see everything at once: to measure streaming against."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.partition_passes import HARD, merged, unplaced
 from gossamer.arrays import F64, I32
 from gossamer.errors import ConfigError
-from gossamer.placement.incidence import merged
-from gossamer.placement.measures import loads
-from gossamer.placement.passes import FENNEL, HARD
-from gossamer.placement.task import Task
+from gossamer.placement.partition import Task, loads
+from gossamer.placement.stream import FENNEL
 
 
 def metis(task: Task, seed: int) -> I32:
@@ -47,7 +46,7 @@ def sampled(task: Task, order: I32, fraction: float, seed: int) -> I32:
     count = min(len(order), max(task.parts, round(len(order) * fraction)))
     label = np.full(task.graph.vertices, -1, np.int64)
     label[order[:count]] = np.arange(count)
-    part = task.unplaced()
+    part = unplaced(task)
     part[order[:count]] = _metis(replace(task, graph=merged(task.graph, label, count)), seed)
     load = loads(task.graph, part, task.parts)
     task.stream(order[count:], part, task.begin(FENNEL, load=load), FENNEL)

@@ -1,4 +1,4 @@
-"""What repairs do with a chain: a commit that names mended files, or all manifests and the index made again."""
+"""This module commits a repair: one commit that names mended files, or all manifests and the index made again."""
 
 import dataclasses
 import json
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gossamer.archive import found
 from gossamer.archive.checksums import Checksum
 from gossamer.archive.damage import UNFINISHED
 from gossamer.archive.labels import Label, label_of
@@ -29,9 +28,10 @@ from gossamer.archive.views import KINDS
 from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
+from gossamer.repair import found_files
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_files import Mended, add_rows, covered, is_mendable, mend_cdxj, mend_table, mend_warc
-from gossamer.repair.rebuild import Rebuilt, figures, lost_pages, seed_hosts
+from gossamer.repair.rebuilt_index import RebuiltIndex, figures, lost_pages, seed_hosts
 from gossamer.repair.verify import Fault, content_fault
 
 _INBOX = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\..*)?\.arrow")
@@ -39,8 +39,8 @@ _INBOX = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\..*)?\.arrow")
 Paths = Mapping[str, Sequence[Path]]
 
 
-def mend_chain(store: Store, aside: Aside, agent: str, faults: Sequence[Fault], now_s: float) -> list[Mended]:
-    """Damaged files of an agent's archive are replaced, by one commit."""
+def commit_mended(store: Store, aside: Aside, agent: str, faults: Sequence[Fault], now_s: float) -> list[Mended]:
+    """Replaces damaged files of an agent's archive by one commit."""
     at = load(store, agent)[0]
     mine = {fault.name: fault.kind for fault in faults if fault.name in at.names()}
     if not mine:
@@ -65,10 +65,10 @@ def mend_chain(store: Store, aside: Aside, agent: str, faults: Sequence[Fault], 
     return mended
 
 
-def rebuild(store: Store, aside: Aside, config: Config, now_s: float) -> Iterator[str]:
-    """All chains anew, and all zones with the first agent: others get theirs when they are wanted again."""
+def commit_anew(store: Store, aside: Aside, config: Config, now_s: float) -> Iterator[str]:
+    """Makes all chains anew. The first agent gets all zones: others get theirs when they are wanted again."""
     _begin(store, aside)
-    there = found.labels(store)
+    there = found_files.labels(store)
     agents = sorted({label.agent for label in there.values()} | chains(store)) or ["a0"]
     home = "a0" if "a0" in agents else agents[0]
     best = {agent: load_best(store, agent) for agent in agents}
@@ -78,7 +78,7 @@ def rebuild(store: Store, aside: Aside, config: Config, now_s: float) -> Iterato
     bad: dict[str, dict[str, str]] = {}
     mended: dict[str, list[Mended]] = {}
     for agent in agents:
-        mine = found.archived(store, there, agent)
+        mine = found_files.archived(store, there, agent)
         bad[agent] = _bad(store, mine, best[agent].sums)
         mended[agent], files[agent] = _mended(store, aside, mine, bad[agent], numbers[agent])
     for agent in agents:
@@ -87,7 +87,7 @@ def rebuild(store: Store, aside: Aside, config: Config, now_s: float) -> Iterato
         yield from (f"{each.old}: {each.words}" for each in done)
     label = f"{home}-{numbers[home]:08d}"
     paths = _paths(store, files.values())
-    rebuilt = Rebuilt(paths, config)
+    rebuilt = RebuiltIndex(paths, config)
     for kind, names in rebuilt.write(store, label).added.items():
         files[home].setdefault(kind, []).extend(names)
     if not any(of.get("scope") for of in files.values()):
@@ -105,10 +105,10 @@ def rebuild(store: Store, aside: Aside, config: Config, now_s: float) -> Iterato
 
 
 def _begin(store: Store, aside: Aside) -> None:
-    """What a repair that was interrupted had written of an index says nothing about rounds."""
+    """Sets aside the index that an interrupted repair had written: it says nothing about rounds."""
     for name in store.list(UNFINISHED):
         numbers = json.loads(store.get(name))
-        for other, label in found.labels(store).items():
+        for other, label in found_files.labels(store).items():
             if label.kind.startswith("index.") and label.number >= numbers.get(label.agent, label.number + 1):
                 aside.move(other)
 
@@ -119,7 +119,7 @@ def _next_number(store: Store, there: Mapping[str, Label], agent: str) -> int:
 
 
 def _bad(store: Store, files: Files, sums: Mapping[str, Checksum]) -> dict[str, str]:
-    """Files that are not what was written, or cannot be read, with their kinds."""
+    """Returns files that are not what was written, or cannot be read, with their kinds."""
     offsets: dict[str, Any] = {}
     kinds = [(kind, name) for kind, names in files.items() for name in names]
     kinds.sort(key=lambda each: each[0] != "warc")
@@ -134,7 +134,7 @@ def _bad(store: Store, files: Files, sums: Mapping[str, Checksum]) -> dict[str, 
 def _mended(
     store: Store, aside: Aside, files: Files, bad: Mapping[str, str], number: int
 ) -> tuple[list[Mended], Files]:
-    """The files after all that are bad were mended, or left out."""
+    """Returns the files after all that are bad were mended, or left out."""
     result = {kind: list(names) for kind, names in files.items()}
     broken = [name for name, kind in bad.items() if kind == "warc"]
     bad = {**bad, **{name: "cdxj" for name in files.get("cdxj", []) if covered(name, broken)}}
@@ -156,8 +156,8 @@ def _mended(
 
 
 def _find_pages(store: Store, mended: list[Mended], files: Files, others: Sequence[Files], number: int) -> list[Mended]:
-    """Rows of pages that are lost, made again from visits and links, in the file that stands for the last that was
-    mended; `files` are the agent's and change."""
+    """Makes rows of lost pages again from visits and links, in the file that stands for the last that was mended;
+    `files` are the agent's and change."""
     places = [place for place, each in enumerate(mended) if (of := label_of(each.old)) and of.kind == "pages"]
     if not places:
         return mended
@@ -177,7 +177,7 @@ def _without(files: Files, bad: set[str]) -> Files:
 
 
 def _new_scope(store: Store, label: str, paths: Paths) -> tuple[Mended, list[str]]:
-    """The hosts of seeds, one file for all that there were."""
+    """Writes the hosts of seeds, one file for all that there were."""
     name = f"tables/scope-{label}.txt"
     store.put(name, "".join(f"{host}\n" for host in seed_hosts(paths)).encode())
     return Mended(name, name, "made again from the seeds among the pages"), [name]
@@ -188,7 +188,8 @@ def _paths(store: Store, files: Any) -> Paths:
 
 
 def _snapshot(store: Store, best: Snapshot, numbers: Mapping[str, int], files: Files, now_s: float) -> Snapshot:
-    """No zones, nothing on its way: letters of before count as delivered, as links in them are in the tables too."""
+    """Returns a snapshot without zones or messages: those sent before count as delivered, their links are in the tables
+    too."""
     agent, number, epoch = best.agent, numbers[best.agent], best.epoch + 1
     streams = {f"{one}>{other}": numbers[one] for one in numbers for other in numbers}
     counters = {**figures(_paths(store, [files])), "rounds": number, "known": 0, "hosts": 0, "frontier": 0}
@@ -208,7 +209,7 @@ def _snapshot(store: Store, best: Snapshot, numbers: Mapping[str, int], files: F
     )
 
 
-def _state_of(state: dict[str, Any], rebuilt: Rebuilt) -> dict[str, Any]:
+def _state_of(state: dict[str, Any], rebuilt: RebuiltIndex) -> dict[str, Any]:
     rows = rebuilt.index.hosts.rows
     waiting = int(rows["known"].sum()) - int(rows["visited"].sum())
     known = {"known": rebuilt.index.count, "hosts": len(rows), "frontier": waiting}
@@ -216,7 +217,8 @@ def _state_of(state: dict[str, Any], rebuilt: Rebuilt) -> dict[str, Any]:
 
 
 def _inbox_marks(store: Store) -> dict[str, int]:
-    """As if the first message that is still there had not come yet: seeds that are known already bring nothing."""
+    """Returns marks as if the first message that is still there had not come: seeds that are known already add
+    nothing."""
     marks: dict[str, int] = {}
     for name in store.list("inbox/"):
         if match := _INBOX.fullmatch(name):
@@ -232,10 +234,10 @@ def _create(store: Store, new: Snapshot, known: Mapping[str, Checksum]) -> None:
 
 
 def _take_out(store: Store, aside: Aside, named: set[str], numbers: Mapping[str, int]) -> int:
-    """Whatever no manifest names, and manifests of before."""
+    """Sets aside whatever no manifest names, and the old manifests."""
     new = {file_name(agent, number) for agent, number in numbers.items()}
     old = [name for agent in numbers for name in file_names(store, agent) if name not in new]
-    others = [name for name in found.labels(store) if name not in named]
+    others = [name for name in found_files.labels(store) if name not in named]
     for name in old + others:
         aside.move(name)
     return len(others)

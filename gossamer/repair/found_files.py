@@ -1,4 +1,4 @@
-"""An archive without its manifests: which of the files that are there belong together, by their names alone.
+"""This module finds the files of an archive without its manifests: which belong together, by their names alone.
 
 Between two commits the files on disk are those that the newest manifest names. Only a crash leaves more: files of a
 round that was not finished, merged files beside those that they were made of, and those that were to be deleted.
@@ -24,13 +24,13 @@ Labels = Mapping[str, Label]
 
 
 def labels(store: Store) -> dict[str, Label]:
-    """Of all files that have one."""
+    """Returns the labels of all files that have one."""
     names = [name for folder in FOLDERS for name in store.list(folder)]
     return {name: label for name in names if (label := label_of(name)) is not None}
 
 
 def archived(store: Store, there: Labels, agent: str) -> Files:
-    """An agent's files that are to be named again, by kind; no row or record is in two of them."""
+    """Returns an agent's files that are to be named again, by kind; no row or record is in two of them."""
     mine = {name: label for name, label in there.items() if label.agent == agent and label.kind in _KEPT}
     files = {name: label for name, label in mine.items() if not _is_unfinished(label, mine, there, agent)}
     for number in sorted({label.number for label in files.values() if label.is_merged}, reverse=True):
@@ -47,7 +47,7 @@ def archived(store: Store, there: Labels, agent: str) -> Files:
 
 
 def _is_unfinished(label: Label, mine: Labels, there: Labels, agent: str) -> bool:
-    """Whether it is of the last round, and that was not finished: the index is written after the tables."""
+    """Returns whether a file is of the last round and that was not finished: the index is written after the tables."""
     last = max((other.number for other in mine.values() if not other.is_merged), default=0)
     if label.number != last or label.is_merged or label.kind in _SMALL:
         return False
@@ -56,7 +56,7 @@ def _is_unfinished(label: Label, mine: Labels, there: Labels, agent: str) -> boo
 
 
 def _parts(store: Store, merged: str, files: Labels) -> list[str]:
-    """The files that it was made of, those that are still there."""
+    """Returns the files that it was made of, those that are still there."""
     whole = files[merged]
     within = [
         name
@@ -79,7 +79,7 @@ def _holds(whole: Path, part: Path) -> bool:
 
 
 def _amount(store: Store, names: Iterable[str]) -> int:
-    """What must be the same before and after a merge: bytes of WARC, lines of CDXJ, rows of tables."""
+    """Returns what must be the same before and after a merge: bytes of WARC, lines of CDXJ, rows of tables."""
     total = 0
     for name in names:
         path = store.local(name)

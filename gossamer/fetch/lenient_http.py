@@ -1,4 +1,4 @@
-"""Reads the answers of servers that libcurl does not listen to: those with a header line that is no field.
+"""This module reads answers that libcurl refuses: those with a header line that is no field.
 
 libcurl ends an exchange at a header line without a colon, and nothing tells it not to; browsers pass over such a line,
 and so does `web.http.Headers`. At hosts that send them libcurl only connects and encrypts, and the exchange is here:
@@ -23,12 +23,13 @@ _BODILESS = (204, 304)
 
 
 def is_refusal(code: int, message: str) -> bool:
-    """Whether libcurl ended an exchange because of a line that is no header field."""
+    """Returns whether libcurl ended an exchange because of a line that is no header field."""
     return IS_POSSIBLE and code == _WEIRD_SERVER_REPLY and "without colon" in message
 
 
 class LenientExchange:
-    """An exchange on a connection that libcurl has made; it fills the transfer's lines and chunks as libcurl would."""
+    """The exchange uses a connection that libcurl has made; it fills the transfer's lines and chunks as libcurl
+    would."""
 
     def __init__(self, transfer: Transfer, header_bytes: int, until_s: float) -> None:
         self.transfer, self.until_s = transfer, until_s
@@ -41,7 +42,7 @@ class LenientExchange:
         self._tail = b""
 
     def go_on(self) -> int | None:
-        """Sends and reads what can be; libcurl's code for how it ended, None while it has not."""
+        """Sends and reads what can be. Returns libcurl's code for how it ended, None while it has not."""
         handle = self.transfer.handle
         try:
             while self._unsent:

@@ -1,4 +1,4 @@
-"""Where hosts are, before anybody has contacted them: their names' addresses, and the countries of those."""
+"""`Locator` finds the countries of hosts that nobody has contacted yet: it looks their names up, all at once."""
 
 import select
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,13 @@ from gossamer.clocks import Clock
 from gossamer.config import Resolve
 from gossamer.config.host_overrides import of_host
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.where import countries
+from gossamer.geography import countries
 
 _PATIENCE_S = 5.0  # for all of them: a commit waits for it
 
 
 class Locator:
-    """Asks for many names at once, and waits; not in the thread that fetches."""
+    """Looks up many names at once, and waits: never call it in the thread that fetches."""
 
     def __init__(self, config: Resolve, clock: Clock, places: Mapping[str, str] | None = None) -> None:
         """`places`: countries of hosts that are known better than their addresses tell, as `carbon.places`."""
@@ -22,7 +22,7 @@ class Locator:
         self._resolver = Resolver(config, clock, _PATIENCE_S)
 
     def __call__(self, hosts: Sequence[str]) -> list[str]:
-        """The hosts' countries; empty where nobody knows."""
+        """Returns the hosts' countries; empty where unknown."""
         addresses = self.addresses(hosts)
         found: list[str] = countries(addresses).tolist()
         return [of_host(self._places, host) or code for host, code in zip(hosts, found, strict=True)]
