@@ -1,6 +1,5 @@
 """The agents of a site as the supervisor sees them: a process or none, the last report or the last manifest."""
 
-import dataclasses
 import json
 import secrets
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.manifest import Snapshot
-from gossamer.config import Config
 
 
 @dataclass
@@ -128,13 +126,3 @@ def _done_at(at: Snapshot) -> tuple[Any, ...]:
 def incarnation(now_s: float) -> str:
     """A name that is later in the alphabet than all before it."""
     return f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
-
-
-def flat(config: Config) -> dict[str, Any]:
-    """A configuration as `Config.replace` takes it."""
-    found: dict[str, Any] = {f"host.{host}": rules for host, rules in config.host.items()}
-    for part in dataclasses.fields(Config):
-        if part.name != "host":
-            section = getattr(config, part.name)
-            found |= {f"{part.name}.{leaf.name}": getattr(section, leaf.name) for leaf in dataclasses.fields(section)}
-    return found

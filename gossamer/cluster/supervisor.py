@@ -13,7 +13,7 @@ from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock
-from gossamer.cluster.members import Member, flat, incarnation
+from gossamer.cluster.members import Member, incarnation
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
 from gossamer.cluster.plan import Budget, shared_out, undelivered
@@ -222,7 +222,7 @@ class Supervisor:
             "module": "gossamer.cluster.agent_process",
             "name": member.name,
             "directory": str(self._directory.resolve()),
-            "config": flat(self._config),
+            "config": self._config.values(),
             "address": self._address,
             "incarnation": member.incarnation,
             "supervisor": os.getpid(),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.clocks import RealClock
-from gossamer.config import Config, checked
+from gossamer.config import Config
 from gossamer.crawl.runtime import tune
 from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
@@ -25,7 +25,7 @@ class Client:
     def __init__(self, told: dict[str, Any]) -> None:
         self._name, self._keep = str(told["client"]), bool(told["keep"])
         self._places = Places(Path(told["scan"]))
-        self._config = checked(Config(), told["config"])
+        self._config = Config().replace(told["config"])
         self._clock = RealClock()
         self._scans: dict[str, WebsiteScan] = {}
         self._at: dict[str, tuple[int, int, str]] = {}

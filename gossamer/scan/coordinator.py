@@ -11,7 +11,6 @@ from gossamer.errors import SiteError
 from gossamer.scan.channel import UNHEARD, Channel, Member, Said, Worker
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
-from gossamer.scan.passing import as_values
 from gossamer.scan.process import Process
 from gossamer.scan.waiting import Waiting
 from gossamer.scan.websites import Website
@@ -97,7 +96,7 @@ class Coordinator:
 
     def _greet(self, member: Member) -> None:
         worker = member.worker
-        values = as_values(self._config.replace(worker.values))
+        values = self._config.replace(worker.values).values()
         member.channel.tell(
             {"client": worker.name, "scan": str(self._places.scan), "config": values, "keep": self.keep}
         )

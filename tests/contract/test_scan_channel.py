@@ -21,7 +21,6 @@ from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.joining import Joining
-from gossamer.scan.passing import as_values
 from gossamer.scan.process import Process
 from gossamer.scan.websites import Website
 from gossamer.testweb.running import RunningWeb
@@ -66,7 +65,7 @@ def end(request: pytest.FixtureRequest, tmp_path: Path, web: RunningWeb) -> Iter
     said: Said = Queue()
     places.prepare()
     values = {"resolve.map": {"*": web.address}, "polite.delay_s": 0.05, "crawl.patience_s": 1.0, "site.lease_s": 3.0}
-    config = as_values(defaults().replace(values))
+    config = defaults().replace(values).values()
     greeting = {"client": "tokyo_a0", "scan": str(places.scan), "config": config, "keep": False}
     if request.param == "pipes":
         channel = Process(NUMBER, Worker("tokyo_a0"), said)

@@ -1,7 +1,7 @@
-import dataclasses
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gossamer import config
@@ -13,13 +13,13 @@ def test_document_is_a_valid_file_with_every_default() -> None:
     values = tomllib.loads(config.document())
     assert Config().replace({f"{s}.{k}": v for s, keys in values.items() for k, v in keys.items()}) == Config()
     known = {
-        f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))}
-        for f in dataclasses.fields(Config)
+        f.name: {k.name for k in msgspec.structs.fields(getattr(Config(), f.name))}
+        for f in msgspec.structs.fields(Config)
         if f.name != "host"
     }
     assert {section: set(keys) for section, keys in values.items()} == known
     given = tomllib.loads("\n".join(line.removeprefix("# ") for line in _own_rules(config.document())))
-    assert given == {"host": {"example.org": dataclasses.asdict(config.Host())}}
+    assert given == {"host": {"example.org": msgspec.structs.asdict(config.Host())}}
 
 
 def _own_rules(document: str) -> list[str]:
