@@ -1,4 +1,4 @@
-"""SQL over a crawl's archive with DuckDB: the only module that runs it, and makes sure that it only reads."""
+"""This module runs SQL over a crawl's archive with DuckDB, and makes sure that it only reads."""
 
 import atexit
 import os
@@ -17,11 +17,19 @@ from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 from rich.console import Console
 
-from gossamer.archive.as_text import as_text
 from gossamer.archive.contents import Answer, Contents, Place
 from gossamer.archive.outputs import replaced
-from gossamer.archive.reading import Reading, irrevocable, reading
-from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_lines, write_parquet, write_table
+from gossamer.archive.reading import Reading, Where, irrevocable, reading
+from gossamer.archive.rows import (
+    FORMATS,
+    as_text,
+    started,
+    write_csv,
+    write_json,
+    write_lines,
+    write_parquet,
+    write_table,
+)
 from gossamer.archive.views import KINDS, TABLES, describe, quoted, statements
 from gossamer.errors import QueryError
 
@@ -57,22 +65,22 @@ _MISSING_COLUMN = "not found in FROM clause"
 _OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
 
 
-def open_database(directory: Path) -> duckdb.DuckDBPyConnection:
+def open_database(where: Where) -> duckdb.DuckDBPyConnection:
     """An in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
 
     It shows what was committed when it was opened. Close it when done.
     """
-    return reading(Path(directory), open_reading)
+    return reading(where, open_reading)
 
 
-def with_database(directory: Path, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     """What work on such a database finds. It is done again if a running crawl merges files meanwhile."""
 
     def opened(at: Reading) -> T:
         with closing(open_reading(at)) as database:
             return work(database)
 
-    return reading(Path(directory), opened)
+    return reading(where, opened)
 
 
 def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
@@ -154,9 +162,9 @@ def _places(warcs: Any, offsets: Any) -> list[Place | None]:
     return [(warc, offset) if warc and offset is not None else None for warc, offset in pairs]
 
 
-def run(directory: Path, sql: str, out: str = "table", file: Path | None = None) -> int:
+def run(where: Where, sql: str, out: str = "table", file: Path | None = None) -> int:
     """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
-    return answer(_of_crawl(directory), TABLES, sql, out, file)
+    return answer(_of_crawl(where), TABLES, sql, out, file)
 
 
 def answer(opened: Opened[int], tables: Sequence[Named], sql: str, out: str, file: Path | None) -> int:
@@ -172,13 +180,13 @@ def answer(opened: Opened[int], tables: Sequence[Named], sql: str, out: str, fil
     return _answered(opened, tables, sql, lambda rows, total: _write(started(rows), total, out, file), shown)
 
 
-def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
+def ask(where: Where, sql: str) -> list[dict[str, Any]]:
     """The last statement's result, for programs; all of it in memory."""
-    return _answered(_of_crawl(directory), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
+    return _answered(_of_crawl(where), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
 
 
-def _of_crawl(directory: Path) -> Opened[Any]:
-    return lambda work: reading(Path(directory), lambda at: work(open_reading(at)))
+def _of_crawl(where: Where) -> Opened[Any]:
+    return lambda work: reading(where, lambda at: work(open_reading(at)))
 
 
 def _answered(

@@ -1,4 +1,4 @@
-"""Query results as a person or a program wants them: a table, CSV, JSON or Parquet."""
+"""This module writes the rows of a query as a person or a program wants them: a table, CSV, JSON or Parquet."""
 
 import base64
 import json
@@ -12,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.cells import cell_len
@@ -31,10 +32,47 @@ _ALIGNED = 1_000  # rows whose widths decide in a pipe, where nobody knows how m
 _PADDED = 100  # there longer cells push the others of their line aside
 _EXPLAINED = ["explain_key", "explain_value"]
 
+# Arrow's interval has no name for its three numbers and no Parquet; its time forgets the zone; its decimal is too short
+# for 128 bits without a sign; the others it has only as bytes that nobody can read, or not at all in Parquet.
+_FOREIGN = frozenset(["interval", "time with time zone", "uhugeint", "bit", "bignum", "union"])
+_FINE = frozenset(["timestamp_ns", "time_ns"])  # Python's times end at microseconds
+
 # Titles and bodies come from strangers: escape sequences could repaint the terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 _OVERRIDES = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
 _TABLE = {**_CONTROLS, **_OVERRIDES, 0x09: " ", 0x0A: "\n"}
+
+
+def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRelation:
+    """The same rows, with text for types that Arrow, Python or Parquet cannot hold. A Parquet file (`to_file`) keeps
+    nanoseconds, and the keys of maps as they are; in all other formats a key is text."""
+    foreign = _FOREIGN if to_file else _FOREIGN | _FINE
+    types = [_type(kind, foreign, to_file) for kind in rows.types]
+    if all(new == str(old) for new, old in zip(types, rows.types, strict=True)):
+        return rows
+    columns = enumerate(zip(rows.columns, types, strict=True), 1)
+    return rows.project(", ".join(f"CAST(#{place} AS {kind}) AS {_name(name)}" for place, (name, kind) in columns))
+
+
+def _type(kind: Any, foreign: frozenset[str], to_file: bool) -> str:
+    """A type as SQL, with text in place of what is foreign, however deep inside."""
+    if kind.id in foreign:
+        return "VARCHAR"
+    if kind.id not in ("list", "array", "struct", "map"):
+        return str(kind)
+    parts = {name: part if name == "size" else _type(part, foreign, to_file) for name, part in kind.children}
+    if kind.id == "list":
+        return f"{parts['child']}[]"
+    if kind.id == "array":
+        return f"{parts['child']}[{parts['size']}]"
+    if kind.id == "map":
+        is_kept = to_file and parts["key"] != '"NULL"'
+        return f"MAP({parts['key'] if is_kept else 'VARCHAR'}, {parts['value']})"
+    return f"STRUCT({', '.join(f'{_name(name)} {part}' for name, part in parts.items())})"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -6,7 +6,6 @@ msgspec checks types and bounds. The words of an error are ours: they name the k
 import difflib
 import re
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin, get_type_hints
 
@@ -39,6 +38,7 @@ _FORMS = {
     CONTACT: re.compile(r"|(mailto:)?[^\s@]+@[^\s@.]+(\.[^\s@.]+)*|https?://[^\s/?#]+\S*", re.IGNORECASE),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
+_HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
 
 
@@ -58,10 +58,11 @@ def key(
     return msgspec.Meta(description=meaning, ge=least, le=most, extra=rule)
 
 
-@cache
-def keys(kind: Any) -> dict[str, Any]:
+def keys(kind: type[Any]) -> dict[str, Any]:
     """The keys of a section, with their annotated types, in order."""
-    return get_type_hints(kind, include_extras=True)
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind, include_extras=True)
+    return _HINTS[kind]
 
 
 def rule(hint: Any) -> msgspec.Meta:

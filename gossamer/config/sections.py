@@ -26,7 +26,7 @@ class Crawl(msgspec.Struct, frozen=True):
     seeds: Annotated[list[str], key("URLs, or files with one URL per line")] = []
     order: Annotated[str, key("the strategy that decides what to crawl next; `gossamer orders` lists them")] = "opic"
     scope: Annotated[
-        str, key("follow links to the host of a seed, to its domain, or to any host", choices=("host", "domain", "any"))
+        str, key("follow links to a seed's host, to its domain, or any", choices=("host", "domain", "any"))
     ] = "domain"
     include: Annotated[
         list[str],

@@ -1,4 +1,4 @@
-"""Numbers as people read them: counts, bytes, spans of time; what is unknown is a dash."""
+"""This module writes numbers as people read them: counts, bytes, spans of time. What is unknown is a dash."""
 
 from datetime import UTC, datetime
 
@@ -63,7 +63,7 @@ def moment(seconds: float | None) -> str:
 
 
 def waiting(until_s: float) -> str:
-    """What a crawl says that has nothing to do for a moment, but is not over."""
+    """What to say of a crawl that has nothing to do for a moment, but is not over."""
     return f"waits until {moment(until_s)[11:]}: what failed is tried again then, or hosts rest"
 
 

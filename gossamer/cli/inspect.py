@@ -1,26 +1,33 @@
-"""How `gossamer inspect`, `versions` and `verify` show what they find to a person."""
+"""`gossamer inspect` shows how the crawler sees one URL."""
 
-import contextlib
-import json
+import argparse
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive.damage import files_in_words
 from gossamer.archive.rows import printable
-from gossamer.repair.verify import Verified
+from gossamer.cli import options
+from gossamer.cli.output import show
+from gossamer.crawl.inspect import inspect as inspected
 from gossamer.watch.figures import count, size
 
 _LINKS = 20  # shown to a person; a program gets all
 _GOOD = ("ok", "unchanged", "moved")
 
 
-def inspect_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, ensure_ascii=False, indent=2, default=str)
+def inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL")
+    options.add_json(parser)
+    options.add_configuration(parser)
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    show(inspected(arguments.url, options.configuration(arguments)), arguments.json, inspect_report)
+    return 0
 
 
 def inspect_report(found: Mapping[str, Any]) -> RenderableType:
@@ -109,41 +116,3 @@ def _headers(headers: Sequence[Sequence[str]]) -> Table:
     for name, value in headers:
         grid.add_row(Text(printable(name)), Text(printable(value)))
     return grid
-
-
-def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
-    """The versions of one page, oldest first."""
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    for name, width in {"": 3, "found (UTC)": 19, "last seen": 19, "visits": 6, "status": 6, "bytes": 7}.items():
-        table.add_column(name, justify="left" if width == 19 else "right", no_wrap=True, min_width=width)
-    table.add_column("title", no_wrap=True, overflow="ellipsis")
-    for row in found:
-        times = [f"{row[name]:%Y-%m-%d %H:%M:%S}" for name in ("time", "last_visit")]
-        figures = [count(row["visits"]), str(row["http_status"]), size(row["wire_bytes"])]
-        table.add_row(str(row["version"]), *times, *figures, Text(printable(row["title"] or row["location"])))
-    return table
-
-
-def verify_report(found: Verified, directory: str) -> str:
-    """What is wrong, file by file, and what can be done about it."""
-    lines = [f"{fault.name} {fault.problem}; repair: {fault.remedy}" for fault in found.faults]
-    lines.append(
-        f"{files_in_words(found.files)}, {size(found.bytes)}: {count(len(found.faults))} damaged, missing or unnamed"
-    )
-    if found.unsummed:
-        are = "has" if found.unsummed == 1 else "have"
-        lines.append(f"{found.unsummed:,} of them {are} no checksum on record: written by an earlier version")
-    if found.leftovers:
-        them = "it" if len(found.leftovers) == 1 else "them"
-        lines.append(f"{files_in_words(len(found.leftovers))} that a crash left: the next crawl removes {them}")
-    if found.faults:
-        lines.append(f"see what `gossamer repair {directory} --dry-run` can do, and do it with --apply")
-    return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Files counted on a terminal; nothing elsewhere."""
-    console = Console(stderr=True)
-    with console.status(what) as status:
-        yield lambda done, total, name: status.update(f"{what}: {done:,} of {total:,} files  {name}")
