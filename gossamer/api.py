@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -104,7 +104,7 @@ class Crawl:
                 if (place / "gossamer.json").exists():
                     remember(place, config)
             self._crawler = crawler
-            with stopped_by_signals(crawler) if signals else _nothing():
+            with stopped_by_signals(crawler) if signals else nullcontext():
                 return crawler.run(progress or (lambda _: None))
 
     def stop(self) -> None:
@@ -195,8 +195,3 @@ def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
-from gossamer.archive.query import open_reading, streamed
+from gossamer.archive.query import open_reading, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
-from gossamer.archive.rows import started
 from gossamer.errors import ConfigError
 
 _COPY_BYTES = 1 << 20

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from pathlib import Path
 
 from gossamer.api import Crawl
 from gossamer.cli import options
@@ -16,12 +15,7 @@ from gossamer.web.html import tokenise
 
 def crawl_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_seeds(parser)
-    parser.add_argument(
-        "--dir",
-        default=Path(options.DEFAULT_DIR),
-        type=options.folder,
-        help=f"the directory that holds the crawl (default: {options.DEFAULT_DIR})",
-    )
+    options.add_folder(parser, "--dir", options.DEFAULT_DIR, "the directory that holds the crawl")
     options.add_quiet(parser)
     options.add_json(parser, "print the summary as JSON")
     options.add_configuration(parser)

@@ -13,7 +13,6 @@ import tomli_w
 from rich.console import Console
 
 from gossamer.api import Crawl, stopped_by_signals
-from gossamer.archive import query
 from gossamer.cli import options
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import load
@@ -24,6 +23,7 @@ from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch import sites
 from gossamer.watch.progress import Progress
+from gossamer.watch.rows import run as run_query
 
 DIR = "demo-crawl"
 HOSTS = 300
@@ -68,11 +68,8 @@ def web_spec() -> WebSpec:
 
 
 def demo_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dir",
-        type=options.folder,
-        help=f"a directory that does not exist yet (default: {DIR}, made anew each time)",
-    )
+    text = f"a directory that does not exist yet (default: {DIR}, made anew each time)"
+    parser.add_argument("--dir", type=options.folder, help=text)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -94,7 +91,7 @@ def demo(arguments: argparse.Namespace) -> int:
         progress.finish(stats, crawl.places())
     for question, sql in QUESTIONS:
         console.print(f"\n[bold]{question}[/bold]")
-        query.run(directory, sql)
+        run_query(directory, sql)
     folder = directory.with_name(f"{directory.name}-sites")
     _second_act(console, folder)
     command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
@@ -123,7 +120,7 @@ def _second_act(console: Console, folder: Path) -> None:
     console.print()
     console.print(sites.render(federated.status(federation)))
     console.print("\n[bold]One question to all of them[/bold]")
-    query.run(
+    run_query(
         locate(folder / FILE),
         "SELECT status, count(*) AS pages, count(DISTINCT host) AS hosts FROM pages GROUP BY status",
     )

@@ -9,11 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive.rows import printable
 from gossamer.cli import options
 from gossamer.cli.output import show
 from gossamer.crawl.inspect import inspect as inspected
-from gossamer.watch.figures import count, size
+from gossamer.watch.figures import count, printable, size
 
 _LINKS = 20  # shown to a person; a program gets all
 _GOOD = ("ok", "unchanged", "moved")

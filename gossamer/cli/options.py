@@ -63,6 +63,12 @@ def add_default_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", metavar="DIR", type=folder, nargs="?", default=Path(DEFAULT_DIR), help=text)
 
 
+def add_folder(parser: argparse.ArgumentParser, flag: str, default: str, text: str, *aliases: str) -> None:
+    """A flag for the directory to work in."""
+    text = f"{text} (default: {default})"
+    parser.add_argument(flag, *aliases, dest="dir", metavar="DIR", type=folder, default=Path(default), help=text)
+
+
 def add_seeds(parser: argparse.ArgumentParser, number: str = "*", more: str = "") -> None:
     parser.add_argument("seeds", nargs=number, metavar="SEED", help=f"a URL, or a file with one URL per line{more}")
 
@@ -77,21 +83,14 @@ def add_json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
 
 def add_configuration(parser: argparse.ArgumentParser, base: config.Config | None = None) -> None:
     """The flags of the configuration; `base` has the defaults that their help names."""
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one"
-    )
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one")
     for flag, name, metavar in FLAGS:
-        parser.add_argument(flag, dest=name, metavar=metavar, help=config.meaning(name, base))
+        add(flag, dest=name, metavar=metavar, help=config.meaning(name, base))
     for flag, name, metavar in LISTS:
-        parser.add_argument(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
-    parser.add_argument(
-        "--testweb",
-        metavar="ADDRESS:PORT",
-        help="crawl the test web at this address of this machine (see `gossamer testweb`)",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="set any other key of the configuration"
-    )
+        add(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
+    add("--testweb", metavar="ADDRESS:PORT", help="crawl the test web at this address (see `gossamer testweb`)")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="set any key of the configuration")
 
 
 def configuration(arguments: argparse.Namespace) -> config.Config:

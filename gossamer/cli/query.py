@@ -11,29 +11,24 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive import query as sql
 from gossamer.archive import versions as pages
 from gossamer.archive.mark import holds_scans
 from gossamer.archive.reading import Location
-from gossamer.archive.rows import FORMATS, printable
+from gossamer.archive.views import describe
 from gossamer.cli import options
 from gossamer.cli.output import show as show_result
 from gossamer.cluster.location import locate
-from gossamer.watch.figures import count, size
+from gossamer.watch.figures import count, printable, size
+from gossamer.watch.rows import FORMATS, run
 
 
 def query_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(
-        parser, "a crawl; or the file of a federation, for all its sites at once; or a directory of scans"
-    )
-    parser.add_argument(
-        "sql", metavar="SQL", help="a query; - to read it from standard input; `tables` to list tables and columns"
-    )
-    parser.add_argument(
-        "--format", choices=FORMATS, help="the default goes by the ending of --out, and is a table otherwise"
-    )
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead of standard output")
+    add = parser.add_argument
+    options.add_directory(parser, "a crawl; or a federation's file, for all its sites at once; or a directory of scans")
+    add("sql", metavar="SQL", help="a query; - to read it from standard input; `tables` to list tables and columns")
+    add("--format", choices=FORMATS, help="the default goes by the ending of --out, and is a table otherwise")
+    add("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    add("--out", type=Path, metavar="FILE", help="write to this file instead of standard output")
 
 
 def query(arguments: argparse.Namespace) -> int:
@@ -41,7 +36,7 @@ def query(arguments: argparse.Namespace) -> int:
 
     of_scans = holds_scans(arguments.dir)
     if arguments.sql.strip().lower() == "tables":
-        print(asking.describe() if of_scans else sql.describe())
+        print(asking.describe() if of_scans else describe())
         return 0
     question = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     ending = arguments.out.suffix[1:] if arguments.out else ""
@@ -49,7 +44,7 @@ def query(arguments: argparse.Namespace) -> int:
     if of_scans:
         asking.run(arguments.dir, question, form, arguments.out)
     else:
-        sql.run(located(arguments.dir), question, form, arguments.out)
+        run(located(arguments.dir), question, form, arguments.out)
     return 0
 
 
@@ -91,12 +86,11 @@ def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     options.add_directory(parser)
-    parser.add_argument("url", metavar="URL")
-    parser.add_argument(
-        "--at", metavar="TIME", help="the version of this time, such as 2026-11-16 or 2026-11-16T08:30 (UTC)"
-    )
-    parser.add_argument("--text", action="store_true", help="print the text that a person reads, without markup")
+    add("url", metavar="URL")
+    add("--at", metavar="TIME", help="the version of this time, such as 2026-11-16 or 2026-11-16T08:30 (UTC)")
+    add("--text", action="store_true", help="print the text that a person reads, without markup")
     options.add_json(parser, "print JSON, with what is known of that visit")
 
 

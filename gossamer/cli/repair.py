@@ -15,9 +15,8 @@ from gossamer.watch.figures import count, size
 
 def restore_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_directory(parser, "the directory to restore; it must be absent or empty")
-    parser.add_argument(
-        "disks", metavar="DISK", nargs="+", type=options.folder, help="a directory that was listed in site.disks"
-    )
+    text = "a directory that was listed in site.disks"
+    parser.add_argument("disks", metavar="DISK", nargs="+", type=options.folder, help=text)
 
 
 def restore(arguments: argparse.Namespace) -> int:

@@ -10,47 +10,25 @@ from gossamer.scan.defaults import defaults
 
 
 def scan_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     _add_websites(parser, "; or `join FILE`, to be a client of a federation's scan that runs on another machine")
-    parser.add_argument(
-        "--dir",
-        default=Path("scan"),
-        type=options.folder,
-        help="the directory that holds all scans of these websites (default: scan)",
-    )
-    parser.add_argument(
+    options.add_folder(parser, "--dir", "scan", "the directory that holds all scans of these websites")
+    modes = ("batch", "round-robin", "dynamic")
+    add(
         "--mode",
-        choices=("batch", "round-robin", "dynamic"),
+        choices=modes,
         default="dynamic",
-        help="how websites are shared among clients: see docs/scan.md (default: dynamic)",
+        help="how clients share websites (docs/scan.md; default: dynamic)",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--clients", type=Path, metavar="FILE", help="a TOML file that names the clients, instead of --agents"
-    )
-    where.add_argument(
-        "--federation",
-        type=Path,
-        metavar="FILE",
-        help="the file of a federation, whose sites are the clients (see `scan join`)",
-    )
-    parser.add_argument(
-        "--name", metavar="SITE", help="the site that this machine is (default: the first of the federation)"
-    )
-    parser.add_argument(
-        "--coordinator", metavar="SITE", help="with join: the site where the scan runs (default: the first)"
-    )
+    where.add_argument("--clients", type=Path, metavar="FILE", help="a TOML file of clients, instead of --agents")
+    where.add_argument("--federation", type=Path, metavar="FILE", help="a federation's file: its sites are the clients")
+    add("--name", metavar="SITE", help="the site that this machine is (default: the first of the federation)")
+    add("--coordinator", metavar="SITE", help="with join: the site where the scan runs (default: the first)")
     _add_at_once(parser, 4, " (default: 4)")
-    parser.add_argument(
-        "--repeat", metavar="EVERY", help="begin the next scan this long after the last one began: 6h, 1d, 2w"
-    )
-    parser.add_argument(
-        "--reference",
-        metavar="URL",
-        help="a website that every client scans first, so that their speeds can be compared",
-    )
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the crawls, too: a directory with WARC files for each website"
-    )
+    add("--repeat", metavar="EVERY", help="begin the next scan this long after the last one began: 6h, 1d, 2w")
+    add("--reference", metavar="URL", help="a website that every client scans first, to compare their speeds")
+    add("--keep", action="store_true", help="keep the crawls, too: a directory with WARC files for each website")
     options.add_quiet(parser)
     options.add_json(parser, "print one JSON object per scan")
     options.add_configuration(parser, defaults())
@@ -70,26 +48,14 @@ def scan(arguments: argparse.Namespace) -> int:
 
 
 def plan_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     _add_websites(parser)
-    parser.add_argument(
-        "--from",
-        "--dir",
-        dest="dir",
-        default=Path("scan"),
-        type=options.folder,
-        metavar="DIR",
-        help="the directory of earlier scans (default: scan)",
-    )
-    parser.add_argument(
-        "--clients",
-        type=Path,
-        metavar="FILE",
-        help="a TOML file that names the clients (default: those of the last scan)",
-    )
+    options.add_folder(parser, "--from", "scan", "the directory of earlier scans", "--dir")
+    add("--clients", type=Path, metavar="FILE", help="a TOML file of clients (default: those of the last scan)")
     _add_at_once(parser, 0)
-    parser.add_argument("--planner", default="lpt", metavar="NAME", help="the planner to use (default: lpt)")
-    parser.add_argument("--compare", action="store_true", help="compare all planners")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the plan to a .png or .svg file")
+    add("--planner", default="lpt", metavar="NAME", help="the planner to use (default: lpt)")
+    add("--compare", action="store_true", help="compare all planners")
+    add("--figure", type=Path, metavar="FILE", help="draw the plan to a .png or .svg file")
     options.add_json(parser, "print one JSON object per line")
 
 
@@ -100,9 +66,8 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def _add_websites(parser: argparse.ArgumentParser, more: str = "") -> None:
-    parser.add_argument(
-        "websites", nargs="+", metavar="SITES.txt", help=f"a file with one host name or URL per line{more}"
-    )
+    text = f"a file with one host name or URL per line{more}"
+    parser.add_argument("websites", nargs="+", metavar="SITES.txt", help=text)
 
 
 def _add_at_once(parser: argparse.ArgumentParser, default: int, more: str = "") -> None:

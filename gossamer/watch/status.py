@@ -14,14 +14,13 @@ from rich.text import Text
 
 from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
-from gossamer.archive.rows import printable
 from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
 from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
 from gossamer.sharing.aside import ASIDE, refused, set_aside
-from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
+from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
 from gossamer.watch.panel import grid, table
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked

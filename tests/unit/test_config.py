@@ -1,3 +1,4 @@
+import json
 import tomllib
 from pathlib import Path
 
@@ -96,6 +97,17 @@ def test_user_agent_names_a_contact() -> None:
 
 def test_the_page_about_it_is_current() -> None:
     assert (Path(__file__).parents[2] / "docs" / "configuration.md").read_text() == config.page()
+
+
+def test_plain_values_make_the_same_configuration() -> None:
+    """As they go to other processes: by section, and with single keys on top."""
+    told = Config().replace({"polite.delay_s": 2, "resolve.map": {"*": "127.0.0.1:1"}, "host.a.test": {"burst": 3}})
+    values = json.loads(json.dumps(told.values()))
+    assert Config().replace(values) == told
+    assert Config().replace({**values, "crawl.agent": "b"}) == told.replace({"crawl.agent": "b"})
+    assert told.values()["polite"]["delay_s"] == 2.0
+    with pytest.raises(ConfigError, match="crawl is a section"):
+        Config().replace({"crawl": 3, "crawl.width": 4})
 
 
 def test_warnings() -> None:

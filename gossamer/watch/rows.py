@@ -1,13 +1,14 @@
-"""This module writes the rows of a query as a person or a program wants them: a table, CSV, JSON or Parquet."""
+"""This module runs a query and writes its rows as a person or a program wants them: a table, CSV, JSON or Parquet."""
 
 import base64
 import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,7 +21,12 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.archive import query
+from gossamer.archive.outputs import replaced
+from gossamer.archive.reading import Where, irrevocable
+from gossamer.archive.views import TABLES
 from gossamer.errors import QueryError
+from gossamer.watch.figures import printable
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -37,10 +43,41 @@ _EXPLAINED = ["explain_key", "explain_value"]
 _FOREIGN = frozenset(["interval", "time with time zone", "uhugeint", "bit", "bignum", "union"])
 _FINE = frozenset(["timestamp_ns", "time_ns"])  # Python's times end at microseconds
 
-# Titles and bodies come from strangers: escape sequences could repaint the terminal.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
-_OVERRIDES = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
-_TABLE = {**_CONTROLS, **_OVERRIDES, 0x09: " ", 0x0A: "\n"}
+
+def run(where: Where, sql: str, out: str = "table", file: Path | None = None) -> int:
+    """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
+    return answer(partial(query.with_database, where), TABLES, sql, out, file)
+
+
+def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, out: str, file: Path | None) -> int:
+    """The same with any database: `opened` gives it to whoever works with it, and closes it."""
+    if out not in FORMATS:
+        raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
+    if out == "parquet" and file is None:
+        raise QueryError("Parquet is not for a terminal: name a file to write to")
+
+    def shown(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+        return as_text(rows, to_file=out == "parquet")
+
+    return query.answered(opened, tables, sql, lambda rows, total: _write(query.started(rows), total, out, file), shown)
+
+
+def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
+    if file is None:
+        with irrevocable():
+            if out == "table" and sys.stdout.isatty():
+                return write_table(rows, Console(highlight=False), total)
+            return _write_text(rows, out, sys.stdout)
+    with replaced(file, force=True) as part:
+        if out == "parquet":
+            return write_parquet(rows, part)
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            return _write_text(rows, out, stream)
+
+
+def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
+    writer = {"table": write_lines, "csv": write_csv, "json": write_json}[out]
+    return writer(rows, stream)
 
 
 def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRelation:
@@ -73,17 +110,6 @@ def _type(kind: Any, foreign: frozenset[str], to_file: bool) -> str:
 
 def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same rows, after the first have come: until then nothing is written, and all can be repeated."""
-    first = list(islice(rows, 1))
-    return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
-
-
-def printable(text: str) -> str:
-    """Foreign text, safe for a terminal."""
-    return text.translate(_TABLE)
 
 
 def write_table(rows: pa.RecordBatchReader, console: Console, total: Callable[[], int | None]) -> int:
