@@ -1,17 +1,19 @@
-"""Query results as a person or a program wants them: a table, CSV, JSON or Parquet."""
+"""This module runs a query and writes its rows as a person or a program wants them: a table, CSV, JSON or Parquet."""
 
 import base64
 import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.cells import cell_len
@@ -19,7 +21,12 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.archive import query
+from gossamer.archive.outputs import replaced
+from gossamer.archive.reading import Where, irrevocable
+from gossamer.archive.views import TABLES
 from gossamer.errors import QueryError
+from gossamer.watch.figures import printable
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -31,21 +38,78 @@ _ALIGNED = 1_000  # rows whose widths decide in a pipe, where nobody knows how m
 _PADDED = 100  # there longer cells push the others of their line aside
 _EXPLAINED = ["explain_key", "explain_value"]
 
-# Titles and bodies come from strangers: escape sequences could repaint the terminal.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
-_OVERRIDES = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
-_TABLE = {**_CONTROLS, **_OVERRIDES, 0x09: " ", 0x0A: "\n"}
+# Arrow's interval has no name for its three numbers and no Parquet; its time forgets the zone; its decimal is too short
+# for 128 bits without a sign; the others it has only as bytes that nobody can read, or not at all in Parquet.
+_FOREIGN = frozenset(["interval", "time with time zone", "uhugeint", "bit", "bignum", "union"])
+_FINE = frozenset(["timestamp_ns", "time_ns"])  # Python's times end at microseconds
 
 
-def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same rows, after the first have come: until then nothing is written, and all can be repeated."""
-    first = list(islice(rows, 1))
-    return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
+def run(where: Where, sql: str, out: str = "table", file: Path | None = None) -> int:
+    """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
+    return answer(partial(query.with_database, where), TABLES, sql, out, file)
 
 
-def printable(text: str) -> str:
-    """Foreign text, safe for a terminal."""
-    return text.translate(_TABLE)
+def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, out: str, file: Path | None) -> int:
+    """The same with any database: `opened` gives it to whoever works with it, and closes it."""
+    if out not in FORMATS:
+        raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
+    if out == "parquet" and file is None:
+        raise QueryError("Parquet is not for a terminal: name a file to write to")
+
+    def shown(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+        return as_text(rows, to_file=out == "parquet")
+
+    return query.answered(opened, tables, sql, lambda rows, total: _write(query.started(rows), total, out, file), shown)
+
+
+def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
+    if file is None:
+        with irrevocable():
+            if out == "table" and sys.stdout.isatty():
+                return write_table(rows, Console(highlight=False), total)
+            return _write_text(rows, out, sys.stdout)
+    with replaced(file, force=True) as part:
+        if out == "parquet":
+            return write_parquet(rows, part)
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            return _write_text(rows, out, stream)
+
+
+def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
+    writer = {"table": write_lines, "csv": write_csv, "json": write_json}[out]
+    return writer(rows, stream)
+
+
+def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRelation:
+    """The same rows, with text for types that Arrow, Python or Parquet cannot hold. A Parquet file (`to_file`) keeps
+    nanoseconds, and the keys of maps as they are; in all other formats a key is text."""
+    foreign = _FOREIGN if to_file else _FOREIGN | _FINE
+    types = [_type(kind, foreign, to_file) for kind in rows.types]
+    if all(new == str(old) for new, old in zip(types, rows.types, strict=True)):
+        return rows
+    columns = enumerate(zip(rows.columns, types, strict=True), 1)
+    return rows.project(", ".join(f"CAST(#{place} AS {kind}) AS {_name(name)}" for place, (name, kind) in columns))
+
+
+def _type(kind: Any, foreign: frozenset[str], to_file: bool) -> str:
+    """A type as SQL, with text in place of what is foreign, however deep inside."""
+    if kind.id in foreign:
+        return "VARCHAR"
+    if kind.id not in ("list", "array", "struct", "map"):
+        return str(kind)
+    parts = {name: part if name == "size" else _type(part, foreign, to_file) for name, part in kind.children}
+    if kind.id == "list":
+        return f"{parts['child']}[]"
+    if kind.id == "array":
+        return f"{parts['child']}[{parts['size']}]"
+    if kind.id == "map":
+        is_kept = to_file and parts["key"] != '"NULL"'
+        return f"MAP({parts['key'] if is_kept else 'VARCHAR'}, {parts['value']})"
+    return f"STRUCT({', '.join(f'{_name(name)} {part}' for name, part in parts.items())})"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def write_table(rows: pa.RecordBatchReader, console: Console, total: Callable[[], int | None]) -> int:
