@@ -15,15 +15,15 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import make_keys, paths, tls_name
+from gossamer.cluster.keys import address, make_keys, paths
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
+from gossamer.cluster.site_agent import counters as counted
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, added, final
-from gossamer.cluster.totals import counters as counted
 from gossamer.config.last_run import remember
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
@@ -192,10 +192,9 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
 
 
-def _wire(federation: Federation, site: str, address: str = "") -> Wire:
+def _wire(federation: Federation, site: str, where: str = "") -> Wire:
     """To a site, as one of its own."""
-    url = f"tls://{address or federation.sites[site].address}"
-    return Wire({"url": url, "name": tls_name(site), **paths(federation.keys, site)})
+    return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
@@ -255,11 +254,9 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
 
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
     """Which version of the list of sites it goes by, and why not by the file's, if so."""
-    if summary is None:
-        kept = kept_by(federation, site)
-        members, refused = kept.get("members"), str(kept.get("refused", ""))
-    else:
-        members, refused = summary.members and summary.members.as_dict(), summary.refused
+    members, refused = kept_by(federation, site).members, ""
+    if summary is not None:
+        members, refused = summary.members.as_dict() if summary.members else None, summary.refused
     behind = refused or why_behind(federation, site, members, is_running=summary is not None)
     return {"version": members["version"] if members else None, "behind": behind}
 

@@ -3,29 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
+from gossamer.cluster.site_agent import SiteAgent, counters
 from gossamer.columns import Outcome
-from gossamer.crawl.control import Report
 from gossamer.crawl.stats import Stats, refused_links, waited_for_s
 
 _RUN = ("wire_bytes", "refused_seeds")  # grow during a run
 _KNOWN = ("hosts", "known", "frontier")
 _NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")  # only of those that run
-
-
-class _Agent(Protocol):
-    incarnation: str
-    life: int
-    report: Report | None
-
-    @property
-    def is_running(self) -> bool: ...
-
-    def figure(self, name: str) -> int: ...
 
 
 class Totals:
@@ -41,7 +30,7 @@ class Totals:
     def elapsed_s(self) -> float:
         return self._clock.monotonic() - self._start_s
 
-    def now(self, agents: Collection[_Agent], phase: str) -> Stats:
+    def now(self, agents: Collection[SiteAgent], phase: str) -> Stats:
         reports = [agent.report for agent in agents if agent.report]
         self._seen |= {(agent.incarnation, agent.life): agent.report.stats for agent in agents if agent.report}
         known: Counter[str] = Counter()
@@ -89,14 +78,6 @@ def final(
         frontier=after["frontier"],
         ended=ended,
     )
-
-
-def counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
-    """What manifests count, added up: zones have one owner, so that no page is counted twice."""
-    total: Counter[str] = Counter()
-    for snapshot in snapshots:
-        total.update(snapshot.state.get("counters", {}))
-    return total
 
 
 def _sum(runs: Iterable[Stats], phase: str, now_s: float, elapsed_s: float) -> Stats:
