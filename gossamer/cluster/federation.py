@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
@@ -110,7 +111,7 @@ class FederationRun:
         self._members = Members(Processes(), self._clock)
         self._stopping = False
         self._last: dict[str, Summary] = {}
-        self._before = _all_counters(federation)
+        self._before = counters(federation, *federation.here)
         self._read_s = federation.path.stat().st_mtime
 
     def stop(self) -> None:
@@ -142,10 +143,9 @@ class FederationRun:
                 wire.close()
             self._members.close()
         ended = "stopped" if self._stopping else why_ended(self._federation, list(self._sites))
-        refused, now = sum(stats.refused_seeds for stats in self._stats()), self._clock.now()
-        return final(
-            self._before, _all_counters(self._federation), refused, now, self._clock.monotonic() - start_s, ended
-        )
+        refused, after = sum(stats.refused_seeds for stats in self._stats()), self._federation
+        times = self._clock.now(), self._clock.monotonic() - start_s
+        return final(self._before, counters(after, *after.here), refused, *times, ended)
 
     def _stats(self) -> list[Stats]:
         return [summary.stats for summary in self._last.values() if summary.stats]
@@ -210,13 +210,6 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     parse_seeds(seeds)  # a mistake should be found before any site is started
 
 
-def _all_counters(federation: Federation) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for site in federation.here:
-        total.update(counters(federation, site))
-    return total
-
-
 def status(federation: Federation) -> list[dict[str, Any]]:
     """How each site stands: from itself if it answers, else from its directory, if that is here."""
     rows = []
@@ -245,8 +238,7 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         return row | {"agents": summary.agents, "crossed": summary.crossed}
     if site in federation.here:
         total = counters(federation, site)
-        home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-        state = "ended" if home and home.state.get("clean") else "not reached"
+        state = "ended" if _home(federation, site).state.get("clean") else "not reached"
         row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
@@ -263,9 +255,14 @@ def _followed(federation: Federation, site: str, summary: Summary | None) -> dic
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
     """What a site has sent to each other one, by the manifest of its first agent."""
-    home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-    return dict(home.state.get("crossed", {})) if home else {}
+    return dict(_home(federation, site).state.get("crossed", {}))
 
 
-def counters(federation: Federation, site: str) -> Counter[str]:
-    return counted(snapshots(Directory(federation.directory(site))).values())
+def _home(federation: Federation, site: str) -> Snapshot:
+    """The manifest of the agent that speaks for a site."""
+    return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
+
+
+def counters(federation: Federation, *sites: str) -> Counter[str]:
+    """What the manifests of sites on this machine count."""
+    return counted(at for site in sites for at in snapshots(Directory(federation.directory(site))).values())
