@@ -53,8 +53,8 @@ bench-lab: setup  ## simulate a crawl of a million pages
 bench-place: setup  ## place a million pages at 16 sites
 	$(BIN)/python -m benchmarks.bench_place
 
-lab: setup  ## every experiment of docs/lab.md, its figures and tables
-	$(BIN)/python scripts/lab_page.py
+lab: setup  ## every experiment of docs/lab.md, on graphs made here (GRAPHS=DIR: on the public ones, into docs/)
+	$(BIN)/python -m experiments.pages $(if $(GRAPHS),--graphs $(GRAPHS))
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl demo-crawl-sites gossamer/web/_scan.c gossamer/web/*.so

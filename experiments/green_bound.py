@@ -1,4 +1,4 @@
-"""How far the greedy policy is from the best possible: the optimum of the relaxed problem, by linear programming.
+"""This module bounds the greedy policy: linear programming finds the optimum of the relaxed problem.
 
 A page that was downloaded in slot t of a day and is downloaded again after d slots has been stale for 0 + 1 + ... +
 (d - 1) in between, and costs e g(t + d). Every schedule is a flow of such intervals through the hours of the day. The
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.green_simulation import FULL, Web, crawl, in_turn
-from experiments.output import Results
+from experiments.harness import Results
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.sun import day_index
 from gossamer.sim.figures import Curve, Figure

@@ -1,9 +1,10 @@
-"""Budgets of carbon over a week: per host, per country, for all together; met by prices that find themselves."""
+"""This module keeps budgets of carbon over weeks, per host, per country or for all, by prices that find themselves."""
 
 from typing import Any
 
 import numpy as np
 
+from experiments.green_choice import affordable, choose, free_lambdas, green_value, within
 from experiments.green_web import (
     COUNTRIES,
     DAY_S,
@@ -15,9 +16,9 @@ from experiments.green_web import (
     fresh_s,
     made,
 )
-from experiments.output import Results
+from experiments.harness import Results
 from gossamer.arrays import F64, Indices
-from gossamer.carbon.energy import GAIN, J_PER_KWH, affordable, choose, free_lambdas, green_value, pace, within
+from gossamer.carbon.energy import GAIN, J_PER_KWH, pace
 from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 

@@ -1,14 +1,14 @@
-"""Carbon saved against freshness lost, and which part of it comes from page sizes, from countries and from hours."""
+"""This module sets carbon saved against freshness lost, and splits it among page sizes, countries and hours."""
 
 from itertools import chain, combinations, permutations
 from typing import Any
 
 import numpy as np
 
+from experiments.green_choice import green_value
 from experiments.green_web import COUNTRIES, DAY_S, HOUR_S, PAGES, VISITS_PER_DAY, GreenWeb, fresh_s, made
-from experiments.output import Block, Results
+from experiments.harness import Block, Results
 from gossamer.arrays import F64
-from gossamer.carbon.energy import green_value
 from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
 

@@ -1,4 +1,4 @@
-"""Table 1 with real clients: the production scan on a test web, clients throttled to the seed's speeds."""
+"""This module makes Table 1 with real clients: the production scan on a test web, throttled to Pechnikov's speeds."""
 
 import tempfile
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.harness import Row
 from experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
-from experiments.output import Row
 from gossamer.arrays import I64
 from gossamer.clocks import RealClock
 from gossamer.config import Config
@@ -53,7 +53,7 @@ def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tu
     rows: list[Row] = []
     notes = [
         f"real: {WEBSITES} websites of the test web for each number of clients; each has one at a time, all begin "
-        f"together; a client that took 100 s for the seed's reference site waits {delay_s:g} s between two pages; "
+        f"together; a client that took 100 s for Pechnikov's reference site waits {delay_s:g} s between two pages; "
         "speeds and times are learned from the reference site and the scans before; the bound is of the measured times"
     ]
     for clients in numbers:

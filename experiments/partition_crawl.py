@@ -1,7 +1,7 @@
-"""Places pages or hosts while a simulated crawl discovers them: links from crawled pages are all that is known.
+"""This module places pages or hosts while a simulated crawl discovers them: only links of crawled pages are known.
 
-The same decision as production's (`place.live`), compiled around a crawl's order. A unit is what is placed as a whole:
-a page, or a host with all its pages.
+It makes the same decision as production (`placement/live.py`), compiled around a crawl's order. A unit is what is
+placed as a whole: a page, or a host with all its pages.
 """
 
 from dataclasses import dataclass

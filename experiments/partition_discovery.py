@@ -1,4 +1,4 @@
-"""`gossamer lab partition --at discovery`: placement while a crawl discovers the web, of pages and of hosts."""
+"""This module is `partition --at discovery`: it places pages and hosts while a crawl discovers the web."""
 
 import argparse
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.output import Results
+from experiments.harness import Results
 from experiments.partition_crawl import Discovered, Policy, discover
 from experiments.partitioning import breadth_first, incidence_of, kernels
 from gossamer.arrays import I32

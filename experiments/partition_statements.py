@@ -1,32 +1,32 @@
-"""What the literature says of partitioners, beside what was just measured: Table 2, reference cuts, statements."""
+"""This module sets what the literature says of partitioners beside what was just measured."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.output import Block
+from experiments.harness import Block
 from gossamer.arrays import F64
 from gossamer.placement.partitioners import PARTITIONERS
 
 Cuts = Mapping[tuple[int, str, str], F64]  # by k, order of the stream, method
 
-# Seed 000, Table 2: graph (vertices / edges), k, METIS, LDG, FENNEL; random order, nu = 1.1
-SEED = (
-    ("seed's G1 (968 / 7,680)", 2, 0.36, 0.49, 0.38),
-    ("seed's G1 (968 / 7,680)", 4, 0.54, 0.74, 0.50),
-    ("seed's G1 (968 / 7,680)", 8, 0.65, 0.86, 0.70),
-    ("seed's G1 (968 / 7,680)", 16, 0.72, 0.93, 0.75),
-    ("seed's G2 (7,721 / 23,154)", 2, 0.24, 0.50, 0.31),
-    ("seed's G2 (7,721 / 23,154)", 4, 0.38, 0.75, 0.48),
-    ("seed's G2 (7,721 / 23,154)", 8, 0.47, 0.87, 0.58),
-    ("seed's G2 (7,721 / 23,154)", 16, 0.53, 0.92, 0.64),
-    ("seed's G3 (39,763 / 198,790)", 2, 0.30, 0.50, 0.35),
-    ("seed's G3 (39,763 / 198,790)", 4, 0.46, 0.75, 0.54),
-    ("seed's G3 (39,763 / 198,790)", 8, 0.57, 0.87, 0.65),
-    ("seed's G3 (39,763 / 198,790)", 16, 0.64, 0.92, 0.72),
-    ("seed's G4 (71,005 / 709,950)", 2, 0.37, 0.49, 0.39),
-    ("seed's G4 (71,005 / 709,950)", 4, 0.56, 0.74, 0.60),
-    ("seed's G4 (71,005 / 709,950)", 8, 0.67, 0.87, 0.72),
-    ("seed's G4 (71,005 / 709,950)", 16, 0.74, 0.93, 0.78),
+# LEADS D1.4, Table 2: graph (vertices / edges), k, METIS, LDG, FENNEL; random order, nu = 1.1
+PAPER = (
+    ("LEADS G1 (968 / 7,680)", 2, 0.36, 0.49, 0.38),
+    ("LEADS G1 (968 / 7,680)", 4, 0.54, 0.74, 0.50),
+    ("LEADS G1 (968 / 7,680)", 8, 0.65, 0.86, 0.70),
+    ("LEADS G1 (968 / 7,680)", 16, 0.72, 0.93, 0.75),
+    ("LEADS G2 (7,721 / 23,154)", 2, 0.24, 0.50, 0.31),
+    ("LEADS G2 (7,721 / 23,154)", 4, 0.38, 0.75, 0.48),
+    ("LEADS G2 (7,721 / 23,154)", 8, 0.47, 0.87, 0.58),
+    ("LEADS G2 (7,721 / 23,154)", 16, 0.53, 0.92, 0.64),
+    ("LEADS G3 (39,763 / 198,790)", 2, 0.30, 0.50, 0.35),
+    ("LEADS G3 (39,763 / 198,790)", 4, 0.46, 0.75, 0.54),
+    ("LEADS G3 (39,763 / 198,790)", 8, 0.57, 0.87, 0.65),
+    ("LEADS G3 (39,763 / 198,790)", 16, 0.64, 0.92, 0.72),
+    ("LEADS G4 (71,005 / 709,950)", 2, 0.37, 0.49, 0.39),
+    ("LEADS G4 (71,005 / 709,950)", 4, 0.56, 0.74, 0.60),
+    ("LEADS G4 (71,005 / 709,950)", 8, 0.67, 0.87, 0.72),
+    ("LEADS G4 (71,005 / 709,950)", 16, 0.74, 0.93, 0.78),
 )
 
 # Measured before with other implementations, nu = 1.1, one run each: method, order -> cut. Their LDG is `ldg-tight`.
@@ -90,7 +90,7 @@ TABLE_SHOWN = {
     "ldg": "LDG",
     "ldg-first": "LDG, ties to the first",
     "fennel": "FENNEL",
-    "fennel-seed": "seed's constant",
+    "fennel-seed": "constant of LEADS D1.4",
     "points": "FENNEL - METIS, points",
     "relative": "in % of METIS",
 }
@@ -110,19 +110,19 @@ ROUNDED = 0.001  # reference figures have three digits
 
 def blocks(graph: str, cuts: Cuts) -> list[Block]:
     return [
-        Block("Table 2 of the seed", list(_table(graph, cuts)), TABLE_SHOWN),
+        Block("Table 2 of LEADS D1.4", list(_table(graph, cuts)), TABLE_SHOWN),
         Block("Reference cuts", list(_reference(graph, cuts)), REFERENCE_SHOWN),
         Block("Statements", list(_statements(cuts)), STATEMENTS_SHOWN),
     ]
 
 
 def _table(graph: str, cuts: Cuts) -> Iterator[dict[str, Any]]:
-    """Ours in random order, then the seed's; nothing, if that order was not run."""
+    """Ours in random order, then LEADS D1.4's; nothing, if that order was not run."""
     for k in sorted({k for k, order, _ in cuts if order == "random"}):
         means = {name: _mean(cuts, k, name) for name in ("hash", "metis", "ldg", "ldg-first", "fennel", "fennel-seed")}
         yield {"graph": graph, "k": k, **means, **_distance(means["fennel"], means["metis"])}
     if any(order == "random" for _, order, _ in cuts):
-        for name, k, metis, ldg, fennel in SEED:
+        for name, k, metis, ldg, fennel in PAPER:
             yield {"graph": name, "k": k, "metis": metis, "ldg": ldg, "fennel": fennel, **_distance(fennel, metis)}
 
 
@@ -159,7 +159,7 @@ def _statements(cuts: Cuts) -> Iterator[dict[str, Any]]:
     for k, order in sorted({(k, order) for k, order, _ in cuts if order != "any"}):
         fennel = _mean(cuts, k, "fennel", order)
         if fennel is not None:
-            if order == "random":  # as in the seed
+            if order == "random":  # as in LEADS D1.4
                 yield from _of_seed(cuts, k, f"k = {k}: ", fennel)
             yield from _best(cuts, k, order, f"k = {k}, {order}: ", fennel)
 

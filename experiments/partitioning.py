@@ -1,4 +1,4 @@
-"""Gives the partitioners' loops to numba, and the lab's graphs to the partitioners: in which order, at which level."""
+"""This module compiles the loops of the partitioners, and gives them graphs: in which order, at which level."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Which pages to visit again: freshness of every refresh policy against its budget, and what estimates are worth.
+"""This experiment compares refresh policies: freshness against budget, and what estimates of change rates are worth.
 
 Pages change as Poisson processes with rates of a wide spread, or as a crawl of your own has recorded.
 """
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from experiments import refresh_estimates, refresh_recorded
-from experiments.output import Block, Results, Row, publish
+from experiments.green_choice import choose, green_value
+from experiments.harness import Block, Results, Row, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
 from gossamer.arrays import F64
-from gossamer.carbon.energy import choose, green_value
 from gossamer.refresh.change_rates import counted, none_counted, rates
 from gossamer.refresh.policies import azar_rates, best, harmonic_rates, index_value
 from gossamer.sim.figures import Curve, Figure

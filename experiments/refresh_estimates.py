@@ -1,11 +1,11 @@
-"""How well change rates are known after so many visits: counters of 32 bytes against simpler and larger estimators."""
+"""This module compares estimators of change rates: counters of 32 bytes against simpler and larger ones."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.output import Results, Row
+from experiments.harness import Results, Row
 from experiments.refresh_simulation import DAY_S
 from gossamer.arrays import F64
 from gossamer.refresh.change_rates import counted, none_counted, rates

@@ -1,11 +1,11 @@
-"""Refresh policies on the changes that a crawl has seen: what another policy would have kept fresh."""
+"""This module runs refresh policies on the changes that a crawl has seen: what would another one have kept fresh?"""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.output import Results
+from experiments.harness import Results
 from experiments.refresh_simulation import Recorded, Run, simulate
 from gossamer.api import Crawl
 from gossamer.errors import ArchiveError

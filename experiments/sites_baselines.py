@@ -1,8 +1,8 @@
-"""What would cross between sites with UniCrawl's link database (section VI), for the very pages that they crawled.
+"""This module computes what would cross between sites with UniCrawl's link database (section VI), for the same pages.
 
 The database L has all links, a triple (page, referrer, score) for each that leads to another site, sent once; from it
-scores can be computed exactly. It is computed from the archive: a letter for each round and pair of sites, between the
-sites that really had the hosts, and encoded as our own letters are.
+scores can be computed exactly. It is computed from the archive: a message for each round and pair of sites, between the
+sites that really had the hosts, and encoded as our own messages are.
 """
 
 from collections.abc import Iterator

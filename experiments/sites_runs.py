@@ -1,4 +1,4 @@
-"""One crawl by real sites, each reached by the others through a proxy that counts bytes and delays them."""
+"""This module makes one crawl by real sites; each is reached through a proxy that counts bytes and delays them."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Sites that crawl as one against one crawler that is stretched over two places (UniCrawl, section V-B2 and V-B3)."""
+"""This module compares sites with one crawler that is stretched over two places (UniCrawl, section V-B2 and V-B3)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.output import Block, Row
+from experiments.harness import Block, Row
 from experiments.sites_lab import Lab, Lines, first_pages
 from experiments.sites_runs import Crawled, Setting
 from experiments.stretched import Stretched

@@ -1,8 +1,8 @@
-"""One logical crawler over two places (UniCrawl, section V-B2): the production agents, one at each, as a single site
-whose archive is spread over both. Started as a process, this module is one of these agents.
+"""This module runs one logical crawler over two places (UniCrawl, section V-B2).
 
-At the first place are the supervisor and nats-server too. Whatever an agent has to do with the other place goes through
-a proxy: files that are stored there, and what the agents say to each other.
+The production agents, one at each place, are a single site whose archive is spread over both. Started as a process,
+this module is one of these agents. At the first place are the supervisor and nats-server too. Whatever an agent has
+to do with the other place goes through a proxy: files that are stored there, and what the agents send to each other.
 """
 
 import os

@@ -12,23 +12,21 @@ from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
-from gossamer.cluster.federation_file import site_of
-from gossamer.cluster.plan import is_shared
-from gossamer.config import Config
+from gossamer.config import NEVER, Config
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
-from gossamer.crawl.agent import Agent
 from gossamer.crawl.contact import check_contact
+from gossamer.crawl.control import site_of
 from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.strategies import strategy
-from gossamer.refresh.refresher import check_refresh
-from gossamer.sharing.exchange import Inbox
 from gossamer.terminal import let_go
+from gossamer.wiring import lone_agent
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,10 @@ class Crawl:
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         check_scores(strategy(config.crawl.order), config)
-        check_refresh(config)
+        if config.refresh.policy != NEVER:
+            from gossamer.refresh.refresher import check_refresh
+
+            check_refresh(config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)
         clock = self._clock
@@ -94,12 +95,12 @@ class Crawl:
             if not (chains(store) or inbox.pending(config.crawl.agent, {})):
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
-            if is_shared(snapshots(store), config.crawl.agent, config.site.agents):
+            if _is_shared(store, config):
                 from gossamer.cluster.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
 
                 crawler = Supervisor(self.directory, config, clock, log)
             else:
-                crawler = Agent(copied, config, clock, inbox, log)
+                crawler = lone_agent(copied, config, clock, inbox, log)
             for place in (self.directory, *(Path(disk) for disk in config.site.disks)):
                 if (place / "gossamer.json").exists():
                     remember(place, config)
@@ -159,6 +160,15 @@ class Crawl:
         from gossamer.archive import query
 
         return query.ask(self.directory, sql)
+
+
+def _is_shared(store: Directory, config: Config) -> bool:
+    """Whether it takes more than one agent. Who has always been alone need not ask the cluster."""
+    if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
+        return False
+    from gossamer.cluster.plan import is_shared
+
+    return is_shared(snapshots(store), config.crawl.agent, config.site.agents)
 
 
 def foreign_site(store: Directory, agent: str) -> str | None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from gossamer.arrays import F64, Indices, Strings
 from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
-from gossamer.placement.where import coordinates, countries
+from gossamer.fetch.where import coordinates, countries
 
 EVERYWHERE = "*"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__, config
-from gossamer.cli import commands, options
+from gossamer.cli import commands, options, simulate
 from gossamer.config.folders import check_folder
 from gossamer.errors import ConfigError, GossamerError
 from gossamer.scan.defaults import defaults as scan_defaults
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
-    if rest and command not in (commands.testweb, commands.lab):  # which have parsers of their own
+    if rest and command not in (commands.testweb, simulate.lab):  # which have parsers of their own
         _complain(arguments.parser, rest)
     arguments.rest = rest
     try:
@@ -209,12 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true", help="print JSON")
 
     add("testweb", commands.testweb, "serve a synthetic web on loopback", add_help=False)
-    add(
-        "lab",
-        commands.lab,
-        "simulate crawls, to see which order and how many connections bring and cost how much",
-        add_help=False,
-    )
+    simulate.register(add)
 
     sub = add("demo", commands.demo, "crawl a test web and answer questions about it")
     sub.add_argument(

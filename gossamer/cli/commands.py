@@ -20,7 +20,7 @@ def crawl(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
     from gossamer.api import Crawl
-    from gossamer.crawl.runtime import tune
+    from gossamer.runtime import tune
     from gossamer.watch.progress import Progress
 
     loaded, kept = options.going_on(arguments)
@@ -135,7 +135,7 @@ def federation(arguments: argparse.Namespace) -> int:
 def site(arguments: argparse.Namespace) -> int:
     from gossamer.cluster import federation as federated
     from gossamer.cluster.federation_file import load
-    from gossamer.crawl.runtime import tune
+    from gossamer.runtime import tune
 
     federation = load(arguments.file)
     tune()
@@ -284,7 +284,7 @@ def repair(arguments: argparse.Namespace) -> int:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    from gossamer.crawl.inspect import inspect
+    from gossamer.cli.inspect import inspect
     from gossamer.watch.show import inspect_report
 
     found = inspect(arguments.url, options.configuration(arguments))
@@ -318,7 +318,7 @@ def orders(arguments: argparse.Namespace) -> int:
     else:
         width = max(map(len, ORDERS))
         for strategy in ORDERS.values():
-            only = " (only in the lab)" if strategy.score and strategy.score.needs_oracle else ""
+            only = " (only in simulations)" if strategy.score and strategy.score.needs_oracle else ""
             print(f"{strategy.name:{width}} {strategy.meaning}{only}")
     return 0
 
@@ -346,12 +346,6 @@ def testweb(arguments: argparse.Namespace) -> int:
     from gossamer.testweb.command import main as testweb
 
     return testweb(arguments.rest)
-
-
-def lab(arguments: argparse.Namespace) -> int:
-    from experiments.command import main as lab
-
-    return lab(arguments.rest)
 
 
 def demo(arguments: argparse.Namespace) -> int:

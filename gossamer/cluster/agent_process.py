@@ -23,15 +23,17 @@ from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import AgentOrders, AgentTask, Heartbeat, decode
 from gossamer.cluster.registrar import Registrar, of_agents
 from gossamer.cluster.replicated_exchange import Gate
-from gossamer.crawl.agent import ZONES_MOVE, Agent
+from gossamer.crawl.agent import Agent
 from gossamer.crawl.control import Orders, Report
 from gossamer.crawl.event_log import EventLog
-from gossamer.crawl.runtime import tune
+from gossamer.crawl.inbox import Aside
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.placement.locating import Locator
-from gossamer.sharing.aside import Aside
+from gossamer.runtime import tune
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
 from gossamer.sharing.handover import unowned
+from gossamer.sharing.peers import ZONES_MOVE, Sharing
+from gossamer.wiring import open_books
 
 # Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)
 REPLACED, MISTAKE, FULL = 3, 4, 5
@@ -145,7 +147,10 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
                 gate.committed = lambda: chain.number
             while True:
                 desk.begin()
-                agent = Agent(store, config, clock, exchange, log, desk, chain, there, aside)
+                books = open_books(store, config, clock, chain)
+                peers = Sharing(books, exchange, desk, log, there, aside)
+                peers.settle(clock.now())
+                agent = Agent(books, clock, peers, log)
                 threading.Thread(target=_forward, args=(stopping, agent), daemon=True).start()
                 if agent.run(lambda _: None).ended != ZONES_MOVE:
                     break

@@ -11,6 +11,7 @@ from gossamer.archive.mark import MARK, is_federation
 from gossamer.config import Config, checked
 from gossamer.config.schema import key, section
 from gossamer.crawl.contact import WHO, check_contact
+from gossamer.crawl.control import site_of as site_of
 from gossamer.errors import ConfigError
 from gossamer.placement.hosts import NAMES, check_places
 
@@ -101,10 +102,6 @@ class Federation:
 def home_of(site: str) -> str:
     """The agent that speaks for a site."""
     return f"{site}_a0"
-
-
-def site_of(agent: str) -> str:
-    return agent.rpartition("_a")[0]
 
 
 def load(path: Path) -> Federation:

@@ -10,7 +10,7 @@ from gossamer.archive.manifest import Batch
 from gossamer.cluster.federation_file import site_of
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
-from gossamer.sharing.aside import Aside
+from gossamer.crawl.inbox import Aside
 from gossamer.sharing.exchange import Exchange
 
 

@@ -22,8 +22,8 @@ from nats.js import api
 from gossamer.archive.manifest import ANY, Batch
 from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.crawl.inbox import Aside
 from gossamer.errors import TooNew, Unreadable
-from gossamer.sharing.aside import Aside
 from gossamer.sharing.envelope import (
     ANYONE,
     Piece,

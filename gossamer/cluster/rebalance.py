@@ -13,7 +13,6 @@ from gossamer.archive import query
 from gossamer.archive.store import Directory
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
-from gossamer.crawl.opening import hostmap_files
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.hosts import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
@@ -22,6 +21,7 @@ from gossamer.placement.network import RoundTrips
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import MOVES, Inbox
+from gossamer.sharing.placing import hostmap_files
 from gossamer.sharing.site_list import of_file
 from gossamer.web.url import host_key
 

@@ -1,4 +1,4 @@
-"""What an agent hears from its site and tells it; an agent alone hears nothing."""
+"""`Orders` are what an agent receives from its site; a `Post` brings them, and takes its reports."""
 
 from collections.abc import Mapping
 from math import inf
@@ -6,7 +6,6 @@ from typing import Protocol
 
 import msgspec
 
-from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.crawl.stats import Stats
 
 
@@ -59,8 +58,8 @@ class Post(Protocol):
         """The last ones that came; no waiting."""
 
 
-class Alone:
-    """One agent that owns every zone; or, in tests, agents whose zones never move."""
+class Fixed:
+    """Agents that share a crawl and whose zones never move: nobody tells them anything."""
 
     is_site = False
     lease_until_s = inf
@@ -68,12 +67,13 @@ class Alone:
     def __init__(self, owners: tuple[str, ...]) -> None:
         self._orders = Orders(owners)
 
-    @classmethod
-    def of(cls, name: str) -> "Alone":
-        return cls((name,) * ZONES_IN_ALL)
-
     def report(self, report: Report) -> None:
         pass
 
     def orders(self) -> Orders:
         return self._orders
+
+
+def site_of(agent: str) -> str:
+    """The site of a federation that an agent belongs to, by its name; empty if it belongs to none."""
+    return agent.rpartition("_a")[0]

@@ -7,6 +7,7 @@ import numpy as np
 
 from gossamer.arrays import F64, I64, HostKeys
 from gossamer.errors import ConfigError
+from gossamer.fetch.where import coordinates
 from gossamer.placement.distance import kilometres
 from gossamer.placement.live import RULES, Live
 from gossamer.placement.network import RoundTrips, as_kilometres
@@ -14,7 +15,6 @@ from gossamer.placement.prices import closeness, link_cost, tolls
 from gossamer.placement.ring import Ring
 from gossamer.placement.stream import Rule
 from gossamer.placement.task import NOTHING, Goal
-from gossamer.placement.where import coordinates
 from gossamer.web.url import host_of
 
 Partitioner = Callable[[HostKeys, Sequence[str], F64, F64], I64]

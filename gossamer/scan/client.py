@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gossamer.clocks import RealClock
 from gossamer.cluster.protocol import decode, encode
-from gossamer.crawl.runtime import tune
 from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
+from gossamer.runtime import tune
 from gossamer.scan.facts import Places
 from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Left, Message, Progress, Standing, Stop, read
 from gossamer.scan.waiting import in_words

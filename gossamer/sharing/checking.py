@@ -10,19 +10,17 @@ What is refused is not acknowledged, and what comes behind it in its stream wait
 """
 
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from itertools import groupby
 from math import isfinite
 from typing import Any
 
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
-from gossamer.crawl.seeds import files_in
+from gossamer.crawl.inbox import Aside, blank
+from gossamer.crawl.seeds import check_urls, files_in
 from gossamer.errors import Unreadable
 from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.aside import Aside
 from gossamer.sharing.exchange import (
     ABROAD,
     HOSTS,
@@ -38,7 +36,6 @@ from gossamer.sharing.exchange import (
 )
 
 _LARGEST = 1 << 62
-_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # whatever `normalise` makes: host names have odd characters, too
 Verdict = tuple[str, bool]  # what is wrong with it, if anything is, and whether to wait for better days
 
 GOOD: Verdict = ("", False)
@@ -68,7 +65,7 @@ class Checked:
             if any(waits for _, waits in verdicts):
                 barred.add(stream)
             if stream not in barred:
-                good += [_blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
+                good += [blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
         return good
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -96,11 +93,6 @@ def _whole_letter(parts: list[Batch]) -> list[Batch]:
     return [batch for batch in parts if batch.kind == HOSTS] or parts
 
 
-def _blank(batch: Batch) -> Batch:
-    """Its number stands in its place, and says nothing."""
-    return replace(batch, kind=NEWS, data=b"{}")
-
-
 def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
     """Whether, and why not, a batch can be applied."""
     try:
@@ -109,10 +101,10 @@ def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
         elif batch.sender == SEED_FILES:
             files_in(batch.data)
         elif SEEDS in (batch.kind, batch.sender):
-            _check_urls(decode(batch.data).url)
+            check_urls(decode(batch.data).url)
         elif batch.kind in (LINKS, ABROAD):
             found = decode(batch.data) if batch.kind == LINKS else compact.decode(batch.data)
-            _check_urls(url for url in found.url if url)  # others know the page by its key
+            check_urls(url for url in found.url if url)  # others know the page by its key
         elif batch.kind == NEWS:
             return _of_news(json.loads(batch.data), sites)
         elif batch.kind == ZONES:
@@ -137,7 +129,7 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
         _check_name(host)
     for host, url in _typed(news, "sitemaps", list, ()):
         _check_name(host)
-        _check_urls([url])
+        check_urls([url])
     _whole(news.get("pool", 0), -_LARGEST)
     for key in _typed(news, "unknown", list, ()):
         _whole(key, 0, 1 << 64)
@@ -196,11 +188,6 @@ def _check_rests(rests: Mapping[Any, Any]) -> None:
 
 
 # Values
-
-
-def _check_urls(urls: Iterable[str]) -> None:
-    if not all(map(_URL.fullmatch, urls)):
-        raise Unreadable("something in it is no normalised URL")
 
 
 def _typed(said: Any, name: str, kind: type, *default: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import ZONES_IN_ALL, Batch, Changes
 from gossamer.archive.store import Store
-from gossamer.crawl.commit import Books
+from gossamer.crawl.opening import Books
 from gossamer.errors import disk_full_guard
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex, zone_of_host
 from gossamer.sharing import estate

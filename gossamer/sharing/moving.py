@@ -18,8 +18,8 @@ from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, HostKeys, Rows
 from gossamer.config import CROSS_OVER
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
+from gossamer.crawl.opening import Books
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key, zone_of_host
 from gossamer.sharing import estate, placing
 from gossamer.sharing.exchange import HOSTS, NEWS, ZONES, Exchange, high_water

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
+from gossamer.crawl.opening import Books
 from gossamer.sharing.exchange import HOSTS, ZONES, Exchange
 from gossamer.sharing.handover import adopt_zones, forget_delivered, release_zones
 from gossamer.sharing.moving import may_take, release_hosts, take_hosts

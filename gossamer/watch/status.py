@@ -19,8 +19,8 @@ from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
+from gossamer.crawl.inbox import ASIDE, refused, set_aside
 from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
-from gossamer.sharing.aside import ASIDE, refused, set_aside
 from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
@@ -42,6 +42,8 @@ _COUNTRIES_SQL = f"""
     SELECT country, count(*), sum(wire_bytes)::BIGINT, sum(energy_low_j), sum(energy_j),
         sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g)
     FROM visits WHERE energy_j > 0 GROUP BY country ORDER BY sum(carbon_g) DESC, country LIMIT {_TOP}"""
+_COSTS_SQL = """
+    SELECT sum(energy_low_j), sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g) FROM visits"""
 
 
 def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
@@ -81,8 +83,8 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
-        "costs": _costs(at),
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
+        "costs": _costs(at),
         **(_scan(at) if full else {"statuses": None, "top_hosts": None, "costs_by_country": None}),
         "disk": disk,
         "disk_bytes": sum(disk.values()),
@@ -151,7 +153,9 @@ def _scan(at: Reading) -> dict[str, Any]:
             f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
         ).fetchall()
         countries = database.execute(_COUNTRIES_SQL).fetchall()
+        costs = database.execute(_COSTS_SQL).fetchone() or (None,)
     return {
+        **({"costs": dict(zip(_OF_COUNTRY[3:], costs, strict=True))} if costs[0] is not None else {}),
         "statuses": {name: found[name] for name in map(word, Status) if name in found},
         "top_hosts": [dict(zip(_OF_HOST, row, strict=True)) for row in hosts],
         "costs_by_country": [dict(zip(_OF_COUNTRY, row, strict=True)) for row in countries],

@@ -9,14 +9,14 @@ from crawls import QUICK, visited
 from raw_server import Exchange, Loopback
 
 from experiments import refresh_real
+from experiments.refresh_real import FastClock
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
-from gossamer.carbon.grid import WORLD_G_PER_KWH
-from gossamer.clocks import FastClock
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
+from gossamer.fetch.where import WORLD_G_PER_KWH
 from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

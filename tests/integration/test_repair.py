@@ -276,7 +276,7 @@ def test_a_damaged_column_costs_that_column_only(
     count = damage(damaged / name, column)
     before = pq.read_metadata(damaged / name).num_rows
     words = ", ".join(
-        f"the column {each} of {count:,} rows becomes {what}"
+        f"the column {each} of {count:,} row{'s' * (count != 1)} becomes {what}"
         for what, columns in (("NULL", nulls), ("empty", empty))
         for each in columns
     )

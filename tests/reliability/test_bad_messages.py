@@ -22,8 +22,8 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, read_address
+from gossamer.crawl.inbox import Aside, refused, set_aside
 from gossamer.crawl.resting import Resting
-from gossamer.sharing.aside import Aside, refused, set_aside
 from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Batch, Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

@@ -16,10 +16,9 @@ from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import Federated
 from gossamer.columns import Status
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import hostmap_files
+from gossamer.crawl.opening import Books
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
@@ -30,6 +29,7 @@ from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
+from gossamer.sharing.placing import hostmap_files
 from gossamer.sharing.settling import arrivals, settle
 from gossamer.sharing.site_list import Members, is_holding
 from gossamer.web.url import page_keys
@@ -112,7 +112,7 @@ class OneSite:
         columns = self._visit(owners, visits)
         followed = columns.links.target, columns.urls
         batches = self._incoming.batches()
-        arrived = self._incoming.take(
+        arrived = self._incoming.arrived(
             batches, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
         )
         for site, said in arrived.heard:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
+from gossamer.crawl.inbox import Aside, refused, set_aside
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.aside import Aside, refused, set_aside
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
 from gossamer.sharing.exchange import (

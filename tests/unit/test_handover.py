@@ -15,9 +15,9 @@ from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import Books
 from gossamer.crawl.resting import Resting
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed

@@ -1,26 +1,21 @@
-"""The green policy: the seed's special cases, energy and carbon, budgets by dual ascent, contracts."""
+"""The green policy: the special cases of LEADS D1.4, energy and carbon, budgets by dual ascent, contracts."""
 
 import numpy as np
 import pytest
 
-from gossamer.carbon.energy import (
+from experiments.green_choice import (
     HIGH,
     LOW,
-    Contract,
-    Energy,
-    Lambdas,
     affordable,
-    agreed,
-    carbon_g,
     choose,
     free_lambdas,
     given_lambdas,
     green_value,
-    pace,
     refresh_weights,
     shuffled,
     within,
 )
+from gossamer.carbon.energy import Contract, Energy, Lambdas, agreed, carbon_g, pace
 
 RANDOM = np.random.default_rng(7)
 PAGES = 200

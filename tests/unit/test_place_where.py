@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from gossamer.fetch.where import coordinates, countries, facts
 from gossamer.placement.distance import kilometres
-from gossamer.placement.where import coordinates, countries, facts
 
 
 def test_well_known_addresses():

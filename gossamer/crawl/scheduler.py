@@ -1,4 +1,4 @@
-"""Keeps the workbench filled: the only module that takes pages from the frontier, when and how many."""
+"""The scheduler keeps the workbench filled: it alone takes pages from the frontier, and says when and how many."""
 
 from collections.abc import Callable
 from math import ceil, inf
@@ -7,28 +7,37 @@ import numpy as np
 
 from gossamer.arrays import U64, Bools, Rows
 from gossamer.clocks import Clock
-from gossamer.config import CROSS_OVER
-from gossamer.crawl import generate
-from gossamer.crawl.commit import Books
+from gossamer.columns import NO_TEXT, Status
+from gossamer.config import CROSS_OVER, Config
+from gossamer.crawl import link_diff
 from gossamer.crawl.fetching import Fetching
+from gossamer.crawl.opening import Books
 from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
+from gossamer.fetch.client import Request
 from gossamer.frontier.merging import union
-from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.strategies import Strategy
+from gossamer.web.url import host_of
 
 _PATIENCE = 4.0  # times that a take may cost before the next
+
+_SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_AFTER_ALL = -1e300  # lower than any strategy's rank
+_BEFORE_ALL = 1e300
+_LATER_S = 60.0  # more of it only where there are not enough hosts
 
 _NO_KEYS: U64 = np.zeros(0, np.uint64)
 
 IsNative = Callable[[U64], Bools]
 
 
-class Supply:
+class Scheduler:
     """`is_native` says which pages are of our own zones; it matters in cross-over mode only."""
 
-    def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: Callable[[], IsNative]) -> None:
+    def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: IsNative) -> None:
         self._books, self._fetching, self._clock, self._is_native = books, fetching, clock, is_native
         self.outstanding = 0  # pages that were taken and have not come back
         self.is_starving = False  # there was not enough to take
@@ -83,7 +92,7 @@ class Supply:
         found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits[self._looked_at :]]
         self._looked_at = len(visits)
         keys = np.unique(np.concatenate([_NO_KEYS, *found]))
-        is_known = self._books.index.pages.look_up(keys)[0] & self._is_native()(keys)
+        is_known = self._books.index.pages.look_up(keys)[0] & self._is_native(keys)
         self._unknown = union(self._unknown, keys[~is_known])
         back = [visit.response.request.key for visit in visits]
         back += [deferral.request.key for deferral in round_.deferrals]
@@ -110,7 +119,7 @@ class Supply:
         width, now_s = self._width, self._clock.monotonic()
         if self.is_lockstep:
             if not self.outstanding and round_is_empty:
-                self._take(width, generate.per_host(self._books.config)[1])
+                self._take(width, per_host(self._books.config)[1])
                 self.is_starving = not self.outstanding
                 if self.is_starving:
                     self._thaw()
@@ -119,7 +128,7 @@ class Supply:
         if not is_top_up_due(self.outstanding, width, self.is_starving, self.has_idle_connections, is_time):
             return
         self._topped_s = now_s
-        soon, later = generate.per_host(self._books.config)
+        soon, later = per_host(self._books.config)
         self._take(width - self.outstanding, soon)
         half = width // 2 + 1 - self.outstanding
         if half > 0 and later > soon:
@@ -145,14 +154,14 @@ class Supply:
             return
         start_s = self._clock.monotonic()
         rows = self._mixed(room, per_host)
-        if books.config.site.mode == CROSS_OVER and (native := self._is_native())(books.frontier.taken).any():
+        if books.config.site.mode == CROSS_OVER and self._is_native(books.frontier.taken).any():
             # Own pages are due, or may be found by those under way: those of others have to wait.
-            foreign = ~native(rows["key"])
+            foreign = ~self._is_native(rows["key"])
             books.frontier.give_back(rows["key"][foreign])
             rows = rows[~foreign]
         if len(rows):
             seed = books.config.crawl.seed
-            self._fetching.add(generate.requests(books.index, rows, books.strategy, seed, self._taken))
+            self._fetching.add(requests(books.index, rows, books.strategy, seed, self._taken))
             self.outstanding += len(rows)
             self._taken += len(rows)
         self.cost_s += self._clock.monotonic() - start_s
@@ -184,3 +193,55 @@ class Supply:
         rows = books.refresher.take(count, self.time_s, books.frontier.taken, per_host)
         books.frontier.hold(np.sort(rows["key"]))
         return rows
+
+
+def per_host(config: Config) -> tuple[int, int]:
+    """How many pages of one host the workbench may hold: while there are others, and where there are not."""
+    polite = config.polite
+    if config.index.queue_per_host:
+        return config.index.queue_per_host, config.index.queue_per_host
+    if not polite.delay_s:
+        return config.crawl.width, config.crawl.width
+    soon, later = (max(2, ceil(span_s / polite.delay_s)) * polite.burst for span_s in (_SOON_S, _LATER_S))
+    return soon, later
+
+
+def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int) -> list[Request]:
+    """Best first. A rank is the strategy's, so that better pages found later overtake; where hosts are ranked,
+    whose ranks change all the time, it is the order of taking."""
+    if strategy.host_rank is None:
+        ranks = strategy.page_rank(rows, seed).tolist()
+    else:
+        ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
+    # What failed before comes after what was never tried: a host's errors must not keep us from its good pages.
+    ranks = [rank if not tries else _AFTER_ALL for rank, tries in zip(ranks, rows["tries"].tolist(), strict=True)]
+    # What is visited again was chosen by another measure, and how much of it there is was decided when it was.
+    for place, position in enumerate(np.flatnonzero(rows["status"] == Status.FETCHED).tolist()):
+        ranks[position] = _BEFORE_ALL / (1 + place)
+    hosts = host_of_key(rows["key"])
+    unique, inverse = np.unique(hosts, return_inverse=True)
+    known = index.hosts.look_up(unique)[1]["known"][inverse].tolist()
+    columns = [rows[name].tolist() for name in ("key", "depth", "hops", "tries")]
+    found = [
+        Request(key, url, host_of(url), depth, hops, tries, rank, known=pages)
+        for url, key, depth, hops, tries, rank, pages in zip(index.urls(rows), *columns, ranks, known, strict=True)
+    ]
+    _add_history(index, rows, found)
+    return found
+
+
+def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
+    """Validators and digest of pages that were visited before."""
+    before = np.flatnonzero(rows["status"] != Status.NEW)
+    if not len(before):
+        return
+    before = before[np.argsort(rows["key"][before])]
+    there, visited = index.visited.look_up(np.ascontiguousarray(rows["key"][before]))
+    before, visited = before[there], visited[there]
+    texts = np.flatnonzero(visited["validators"] != np.uint64(NO_TEXT))
+    validators = dict(zip(texts.tolist(), index.heap.read(visited["validators"][texts]), strict=True))
+    for i, (position, digest) in enumerate(zip(before.tolist(), visited["digest"].tolist(), strict=True)):
+        request = found[position]
+        request.digest = digest
+        if i in validators:
+            request.etag, request.last_modified = link_diff.validators(validators[i])

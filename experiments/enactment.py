@@ -1,4 +1,4 @@
-"""Plays a scan through with times that are known: the lab's clients, without a network."""
+"""`enact` plays a scan through with times that are known: simulated clients, without a network."""
 
 import heapq
 from collections.abc import Iterable, Mapping

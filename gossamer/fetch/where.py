@@ -1,4 +1,4 @@
-"""Which country an address is in, and where that is, from data that comes with the package (gossamer/data)."""
+"""This module says which country an address is in, and where that is, from data of the package (gossamer/data)."""
 
 import csv
 import socket
@@ -11,6 +11,7 @@ import numpy as np
 
 from gossamer.arrays import F64, U8, U32, Strings
 
+WORLD_G_PER_KWH = 475.0  # of countries without data (IEA, 2019)
 MIX = ("coal", "gas", "oil", "nuclear", "hydroelectricity", "wind", "solar", "biofuel")
 
 
