@@ -17,7 +17,7 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.replicas import is_of_another_life, replica_of
-from gossamer.cluster.totals import counters
+from gossamer.cluster.site_agent import counters
 from gossamer.errors import ConfigError
 
 _UNFINISHED = ".adopting"

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import make_keys, paths, tls_name
+from gossamer.cluster.keys import address, make_keys, paths
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
+from gossamer.cluster.site_agent import counters as counted
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, added, final
-from gossamer.cluster.totals import counters as counted
 from gossamer.config.last_run import remember
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
@@ -110,7 +111,7 @@ class FederationRun:
         self._members = Members(Processes(), self._clock)
         self._stopping = False
         self._last: dict[str, Summary] = {}
-        self._before = _all_counters(federation)
+        self._before = counters(federation, *federation.here)
         self._read_s = federation.path.stat().st_mtime
 
     def stop(self) -> None:
@@ -142,10 +143,9 @@ class FederationRun:
                 wire.close()
             self._members.close()
         ended = "stopped" if self._stopping else why_ended(self._federation, list(self._sites))
-        refused, now = sum(stats.refused_seeds for stats in self._stats()), self._clock.now()
-        return final(
-            self._before, _all_counters(self._federation), refused, now, self._clock.monotonic() - start_s, ended
-        )
+        refused, after = sum(stats.refused_seeds for stats in self._stats()), self._federation
+        times = self._clock.now(), self._clock.monotonic() - start_s
+        return final(self._before, counters(after, *after.here), refused, *times, ended)
 
     def _stats(self) -> list[Stats]:
         return [summary.stats for summary in self._last.values() if summary.stats]
@@ -192,10 +192,9 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
 
 
-def _wire(federation: Federation, site: str, address: str = "") -> Wire:
+def _wire(federation: Federation, site: str, where: str = "") -> Wire:
     """To a site, as one of its own."""
-    url = f"tls://{address or federation.sites[site].address}"
-    return Wire({"url": url, "name": tls_name(site), **paths(federation.keys, site)})
+    return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
@@ -209,13 +208,6 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     if not seeds and federation.first not in federation.here:
         raise SeedError(NO_SEEDS)
     parse_seeds(seeds)  # a mistake should be found before any site is started
-
-
-def _all_counters(federation: Federation) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for site in federation.here:
-        total.update(counters(federation, site))
-    return total
 
 
 def status(federation: Federation) -> list[dict[str, Any]]:
@@ -246,8 +238,7 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         return row | {"agents": summary.agents, "crossed": summary.crossed}
     if site in federation.here:
         total = counters(federation, site)
-        home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-        state = "ended" if home and home.state.get("clean") else "not reached"
+        state = "ended" if _home(federation, site).state.get("clean") else "not reached"
         row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
@@ -255,20 +246,23 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
 
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
     """Which version of the list of sites it goes by, and why not by the file's, if so."""
-    if summary is None:
-        kept = kept_by(federation, site)
-        members, refused = kept.get("members"), str(kept.get("refused", ""))
-    else:
-        members, refused = summary.members and summary.members.as_dict(), summary.refused
+    members, refused = kept_by(federation, site).members, ""
+    if summary is not None:
+        members, refused = summary.members.as_dict() if summary.members else None, summary.refused
     behind = refused or why_behind(federation, site, members, is_running=summary is not None)
     return {"version": members["version"] if members else None, "behind": behind}
 
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
     """What a site has sent to each other one, by the manifest of its first agent."""
-    home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-    return dict(home.state.get("crossed", {})) if home else {}
+    return dict(_home(federation, site).state.get("crossed", {}))
 
 
-def counters(federation: Federation, site: str) -> Counter[str]:
-    return counted(snapshots(Directory(federation.directory(site))).values())
+def _home(federation: Federation, site: str) -> Snapshot:
+    """The manifest of the agent that speaks for a site."""
+    return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
+
+
+def counters(federation: Federation, *sites: str) -> Counter[str]:
+    """What the manifests of sites on this machine count."""
+    return counted(at for site in sites for at in snapshots(Directory(federation.directory(site))).values())

@@ -5,7 +5,6 @@ One folder has one server at a time, whoever starts it: the server itself holds 
 It never outlives the thread that started it.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -23,7 +22,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from gossamer.cluster.jetstream import MESSAGE_BYTES
-from gossamer.cluster.keys import context, tls_name
+from gossamer.cluster.keys import address, context, tls_name, write_private
 from gossamer.cluster.processes import die_with_parent
 from gossamer.errors import SiteError
 
@@ -90,7 +89,7 @@ class Server:
     def address(self) -> dict[str, str]:
         if self._open:
             host = "127.0.0.1" if self._host == "0.0.0.0" else self._host
-            return {"url": f"tls://{host}:{self._port}", "name": tls_name(self._open.site), **self._open.files}
+            return address(self._open.files, self._open.site, f"{host}:{self._port}")
         return {"url": f"nats://127.0.0.1:{self._port}", "user": USER, "password": self._password}
 
     @property
@@ -140,8 +139,8 @@ class Server:
         values = {"log": self._log_file, "store": self.folder / "nats"}
         quoted = {name: json.dumps(str(value)) for name, value in values.items()}
         where = {"host": self._host, "port": self._port, "payload": MESSAGE_BYTES, "access": access}
-        _write_private(config, _CONFIG.format(**where, **quoted))
-        _write_private(self.folder / ADDRESS, json.dumps(self.address))
+        write_private(config, _CONFIG.format(**where, **quoted).encode())
+        write_private(self.folder / ADDRESS, json.dumps(self.address).encode())
         with _lock(self.folder / "nats.lock") as lock:
             self._process = subprocess.Popen(
                 [binary, "-c", str(config)],
@@ -229,16 +228,6 @@ def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, and never readable by others, not for a moment."""
-    new = path.with_name(path.name + ".new")
-    with contextlib.suppress(FileNotFoundError):
-        new.unlink()
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    new.replace(path)
 
 
 def _lock(path: Path) -> IO[bytes]:

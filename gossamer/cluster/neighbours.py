@@ -8,17 +8,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
-from gossamer.cluster.keys import paths, tls_name
+from gossamer.cluster.keys import address, paths
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_server import Open
 from gossamer.cluster.plan import undelivered
@@ -52,7 +54,7 @@ class Neighbours:
             )
         self._federation, self.site, self._clock = federation, site, clock
         kept = kept_by(federation, site)
-        self.members = to_carry_out(federation, site, kept.get("members"), _clean(kept))
+        self.members = to_carry_out(federation, site, kept.members, kept.clean)
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
@@ -73,8 +75,7 @@ class Neighbours:
 
     def address(self, site: str) -> Address:
         """How an agent of ours reaches a site's server."""
-        url = f"tls://{self._federation.sites[site].address}"
-        return {"url": url, "name": tls_name(site), **self._files}
+        return address(self._files, site, self._federation.sites[site].address)
 
     def for_agents(self) -> Federated:
         """What agents are told of it."""
@@ -246,19 +247,22 @@ def place(federation: Federated, agent: str, locate: Locate) -> Place:
     return Place(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 
 
-def kept_by(federation: Federation, site: str) -> dict[str, Any]:
+class Kept(NamedTuple):
     """What a site has committed of the sites that there are."""
+
+    members: dict[str, Any] | None = None  # the latest list
+    clean: Mapping[str, int] = MappingProxyType({})  # by site: the version that it has carried out
+
+
+def kept_by(federation: Federation, site: str) -> Kept:
     directory = federation.directory(site)
     if not (directory / "gossamer.json").exists():
-        return {}
+        return Kept()
     at = snapshots(Directory(directory))
-    home = at[home_of(site)].state if home_of(site) in at else {}
+    home = at.get(home_of(site), Snapshot(site)).state
     lists = [one.state["members"] for one in at.values() if one.state.get("members")]
-    return {**home, "members": max(lists, key=lambda members: int(members["version"]), default=None)}
-
-
-def _clean(kept: Mapping[str, Any]) -> dict[str, int]:
-    return dict(kept.get("heard", {}).get("clean", {}))
+    latest = max(lists, key=lambda members: int(members["version"]), default=None)
+    return Kept(latest, home.get("heard", {}).get("clean", {}))
 
 
 def _modified_s(path: Path) -> float:

@@ -1,7 +1,7 @@
 """`Processes` is the engine of one machine: each job is a process. Run as a module, it is what such a process does
 first.
 
-A process ends with the thread that started it. On Linux the kernel sees to that; elsewhere it looks for itself.
+A process ends with the thread that started it: the kernel sees to that (Linux).
 """
 
 import contextlib
@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -22,7 +21,6 @@ from gossamer.cluster.engine import Job, Received, how
 from gossamer.errors import SiteError
 
 _JOIN_S = 0.25
-_LOOK_S = 0.5
 _QUOTED = 8_192  # bytes of standard error
 _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
@@ -142,17 +140,9 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_S)
-    os._exit(1)
-
-
 def main() -> None:
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
-    if _PRCTL is None:
-        threading.Thread(target=_watch, args=(int(parent),), name="parent", daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.cluster.jetstream import Link, Take, always, bucket
+from gossamer.cluster.jetstream import Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.protocol import AgentOrders, Heartbeat, Wish, decode_or_none, encode
 
@@ -30,8 +30,6 @@ class Registrar(Generic[Reports, Orders]):
         self._agents = bucket("agents", lease_s)
         self._guard = threading.Lock()
         self._orders: dict[str, Orders] = {}
-        self._wishes: dict[str, tuple[int, Wish]] = {}  # with their numbers in the bucket
-        self._taken: set[str] = set()
         self._ends: dict[str, Callable[[], None]] = {}
 
     def close(self) -> None:
@@ -67,7 +65,7 @@ class Registrar(Generic[Reports, Orders]):
 
     def orders(self, name: str) -> Orders | None:
         """The last that have come; the first call begins to listen."""
-        self._listen(_ORDERS, name, self._ordered)
+        self._listen(name)
         with self._guard:
             return self._orders.get(name)
 
@@ -76,22 +74,28 @@ class Registrar(Generic[Reports, Orders]):
         return self._put(_WISHES, secrets.token_hex(16), encode(wish))
 
     def take_wishes(self) -> list[Wish]:
-        """Those that have come since the last time, each once; the first call begins to listen."""
-        self._listen(_WISHES, ">", self._wished)
-        with self._guard:
-            new = sorted(((at, key) for key, (at, _) in self._wishes.items()))
-        taken = [self._take(at, key) for at, key in new]
-        return [wish for wish in taken if wish is not None]
+        """Those that have come since the last time, each once, in order."""
 
-    def _take(self, at: int, key: str) -> Wish | None:
-        """Removed before it is granted: after a crash it does not come again."""
+        async def ask(link: Link) -> list[Msg]:
+            await link.ensure(_WISHES)
+            return await link.newest("KV_wishes", "$KV.wishes.>")
+
         try:
-            self._wire.call(lambda link: link.purge("KV_wishes", at + 1, f"$KV.wishes.{key}"))
+            found = sorted(self._wire.call(ask), key=_number)
+            # Removed before it is granted: after a crash it does not come again.
+            taken = [message for message in found if self._remove(message)]
         except Unreachable:
-            return None
-        with self._guard:
-            self._taken.add(key)
-            return self._wishes.pop(key)[1]
+            return []
+        wishes = [decode_or_none(Wish, message.data) for message in taken]
+        return [wish for wish in wishes if wish is not None]
+
+    def _remove(self, wish: Msg) -> bool:
+        subject = f"$KV.wishes.{_key(wish)}"
+        try:
+            self._wire.call(lambda link: link.purge("KV_wishes", _number(wish) + 1, subject))
+        except Unreachable:
+            return False
+        return True
 
     def _put(self, where: api.StreamConfig, key: str, value: bytes | None) -> bool:
         try:
@@ -100,29 +104,19 @@ class Registrar(Generic[Reports, Orders]):
             return False
         return True
 
-    def _listen(self, where: api.StreamConfig, keys: str, take: Take) -> None:
-        stream = str(where.name)
-        subject = f"$KV.{stream.removeprefix('KV_')}.{keys}"
-        if subject in self._ends:
-            return
-
+    def _listen(self, name: str) -> None:
         async def listen(link: Link) -> None:
-            await link.ensure(where)
-            await link.tail(stream, [subject], take, newest=True, room=always)
+            await link.ensure(_ORDERS)
+            await link.tail("KV_orders", [f"$KV.orders.{name}"], self._ordered, newest=True, room=always)
 
-        self._ends[subject] = self._wire.keep(listen)
+        if name not in self._ends:
+            self._ends[name] = self._wire.keep(listen)
 
     def _ordered(self, message: Msg) -> None:
         orders = decode_or_none(self._order_kind, message.data)
         if orders is not None:
             with self._guard:
                 self._orders[_key(message)] = orders
-
-    def _wished(self, message: Msg) -> None:
-        key, wish = _key(message), decode_or_none(Wish, message.data)
-        with self._guard:
-            if wish is not None and key not in self._taken:
-                self._wishes[key] = (message.metadata.sequence.stream, wish)
 
 
 def of_agents(wire: Wire, lease_s: float | None = None) -> Registrar[Heartbeat, AgentOrders]:
@@ -133,3 +127,8 @@ def _key(message: Msg) -> str:
     """Of a message of a bucket; one that was asked for directly has its subject in a header."""
     subject = (message.headers or {}).get("Nats-Subject") or message.subject
     return subject.split(".", 2)[2]
+
+
+def _number(message: Msg) -> int:
+    """Of one that was asked for directly, in its bucket."""
+    return int((message.headers or {})["Nats-Sequence"])

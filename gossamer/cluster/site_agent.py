@@ -1,6 +1,7 @@
 """`SiteAgent` is an agent as its supervisor sees it: as of its last report, or of its manifest if it does not run."""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +9,6 @@ from typing import Any, ClassVar
 from gossamer.archive.manifest import Snapshot
 from gossamer.cluster.members import Ended, Member
 from gossamer.cluster.protocol import Heartbeat
-from gossamer.cluster.totals import counters
 from gossamer.crawl.control import Report
 
 
@@ -78,3 +78,11 @@ def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[
 
 def _done_at(at: Snapshot) -> tuple[Any, ...]:
     return _done(int(counters([at])["visits"]), at.marks, at.zones)
+
+
+def counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
+    """What manifests count, added up: zones have one owner, so that no page is counted twice."""
+    total: Counter[str] = Counter()
+    for snapshot in snapshots:
+        total.update(snapshot.state.get("counters", {}))
+    return total

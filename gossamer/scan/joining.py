@@ -19,7 +19,7 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import Federation, load
-from gossamer.cluster.keys import paths, tls_name
+from gossamer.cluster.keys import address, paths
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
@@ -183,11 +183,8 @@ class Joining:
             federation.check_site(name)
         if site == coordinator:
             raise ConfigError(f"{site} is where `gossamer scan` itself runs: join from another site, with --name")
-        self._address = {
-            "url": f"tls://{federation.sites[coordinator].address}",
-            "name": tls_name(coordinator),
-            **paths(federation.keys, site),
-        }
+        there = federation.sites[coordinator].address
+        self._address = address(paths(federation.keys, site), coordinator, there)
         self._names = [f"{site}_a{number}" for number in range(federation.sites[site].agents)]
         self._folder, self._clock = folder, clock
         self._stopping = False

@@ -12,8 +12,8 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
+from gossamer.cluster.site_agent import counters
 from gossamer.cluster.supervisor import FOLDER
-from gossamer.cluster.totals import counters
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 

@@ -145,7 +145,7 @@ def test_garbage_in_a_server_is_not_taken_for_how_a_site_stands(three: Three) ->
             return await link.send("$KV.standing.east", data)
 
         three.sites["east"].wire.call(put)
-        assert three.sites["north"].neighbours.hear()["east"] is None
+        assert three.sites["north"].neighbours.ask()["east"] is None
     eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
 
 

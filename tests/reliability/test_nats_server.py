@@ -213,7 +213,7 @@ def test_no_batch_is_too_long(site: Server, wires: list[Wire]) -> None:
     behind = Batch("a0", 2, 0, "a1", b"behind", previous=1)
     assert sender.publish(long)
     assert sender.publish(behind)
-    assert eventually(lambda: receiver.pending("a1", {})) == [long, behind]
+    assert eventually(lambda: receiver.pending("a1", {}) == [long, behind]), "the second may come a moment later"
     site.stop()
     site.start()
     eventually(lambda: sender.publish(long))
