@@ -39,9 +39,9 @@ from gossamer.crawl.update import (
     update,
 )
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.merging import union
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.scores import Lesson, Scores
+from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.strategies import Strategy
 from gossamer.refresh.refresher import Refresher
 from gossamer.refresh.visit_history import History

@@ -15,8 +15,8 @@ from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
-from gossamer.frontier.merging import union
 from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.sorted_runs import union
 
 _PATIENCE = 4.0  # times that a take may cost before the next
 

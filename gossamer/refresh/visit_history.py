@@ -11,8 +11,8 @@ from gossamer.config import Refresh
 from gossamer.crawl import link_diff
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.update import Links, Policy
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.refresh.change_rates import counted, rates
 from gossamer.refresh.policies import Intervals, next_interval_s
 

@@ -13,8 +13,8 @@ from gossamer.crawl import onward
 from gossamer.crawl.commit import Books
 from gossamer.crawl.resting import NONE_IN_STATE, Rests
 from gossamer.crawl.update import is_final
-from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
+from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.sharing.exchange import check_table, in_parts
 from gossamer.web.url import host_key
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.arrays import F64, Bools
-from gossamer.frontier.merging import search
+from gossamer.frontier.sorted_runs import search
 from gossamer.sim.graphs import Graph
 from gossamer.sim.ranking import pagerank
 
