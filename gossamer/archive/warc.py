@@ -34,8 +34,6 @@ _BUFFER = 1 << 20
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\r\n]*chunked", re.IGNORECASE | re.MULTILINE)
 _EMPTY_LINE = re.compile(rb"\r?\n\r?\n")
 _HTTP = "application/http;msgtype="
-
-
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PAIRS = [one + other for one in _LETTERS for other in _LETTERS]
 
@@ -50,22 +48,15 @@ class Response(Protocol):
 
     @property
     def request(self) -> Request: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def started_s(self) -> float: ...
-    @property
-    def elapsed_s(self) -> float: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def request_head(self) -> bytes: ...
-    @property
-    def head(self) -> bytes: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def truncated(self) -> str: ...
+
+    reason: str
+    started_s: float
+    elapsed_s: float
+    address: str
+    request_head: bytes
+    head: bytes
+    body: bytes
+    truncated: str
 
 
 class Location(NamedTuple):
