@@ -16,8 +16,8 @@ from gossamer.config import Carbon as Settings
 from gossamer.config.host_overrides import of_host
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 

@@ -34,9 +34,9 @@ from gossamer.crawl.update import (
 )
 from gossamer.crawl.visit_history import History
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.merging import Keys, union
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.scores import Lesson
+from gossamer.frontier.sorted_runs import Keys, union
 from gossamer.geography import countries
 
 Apply = Callable[[RoundColumns], UpdateResult]

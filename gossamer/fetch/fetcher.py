@@ -50,8 +50,8 @@ class Fetcher:
         return self._clock.monotonic() + self._offset_s
 
     def step(self, timeout_s: float, start: bool = True) -> int:
-        """Starts what may start (unless told not to), then waits at most so long for something to happen;
-        returns how many pages and robots.txt files are done with."""
+        """Starts what may start (if `start`), then waits at most so long for something to happen. Returns how many
+        pages and robots.txt files are done with."""
         handled, wait_s = self._start(timeout_s) if start else (0, timeout_s)
         responses = self._client.poll(wait_s)
         now = self.now()

@@ -29,7 +29,7 @@ class Moves:
 
     @property
     def saved_bytes(self) -> float:
-        """If as many links come again as have come so far."""
+        """The bytes saved, if as many links come again as have come so far."""
         return float(self.links.sum()) * LINK_BYTES
 
     @property

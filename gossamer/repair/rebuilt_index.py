@@ -26,8 +26,8 @@ from gossamer.crawl import link_diff, onward
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import is_final
 from gossamer.frontier.caps import domain_key
-from gossamer.frontier.heap import MAX_TEXT
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.text_heap import MAX_TEXT
 from gossamer.web.url import domain_of, host_of
 
 Columns = dict[str, npt.NDArray[Any]]

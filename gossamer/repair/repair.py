@@ -33,7 +33,7 @@ from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress
 
 @dataclass
 class Plan:
-    """The plan says what is to be done."""
+    """The plan is what is to be done."""
 
     restored: list[tuple[str, Path]] = field(default_factory=list)  # files, and the copy that is intact
     mark: bool = False  # to be written anew
@@ -84,7 +84,7 @@ class Repair:
         except ArchiveVersion:  # what we would write would not be read by the version that crawls there
             raise
         except ArchiveError:
-            pass  # `verify` says so too
+            pass  # `verify` reports it too
         found = verify(self._directory, self._progress)
         plan = Plan(mark=any(fault.kind == MARKS for fault in found.faults))
         plan.restored = list(self._intact(found.faults))

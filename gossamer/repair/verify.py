@@ -1,5 +1,4 @@
-"""`verify` checks every file of an archive: is it there, is it as it was written, can it be read? It changes
-nothing."""
+"""`verify` checks every file of an archive: it is there, as it was written, and readable. It changes nothing."""
 
 import json
 from collections.abc import Callable, Iterator

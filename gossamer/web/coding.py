@@ -175,8 +175,8 @@ def _as_is(data: bytes, limit: int) -> tuple[bytes, str]:
 
 
 def _unless_text(data: bytes, limit: int, body: bytes, reason: str) -> tuple[bytes, str]:
-    """Returns data as it is if it was never coded: it does not decode and begins like a page (no magic number
-    tells)."""
+    """Returns data as it is if it was never coded: it does not decode and begins like a page. These codings
+    have no magic number."""
     text = data[:64].lstrip()[:1] in (b"<", b"{")
     if (reason == CORRUPT and not body) or (reason in (CORRUPT, DISCONNECT) and text):
         return _as_is(data, limit)

@@ -22,7 +22,7 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl import onward
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.frontier import frontier, heap, hosts, table
+from gossamer.frontier import frontier, hosts, table, text_heap
 from gossamer.frontier.pages import PageIndex
 from gossamer.repair import aside
 from gossamer.repair.rebuilt_index import RebuiltIndex

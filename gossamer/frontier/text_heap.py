@@ -1,8 +1,8 @@
-"""The text heap: URLs and validators as one append-only stream of bytes, in segments.
+"""`TextHeap` holds URLs and validators as one append-only stream of bytes, in segments.
 
-A text's locator is its offset in the stream and never changes, whatever files the stream is cut into; it
-grows in order of discovery, so it is also what breadth-first ranks by. An entry is a length (2 bytes, little
-endian) and the bytes.
+A text's locator is its offset in the stream and never changes, whatever files the stream is cut into; it grows in
+order of discovery, so it is also what breadth-first ranks by. An entry is a length (2 bytes, little endian) and the
+bytes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import U64
 from gossamer.errors import ArchiveError, disk_full_guard
-from gossamer.frontier.files import FileStore, Named, add, file_name, mapped, remove
+from gossamer.frontier.index_files import FileStore, Named, add, file_name, mapped, remove
 
 MAX_TEXT = 0xFFFF
 MAX_DELTAS = 8  # small segments before they are joined
@@ -29,7 +29,7 @@ class Segment:
         self.stop = self.start + len(self.bytes)
 
 
-class Heap:
+class TextHeap:
     KIND = "index.heap"
     DELTA = "index.heap.delta"
 
@@ -41,7 +41,7 @@ class Heap:
         self._retired: dict[str, Segment] = {}
 
     @classmethod
-    def open(cls, store: FileStore, files: Named) -> "Heap":
+    def open(cls, store: FileStore, files: Named) -> "TextHeap":
         heap = cls()
         named = [(kind, name) for kind in (cls.KIND, cls.DELTA) for name in files.get(kind, [])]
         segments = sorted((Segment(n, k, store.local(n)) for k, n in named), key=lambda s: s.start)
@@ -53,7 +53,7 @@ class Heap:
         return heap
 
     def __len__(self) -> int:
-        """Bytes in the stream, and the locator of the next text."""
+        """Returns the bytes in the stream, which is the locator of the next text."""
         return self._tail_start + len(self._tail)
 
     def append(self, texts: Sequence[bytes]) -> U64:
@@ -70,7 +70,7 @@ class Heap:
         return offsets
 
     def read(self, offsets: U64) -> list[bytes]:
-        """The texts at these locators, in this order. The files are read in theirs."""
+        """Returns the texts at these locators, in this order. The files are read in theirs."""
         texts = [b""] * len(offsets)
         order = np.argsort(offsets, kind="stable")
         sorted_offsets = offsets[order]
@@ -85,7 +85,7 @@ class Heap:
         return texts
 
     def flush(self, store: FileStore, label: str) -> Changes:
-        """Write what was appended; now and then as one with the small segments before it."""
+        """Writes what was appended; now and then as one with the small segments before it."""
         changes = Changes()
         if not self._tail:
             return changes
@@ -118,7 +118,7 @@ class Heap:
         return changes
 
     def release(self, names: list[str]) -> None:
-        """Let go of the maps of files that a commit has removed."""
+        """Lets go of the maps of files that a commit has removed."""
         for name in names:
             self._retired.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Where the hosts of a domain come from, and whether they bring anything: so that a trap of names starves itself only.
+"""`WildcardTraps` contains traps of wildcard names: it keeps where the hosts of a domain come from and what they bring.
 
 With wildcard names a domain has as many hosts as anybody cares to link to. What such a trap is made of: hosts that
 lead to hosts that lead to hosts, and often the same content under every name. So a host has a *generation*: 0 if it was
@@ -9,19 +9,18 @@ found from outside its domain, else one more than that of the host that led to i
 import numpy as np
 
 from gossamer import columns
-from gossamer.archive.manifest import Changes
 from gossamer.arrays import I64, U8, Bools
-from gossamer.frontier.files import FileStore
 from gossamer.frontier.hosts import Hosts
-from gossamer.frontier.merging import Keys, search
+from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.frontier.table import Table
 
 _SHIFT = np.uint64(64 - columns.HOST_BITS)
 _MOST = 0xFFFF
 
 
-class Kin:
-    """Hosts that are not listed were found from outside, and have brought something or were not visited yet."""
+class WildcardTraps:
+    """The KIN table lists hosts. Those not listed were found from outside, and have brought something or were not
+    visited yet."""
 
     def __init__(self, table: Table, hosts: Hosts) -> None:
         self.table = table
@@ -29,19 +28,19 @@ class Kin:
         self.recount()
 
     def standing(self, hosts: Keys) -> tuple[U8, Bools]:
-        """Generation of hosts (sorted, unique), and which are barren."""
+        """Returns the generation of hosts (sorted, unique), and which are barren."""
         rows = self.table.look_up(_keys(hosts))[1]
         return rows["generation"], (rows["stale"] > 0) & (rows["fresh"] == 0)
 
     def enter(self, hosts: Keys, generation: U8) -> None:
-        """Hosts (sorted, unique) that are new."""
+        """Adds new hosts (sorted, unique)."""
         later = generation > 0
         rows = self.table.look_up(_keys(hosts[later]))[1]
         rows["generation"] = generation[later]
         self.table.write(rows)
 
     def saw(self, hosts: Keys, is_stale: Bools) -> None:
-        """Visits that brought content: of which host, and whether it was known from elsewhere."""
+        """Takes visits that brought content: of which host, and whether it was known from elsewhere."""
         if not len(hosts):
             return
         unique, which = np.unique(hosts, return_inverse=True)
@@ -60,7 +59,7 @@ class Kin:
             self.recount()
 
     def barren(self, domains: Keys) -> I64:
-        """How many hosts of each domain are barren."""
+        """Returns how many hosts of each domain are barren."""
         counts = np.zeros(len(domains), np.int64)
         found, at = search(self._domains, domains)
         counts[found] = self._barren[at[found]]
@@ -73,18 +72,8 @@ class Kin:
         self._domains, counts = np.unique(rows["domain"][found], return_counts=True)
         self._barren: I64 = counts.astype(np.int64)
 
-    def flush(self, store: FileStore, label: str) -> Changes:
-        return self.table.flush(store, label)
-
-    def release(self, names: list[str]) -> None:
-        self.table.release(names)
-
-    @property
-    def memory_bytes(self) -> int:
-        return self.table.memory_bytes
-
 
 def _keys(hosts: Keys) -> Keys:
-    """As the first of their pages' keys."""
+    """Returns hosts as the first of their pages' keys."""
     keys: Keys = hosts.astype(np.uint64) << _SHIFT
     return keys

@@ -1,4 +1,4 @@
-"""Rows sorted by unique keys, and how several such runs become one: the newest row of a key wins."""
+"""This module searches and merges sorted runs, as in an LSM tree: rows by unique keys, the newest row of a key wins."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ STRETCH = 1024
 
 
 class Spec(NamedTuple):
-    """How a file stores a column: `value - low`, in planes of so many bytes each at a place in the file."""
+    """A file stores a column as `value - low`, in planes of so many bytes each at a place in the file."""
 
     name: str
     low: int
@@ -43,7 +43,7 @@ class Spec(NamedTuple):
 
 
 class Source(Protocol):
-    """Sorted rows, in memory or in a file."""
+    """A source has sorted rows, in memory or in a file."""
 
     @property
     def keys(self) -> Keys: ...
@@ -59,7 +59,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Sorted:
-    """A run in memory. Its keys are also kept apart: searching a strided column would copy it each time."""
+    """A run in memory keeps its keys apart too: searching a strided column would copy it each time."""
 
     keys: Keys
     rows: Rows
@@ -89,12 +89,12 @@ def key_name(dtype: np.dtype[Any]) -> str:
 
 
 def raw(rows: Rows) -> Rows:
-    """The same rows without their fields: NumPy then copies them ten times faster."""
+    """Returns the same rows without their fields: NumPy then copies them ten times faster."""
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
 def search(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
-    """Which of the wanted keys are there, and where each is or would be."""
+    """Returns which of the wanted keys are there, and where each is or would be."""
     positions = np.searchsorted(keys, wanted)
     if not len(keys):
         return np.zeros(len(wanted), np.bool_), positions
@@ -102,7 +102,7 @@ def search(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
 
 
 def search_many(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
-    """The same for wanted keys that are sorted.
+    """Does the same for wanted keys that are sorted.
 
     NumPy's search starts anew from all that is above the last hit, which misses the cache at every step; in
     short stretches, each in its own part of the keys, it takes half the time.
@@ -119,21 +119,21 @@ def search_many(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
 
 
 def spans(starts: Indices, sizes: Indices) -> Indices:
-    """All positions of the spans [start, start + size), one after the other."""
+    """Returns all positions of the spans [start, start + size), one after the other."""
     ends = np.cumsum(sizes)
     shift: Indices = np.repeat(starts - (ends - sizes), sizes)
     return np.arange(len(shift)) + shift
 
 
 def union(some: Keys, others: Keys) -> Keys:
-    """All keys of both, sorted, each once. (np.union1d hashes first, which takes five times as long.)"""
+    """Returns all keys of both, sorted, each once. (np.union1d hashes first, which takes five times as long.)"""
     both = np.sort(np.concatenate((some, others)))
     once: Keys = both[np.diff(both, prepend=both[:1] + 1) != 0]
     return once
 
 
 def merge_two(old: Sorted, new: Sorted) -> Sorted:
-    """Both together; where both have a key, the new row stands."""
+    """Merges both; where both have a key, the new row stands."""
     if not len(old.keys) or not len(new.keys):
         return new if len(new.keys) else old
     same, positions = search_many(old.keys, new.keys)
@@ -155,7 +155,7 @@ def merge_two(old: Sorted, new: Sorted) -> Sorted:
 
 
 class Step(NamedTuple):
-    """One step of a merge: slices of sources, oldest first, and which of their rows stand, by key."""
+    """A step of a merge has slices of sources, oldest first, and which of their rows stand, by key."""
 
     slices: list[tuple[Source, int, int]]
     pick: Indices | None  # positions in the slices laid end to end; None: all, there is one slice only
@@ -175,7 +175,7 @@ class Step(NamedTuple):
 
 
 def steps(sources: Sequence[Source], chunk_rows: int = CHUNK_ROWS) -> Iterator[Step]:
-    """Go through sources from oldest to newest side by side, at most `chunk_rows` of each at a time."""
+    """Goes through sources from oldest to newest side by side, at most `chunk_rows` of each at a time."""
     places = [0] * len(sources)
     while True:
         ends = [min(place + chunk_rows, len(s.keys)) for place, s in zip(places, sources, strict=True)]
@@ -202,10 +202,10 @@ def steps(sources: Sequence[Source], chunk_rows: int = CHUNK_ROWS) -> Iterator[S
 
 
 def merged(sources: Sequence[Source], chunk_rows: int = CHUNK_ROWS) -> Iterator[Rows]:
-    """All of them as one stream of rows."""
+    """Merges all sources into one stream of rows."""
     return (step.rows() for step in steps(sources, chunk_rows))
 
 
 def count_union(sources: Sequence[Source]) -> int:
-    """How many distinct keys: what a file must make room for before it can be written as a stream."""
+    """Returns how many distinct keys there are: a file makes room for them before it is written as a stream."""
     return sum(step.size for step in steps(sources))

@@ -1,4 +1,4 @@
-"""How the index names its immutable files: by kind, agent and round, so that names sort from oldest to newest."""
+"""This module names the immutable files of the index: by kind, agent and round, so that names sort by age."""
 
 import mmap
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
 
 
 class FileStore(Protocol):
-    """The part of `archive.store.Store` that the index needs."""
+    """The index needs this part of `archive.store.Store`."""
 
     def put(self, name: str, data: bytes | Path) -> None: ...
 
@@ -28,7 +28,7 @@ def file_name(kind: str, label: str, extra: str = "") -> str:
 
 
 def mapped(path: Path) -> mmap.mmap:
-    """A whole file, to be read. No file of the index is ever empty."""
+    """Maps a whole file, to be read. No file of the index is ever empty."""
     with path.open("rb") as file:
         try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -37,7 +37,7 @@ def mapped(path: Path) -> mmap.mmap:
 
 
 def damaged(path: Path) -> ArchiveError:
-    """Checksums find this first, but for files of earlier versions, and those too large to be read at each start."""
+    """Returns the error for a damaged file. Checksums find most before; not in old files, nor in very large ones."""
     return ArchiveError(
         f"{path} is damaged: restore it from a copy, or see what `gossamer repair {path.parent.parent} --dry-run` "
         "can do"

@@ -1,10 +1,9 @@
-"""Immutable sorted column files: written once as a stream, memory-mapped, looked up by position.
+"""`Run` is an immutable sorted column file: written once as a stream, memory-mapped, looked up by position.
 
 A file is a small JSON header and the columns, each contiguous and 64-byte aligned. A column is stored as
-`value - low` in as few bytes as its range needs, split into planes of 4, 2 and 1 bytes: a page's row of 36
-bytes takes about 28, which is page cache and merge time saved. Keys are stored as they are, because they
-are searched in place. A merge copies planes without decoding them where old and new file agree on `low` and
-widths.
+`value - low` in as few bytes as its range needs, split into planes of 4, 2 and 1 bytes: a page's row of 36 bytes takes
+about 28, which is page cache and merge time saved. Keys are stored as they are, because they are searched in place. A
+merge copies planes without decoding them where old and new file agree on `low` and widths.
 """
 
 import json
@@ -18,8 +17,8 @@ import numpy as np
 from gossamer import columns
 from gossamer.arrays import Indices, Rows
 from gossamer.errors import ArchiveError, disk_full_guard
-from gossamer.frontier.files import damaged, mapped
-from gossamer.frontier.merging import Bounds, Keys, Source, Spec, steps
+from gossamer.frontier.index_files import damaged, mapped
+from gossamer.frontier.sorted_runs import Bounds, Keys, Source, Spec, steps
 
 MAGIC = b"GOSSRUN1"
 ALIGN = 64
@@ -28,7 +27,7 @@ Piece = tuple[int, Callable[[Spec], list[Keys]]]  # a number of rows, and their 
 
 
 def write_run(path: Path, table: columns.Table, chunks: Iterable[Rows], count: int, bounds: Bounds, total: int) -> None:
-    """Write exactly `count` sorted rows within `bounds`; `total` is how many keys the table then has."""
+    """Writes exactly `count` sorted rows within `bounds`; `total` is how many keys the table then has."""
 
     def piece(rows: Rows) -> Piece:
         return len(rows), lambda spec: spec.encode(rows[spec.name])
@@ -37,7 +36,7 @@ def write_run(path: Path, table: columns.Table, chunks: Iterable[Rows], count: i
 
 
 def write_merged(path: Path, table: columns.Table, sources: Sequence[Source], count: int, total: int) -> None:
-    """Write what sources, from oldest to newest, are together: `count` distinct keys."""
+    """Writes what sources, from oldest to newest, are together: `count` distinct keys."""
     each = [source.bounds() for source in sources]
     bounds = {name: (min(b[name][0] for b in each), max(b[name][1] for b in each)) for name in table.names}
     _write(path, table, ((step.size, step.encoded) for step in steps(sources)), count, bounds, total)
@@ -93,7 +92,7 @@ def _write_all(fd: int, plane: Keys, offset: int) -> None:
 
 
 class Run:
-    """One such file, memory-mapped."""
+    """A run is memory-mapped; its rows are decoded when they are read."""
 
     def __init__(self, name: str, path: Path, table: columns.Table) -> None:
         self.name = name
@@ -150,7 +149,7 @@ class Run:
         return spec.encode(np.full(stop - start, values) if isinstance(values, int) else values)
 
     def _decoded(self, name: str, planes: list[Keys]) -> Keys | int:
-        """A column's values; one value, if it has no planes."""
+        """Returns a column's values; one value, if it has no planes."""
         low = self._specs[name].low
         if not planes:
             return low
