@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments import agents_latency, agents_modes, agents_scaling
-from experiments.harness import Block, Results, Row, publish
+from experiments.harness import Block, Results, Row, columns, publish
 from gossamer.config import CROSS_OVER
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive, span
@@ -21,44 +21,19 @@ PARTS = ("scaling", "latency", "modes")
 UNICRAWL_FACTOR = 3.79  # as UniCrawl says; its rounds of 1337 s and 312 s would make 4.29
 # Bahrami et al.: over 8,919,411 and 3,081,852 transactions, at up to 222 and 75 a second
 QUEUE_MS, TABLE_MS = 25.54, 9.169
-SPEED = {
-    "agents": "agents",
-    "pages_per_s": "pages/s",
-    "factor": "factor, bound by latency",
-    "unicrawl": "UniCrawl, 8 cores a node",
-    "round_s": "round s",
-    "inject_s": "inject s",
-    "generate_s": "generate s",
-    "commit_s": "update, commit s",
-    "commits": "commits",
-    "crawler_cores": "cores used",
-    "web_cores": "by the web",
-    "cpu_ms": "CPU ms/page",
-    "balance": "least/mean",
-}
-LATENCY = {
-    "agents": "agents",
-    "per_s": "links/s",
-    "publish_ms": "published ms",
-    "arrive_ms": "seen ms",
-    "commit_ms": "update, commit ms",
-    "known_ms": "in the index ms",
-    "known_p95_ms": "95 %",
-    "look_up_ms": "look-up ms",
-    "lost": "not in time",
-}
-MODES = {
-    "mode": "mode",
-    "agents": "agents",
-    "pages": "pages",
-    "coverage": "coverage",
-    "overlap": "overlap",
-    "overlap_half": "at half",
-    "overlap_most": "at 90 %",
-    "leaving": "links abroad/page",
-    "sent_urls": "URLs sent/page",
-    "sent_bytes": "bytes/page",
-}
+SPEED = columns(
+    "agents | pages_per_s: pages/s | factor: factor, bound by latency | unicrawl: UniCrawl, 8 cores a node | "
+    "round_s: round s | inject_s: inject s | generate_s: generate s | commit_s: update, commit s | commits | "
+    "crawler_cores: cores used | web_cores: by the web | cpu_ms: CPU ms/page | balance: least/mean"
+)
+LATENCY = columns(
+    "agents | per_s: links/s | publish_ms: published ms | arrive_ms: seen ms | commit_ms: update, commit ms | "
+    "known_ms: in the index ms | known_p95_ms: 95 % | look_up_ms: look-up ms | lost: not in time"
+)
+MODES = columns(
+    "mode | agents | pages | coverage | overlap | overlap_half: at half | overlap_most: at 90 % | "
+    "leaving: links abroad/page | sent_urls: URLs sent/page | sent_bytes: bytes/page"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

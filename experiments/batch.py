@@ -12,14 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.harness import Block, Results, add_graph, add_starts, publish
+from experiments.harness import Block, Results, add_graph, add_starts, columns, publish
 from experiments.robots import CLAIM_SHOWN, DELAY_S, HOSTS_HELP, enough_hosts
 from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, of_links
-from gossamer.sim.measures import mean_active, over_time
+from gossamer.sim.measures import busy_s, mean_active
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.simulator import Conditions, Trace, simulate, speeds
 from gossamer.sim.world import KEPT_LATENCY
@@ -32,6 +32,7 @@ PAPER = {("small", 1): 33.0, ("small", BURST): 29.0, ("large", 1): 9.0, ("large"
 # the large one it is not: 9 h are what its largest host takes. Ours has the same link times against that.
 LINK_TIMES = {"small": 29.0 / 9.0, "large": 2.9 / 9.0}
 BATCHES = 4  # for the remedies
+BINS = 300  # of time, in figures
 REMEDIES = {  # early, advance: as in Conditions
     "none": (0.0, 0.0),
     "end early, below 10 % active": (0.1, 0.0),
@@ -42,25 +43,11 @@ REMEDIES = {  # early, advance: as in Conditions
 COLORS = dict(zip(REMEDIES, ("#999999", "#fdae6b", "#d94801", "#9ecae1", "#08519c"), strict=True))
 DRAWN = ("none", "end early, below 50 % active", "next in advance, at 50 % left")  # more would hide each other
 
-SHOWN = {
-    "link": "link",
-    "bandwidth": "bytes/s",
-    "burst": "c",
-    "hours": "hours",
-    "paper_hours": "Castillo: hours",
-    "scaled_hours": "ours, scaled",
-    "link_hours": "link alone",
-    "host_hours": "slowest host alone",
-    "active": "active robots",
-}
-REMEDY_SHOWN = {
-    "remedy": "remedy",
-    "burst": "c",
-    "hours": "hours",
-    "active": "active robots",
-    "link_use": "of the link",
-    "batches": "batches",
-}
+SHOWN = columns(
+    "link | bandwidth: bytes/s | burst: c | hours | paper_hours: Castillo: hours | scaled_hours: ours, scaled | "
+    "link_hours: link alone | host_hours: slowest host alone | active: active robots"
+)
+REMEDY_SHOWN = columns("remedy | burst: c | hours | active: active robots | link_use: of the link | batches")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -309,6 +296,12 @@ def gini(sizes: I64) -> float:
     ordered = np.sort(sizes)
     count = len(ordered)
     return float((2 * np.arange(1, count + 1) - count - 1) @ ordered / (count * ordered.sum()))
+
+
+def over_time(trace: Trace, until_s: float, bins: int = BINS) -> tuple[F64, F64]:
+    """The middle of each bin in seconds, and the mean number of busy connections in it."""
+    edges: F64 = np.linspace(0.0, until_s, bins + 1)
+    return (edges[1:] + edges[:-1]) / 2, np.diff(busy_s(trace, edges)) / (until_s / bins)
 
 
 def _by_rank(sizes: I64) -> tuple[F64, F64]:

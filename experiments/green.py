@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments import green_bound, green_budgets, green_saved
 from experiments.green_simulation import FULL, HEURISTICS, Totals, Web, crawl, in_turn
-from experiments.harness import Block, Results, publish
+from experiments.harness import Block, Results, columns, publish
 from gossamer.arrays import F64
 from gossamer.carbon.sun import day_index, solar_index
 from gossamer.geography import coordinates
@@ -24,14 +24,7 @@ BEGIN_S = 1_767_225_600.0  # 1 January 2026
 FIGURE_TO = 0.7  # staleness added, in the figure; the table has it all
 COUNTRIES = ("US", "BR", "GB", "DE", "ZA", "IN", "CN", "JP", "AU", "MX", "FR", "KR")
 
-SHOWN = {
-    "index": "index",
-    "price": "lambda",
-    "staleness": "staleness",
-    "staleness_error": "±",
-    "carbon": "carbon",
-    "carbon_error": "±",
-}
+SHOWN = columns("index | price: lambda | staleness | staleness_error: ± | carbon | carbon_error: ±")
 
 
 def options(parser: argparse.ArgumentParser) -> None:

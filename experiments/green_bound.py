@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.green_simulation import FULL, Web, crawl, in_turn
-from experiments.harness import Results
+from experiments.harness import Results, columns
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.sun import day_index
 from gossamer.sim.figures import Curve, Figure
@@ -23,13 +23,10 @@ CLASSES, PER_CLASS = 6, 9  # pages of a class have the same energy and server
 ZONES = (0, 8, 16)
 DAYS, WARM = 120, 40
 PRICES = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0)
-SHOWN = {
-    "price": "lambda",
-    "carbon": "carbon a slot",
-    "staleness": "mean staleness, greedy",
-    "bound": "relaxed optimum",
-    "gap": "greedy above",
-}
+SHOWN = columns(
+    "price: lambda | carbon: carbon a slot | staleness: mean staleness, greedy | bound: relaxed optimum | "
+    "gap: greedy above"
+)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,12 @@ def add_pages(parser: argparse.ArgumentParser, default: str = "all") -> None:
 Row = Mapping[str, Any]
 
 
+def columns(text: str) -> dict[str, str]:
+    """The columns of a table, "key: heading | key: heading | key"; a key alone is its own heading."""
+    pairs = (part.partition(":") for part in text.split(" | "))
+    return {key: heading.strip() if colon else key for key, colon, heading in pairs}
+
+
 @dataclass(frozen=True)
 class Block:
     """A further table."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments import jobs_real, jobs_webs
-from experiments.harness import Block, Results, Row, publish
+from experiments.harness import Block, Results, Row, columns, publish
 from experiments.jobs_webs import MODES, PAPER_S, drawn, enacted_s, noise, reenacted, worst_ratio
 from gossamer.scan.planners import plan
 from gossamer.scan.task import uniform
@@ -25,18 +25,10 @@ SCALES = tuple((websites, clients) for websites in (100, 1_000, 10_000) for clie
 SCALE_DRAWS = 5
 SCALE_EXPONENT = 0.5  # of sizes by rank: with a steeper law the largest website alone decides, and plans are trivial
 _PLANNERS = ("next-free", "next-free-reversed", "seed-times", "multifit", "lpt")
-SHOWN = {
-    "part": "web",
-    "clients": "clients",
-    "mode": "mode",
-    "makespan_s": "makespan s",
-    "bound_s": "bound s",
-    "ratio": "to the bound",
-    "spread": "±",
-    "gain": "batch-times is faster by",
-    "paper_s": "paper s",
-    "paper_gain": "paper: faster by",
-}
+SHOWN = columns(
+    "part: web | clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | spread: ± | "
+    "gain: batch-times is faster by | paper_s: paper s | paper_gain: paper: faster by"
+)
 SCALE_SHOWN = {"websites": "websites", "clients": "clients", **{n: n for n in _PLANNERS}, "plan_ms": "lpt: ms of CPU"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Row
+from experiments.harness import Row, columns
 from experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
 from gossamer.arrays import I64
 from gossamer.clocks import RealClock
@@ -28,15 +28,10 @@ REFERENCE = 30  # pages of the reference site here
 # ones, and a delay that leaves the machine as idle as it will be.
 _SMALL, _LARGE_PAGES, _DELAY_S = 36, 40, 0.25
 _LAB: dict[str, Any] = {"silent": True, "together": True}
-SHOWN = {
-    "clients": "clients",
-    "mode": "mode",
-    "makespan_s": "makespan s",
-    "bound_s": "bound s",
-    "ratio": "to the bound",
-    "gain": "batch-times is faster by",
-    "paper_gain": "seed: faster by",
-}
+SHOWN = columns(
+    "clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | "
+    "gain: batch-times is faster by | paper_gain: seed: faster by"
+)
 # In this order: the first scans teach the others. (mode of the scan, its planner, whether the list is turned round)
 RUNS = {
     "round-robin": ("round-robin", "lpt", False),

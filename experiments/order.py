@@ -15,7 +15,18 @@ from typing import Any
 import numpy as np
 
 from experiments.graphs import earlier
-from experiments.harness import CLAIMS_SHOWN, Block, Claim, Results, add_graph, add_orders, add_starts, check, publish
+from experiments.harness import (
+    CLAIMS_SHOWN,
+    Block,
+    Claim,
+    Results,
+    add_graph,
+    add_orders,
+    add_starts,
+    check,
+    columns,
+    publish,
+)
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
@@ -58,16 +69,10 @@ CLAIMS = (
     Claim("omniscient", "historical-pagerank-parent"),
 )
 
-SHOWN = {
-    "strategy": "strategy",
-    "hosts": "hosts",
-    "average": "average",
-    "spread": "±",
-    "at_10_percent": "at 10 %",
-    "tau": "tau",
-    "paper_average": "Castillo: average",
-    "paper_tau": "tau",
-}
+SHOWN = columns(
+    "strategy | hosts | average | spread: ± | at_10_percent: at 10 % | tau | paper_average: Castillo: average | "
+    "paper_tau: tau"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

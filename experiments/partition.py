@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments import partition_discovery, partition_statements
-from experiments.harness import Results, add_graph, add_starts, publish
+from experiments.harness import Results, add_graph, add_starts, columns, publish
 from experiments.partition_methods import PARTITIONERS, Partitioner, partitioner
 from experiments.partitioning import LEVELS, ORDERS, compiled, incidence_of, stream_order
 from gossamer.arrays import F64, I32
@@ -40,16 +40,7 @@ DRAWN = {
 }
 DRAWN |= {"multilevel", "metis"}
 ANY = "any"  # order of the stream, where it does not matter
-SHOWN = {
-    "k": "k",
-    "order": "order",
-    "method": "method",
-    "meaning": "what it does",
-    "cut": "cut",
-    "spread": "±",
-    "imbalance": "imbalance",
-    "seconds": "s",
-}
+SHOWN = columns("k | order | method | meaning: what it does | cut | spread: ± | imbalance | seconds: s")
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments import actual
 from experiments.graphs import make
-from experiments.harness import Results, Row, add_graph, add_orders, add_pages, publish
+from experiments.harness import Results, Row, add_graph, add_orders, add_pages, columns, publish
 from gossamer.arrays import F64, I32, Integers
 from gossamer.config import Config
 from gossamer.crawl.scheduler import per_host
@@ -34,17 +34,10 @@ DAYS = 8  # Castillo's crawl took so long: a day is that part of a crawl's time
 LATENCY_S = 0.5
 PAPER = {2: (0.50, 0.80), 4: (0.80, 0.95)}  # day: pages, PageRank; larger-sites-first, .cl, section 4.5.1
 COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
-SHOWN = {
-    "strategy": "strategy",
-    "pages": "pages",
-    "hours": "hours",
-    "pages_day_2": "pages on day 2",
-    "rank_day_2": "PageRank",
-    "pages_day_4": "on day 4",
-    "rank_day_4": "PageRank",
-    "average": "average",
-    "simulated": "simulated",
-}
+SHOWN = columns(
+    "strategy | pages | hours | pages_day_2: pages on day 2 | rank_day_2: PageRank | pages_day_4: on day 4 | "
+    "rank_day_4: PageRank | average | simulated"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

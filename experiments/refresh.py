@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments import refresh_estimates, refresh_recorded
 from experiments.green_choice import choose, green_value
-from experiments.harness import Block, Results, Row, publish
+from experiments.harness import Block, Results, Row, columns, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
 from gossamer.arrays import F64
 from gossamer.refresh.change_rates import counted, none_counted, rates
@@ -27,14 +27,10 @@ MEDIAN_PER_DAY, SPREAD = 0.1, 2.0
 POLICIES = ("index", "azar", "harmonic", "stalest", "fixed", "adaptive")
 BOUND = "periodic optimum"
 LEARNED = ("index", "azar", "harmonic")
-SHOWN = {
-    "budget": "visits per page and day",
-    "policy": "policy",
-    "freshness": "freshness",
-    "spread": "±",
-    "of_optimum": "of the optimum",
-    "starved": "pages never visited",
-}
+SHOWN = columns(
+    "budget: visits per page and day | policy | freshness | spread: ± | of_optimum: of the optimum | "
+    "starved: pages never visited"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Results, Row, publish
+from experiments.harness import Results, Row, columns, publish
 from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
@@ -35,19 +35,10 @@ COUNTRIES = ("FR", "PL", "SE", "US", "DE", "IN")
 _MEMORY = Path("/dev/shm")  # to sync a disk would take hours of the web's time
 _TIMES = 200  # at which freshness is asked for
 _PARTS = 8
-SHOWN = {
-    "policy": "policy",
-    "requests": "requests",
-    "days": "days",
-    "unchanged": "found unchanged",
-    "freshness": "freshness",
-    "ratio": "of fixed",
-    "energy_kj": "kJ",
-    "carbon_g": "g CO2",
-    "log_carbon_g": "by the server's log",
-    "again_g": "of refreshes",
-    "budget_g": "budget",
-}
+SHOWN = columns(
+    "policy | requests | days | unchanged: found unchanged | freshness | ratio: of fixed | energy_kj: kJ | "
+    "carbon_g: g CO2 | log_carbon_g: by the server's log | again_g: of refreshes | budget_g: budget"
+)
 
 
 class FastClock:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Block, Results, add_graph, add_pages, add_starts, publish
+from experiments.harness import Block, Results, add_graph, add_pages, add_starts, columns, publish
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
@@ -48,23 +48,11 @@ SAME = 0.01  # averages that differ by less are the same
 LINEAR = 0.98  # of r times: a speed-up below is sub-linear
 FULL = 0.9  # a link or all robots together that are busy for this part of the time are the limit
 
-ORDER_SHOWN = {
-    "strategy": "strategy",
-    "robots": "robots",
-    "average": "average",
-    "spread": "±",
-    "at_10_percent": "at 10 %",
-    "hours": "hours",
-}
-SPEED_SHOWN = {
-    "bandwidth": "bytes/s",
-    "robots": "robots",
-    "speedup": "moving on",
-    "limit": "limited by",
-    "speedup_waiting": "waiting",
-    "limit_waiting": "limited by",
-    "paper": "Castillo",
-}
+ORDER_SHOWN = columns("strategy | robots | average | spread: ± | at_10_percent: at 10 % | hours")
+SPEED_SHOWN = columns(
+    "bandwidth: bytes/s | robots | speedup: moving on | limit: limited by | speedup_waiting: waiting | "
+    "limit_waiting: limited by | paper: Castillo"
+)
 CLAIM_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 
 

@@ -13,6 +13,7 @@ from gossamer.errors import ConfigError
 from gossamer.sim.numbers import natural, part, positive, span
 
 if TYPE_CHECKING:  # numba takes seconds to import: only who simulates waits for it
+    from gossamer.arrays import F64
     from gossamer.sim.comparison import Forecast
     from gossamer.sim.graphs import Graph
     from gossamer.sim.simulator import Knowledge
@@ -138,9 +139,12 @@ def simulate(arguments: argparse.Namespace) -> int:
             print(json.dumps(row))
     else:
         print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; {len(starts):,} start pages")
+        if not graph.has_hosts:
+            print("its hosts come from a rule (--hosts), and hours and orders that rank hosts depend on it")
         _print(rows)
     if arguments.figure:
-        _draw(arguments.figure, graph, found)
+        assert knowledge.oracle is not None
+        _draw(arguments.figure, graph, found, knowledge.oracle)
     return 0
 
 
@@ -241,12 +245,15 @@ def _cell(value: Any) -> str:
     return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _draw(path: Path, graph: "Graph", found: Sequence["Forecast"]) -> None:
+def _draw(path: Path, graph: "Graph", found: Sequence["Forecast"], rank: "F64") -> None:
     import numpy as np
 
+    from gossamer.sim import measures
     from gossamer.sim.figures import Curve, Figure, draw
 
     curves = [Curve(each.way.name, np.arange(1, each.pages + 1) / graph.pages, each.curve) for each in found]
+    best = measures.ideal(rank)
+    curves.append(Curve("the ideal order", np.arange(1, len(best) + 1) / len(best), best, dashed=True, color="black"))
     title = f"What a crawl of {graph.name} brings"
     draw(
         Figure(path.stem, title, "part of the pages", "part of their PageRank", curves), path.parent, (path.suffix[1:],)

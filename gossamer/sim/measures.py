@@ -9,7 +9,6 @@ from gossamer.arrays import F64, Integers
 from gossamer.sim.simulator import Trace
 
 SAMPLE = 5_000
-BINS = 300
 
 
 def cumulative(order: Integers, rank: F64) -> F64:
@@ -55,9 +54,3 @@ def busy_s(trace: Trace, at_s: F64) -> F64:
 
 def mean_active(trace: Trace, until_s: float) -> float:
     return float(busy_s(trace, np.array([until_s]))[0] / until_s) if until_s > 0 else 0.0
-
-
-def over_time(trace: Trace, until_s: float, bins: int = BINS) -> tuple[F64, F64]:
-    """The middle of each bin in seconds, and the mean number of busy connections in it."""
-    edges: F64 = np.linspace(0.0, until_s, bins + 1)
-    return (edges[1:] + edges[:-1]) / 2, np.diff(busy_s(trace, edges)) / (until_s / bins)

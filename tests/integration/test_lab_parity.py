@@ -239,7 +239,7 @@ def test_links_of_a_crawl_always_come_in_the_same_order(setting: parity.Setting)
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
-        (["--order", "omniscient"], 'order "omniscient" asks an oracle; only the lab has one'),
+        (["--order", "omniscient"], 'order "omniscient" asks an oracle; only a simulation has one'),
         (["--order", "historical-pagerank-omniscient"], "asks an oracle"),
         (
             ["--order", "historical-pagerank-zero"],

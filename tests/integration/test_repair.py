@@ -52,7 +52,7 @@ def half(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("half") / "crawl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier, "KEEP_SHARE", 0)
-        for part in (table, hosts, heap):
+        for part in (table, hosts, text_heap):
             patch.setattr(part, "MAX_DELTAS", 3)
         crawl(web, directory, {**VALUES, "crawl.pages": 120})
     assert {"warc", "cdxj", "visits", "pages", "links", "robots", "index.frontier"} <= set(at(directory).files)

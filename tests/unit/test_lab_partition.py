@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.partition_crawl import Policy, discover
+from experiments.partition_discovery import Policy, discover
 from experiments.partition_methods import PARTITIONERS, partitioner
 from experiments.partitioning import ORDERS, breadth_first, compiled, incidence_of, stream_order
 from gossamer.cli import app as cli

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import harness
-from experiments.batch import gini, middle
+from experiments.batch import gini, middle, over_time
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sim import measures
 from gossamer.sim.graphs import of_links
@@ -240,7 +240,7 @@ def test_busy_connections():
     assert measures.mean_active(trace, 4.0) == (2 * 1 + 4 * 2) / 4
     assert measures.mean_active(trace, 2.0) == (2 * 1 + 4 * 1) / 2
     assert measures.mean_active(trace, 10.0) == 1.0
-    middle_s, active = measures.over_time(trace, 4.0, bins=2)
+    middle_s, active = over_time(trace, 4.0, bins=2)
     assert middle_s.tolist() == [1.0, 3.0]
     assert active.tolist() == [3.0, 2.0]
 
