@@ -31,8 +31,8 @@ from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
-from gossamer.sharing.handover import unowned
 from gossamer.sharing.peers import ZONES_MOVE, Sharing
+from gossamer.sharing.transfer import unowned
 from gossamer.wiring import open_books
 
 # Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)

@@ -10,7 +10,7 @@ What is refused is not acknowledged, and what comes behind it in its stream wait
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any
@@ -107,10 +107,8 @@ def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
             check_urls(url for url in found.url if url)  # others know the page by its key
         elif batch.kind == NEWS:
             return _of_news(json.loads(batch.data), sites)
-        elif batch.kind == ZONES:
-            _check_zones(json.loads(batch.data), store)
-        elif batch.kind == HOSTS:
-            _check_hosts(batch, sites)
+        elif batch.kind in (ZONES, HOSTS):
+            _check_transfer(batch, store, sites)
         else:
             return (
                 f"nobody here knows what {batch.kind!r} is: is there a later version of gossamer at the sender?",
@@ -149,35 +147,35 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     return GOOD
 
 
-def _check_zones(said: Any, store: Store) -> None:
-    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
-    if len(set(zones)) < len(zones):
-        raise Unreadable("it names a zone twice")
-    _number(said["quiet_until_s"])
-    _check_rests(_typed(said, "resting", dict, {}))
-    files = _typed(said, "files", list)
-    if len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files):
-        raise Unreadable("it does not name the files of a hand-over")
-    for name in files:
-        if not store.local(name).exists():
-            raise Unreadable(f"{name} is missing; restore it from a copy")
-
-
-def _check_hosts(batch: Batch, sites: Collection[str]) -> None:
+def _check_transfer(batch: Batch, store: Store, sites: Collection[str]) -> None:
     is_first = batch.part == 0 or (batch.protocol == 1 and batch.data[:1] == b"{")
     if not is_first:  # the first part has what is said of all of them, the others have tables
         estate.decoded(batch.data)
         return
     said = json.loads(batch.data)
+    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
+    _check_rests(_typed(said, "resting", dict, {}))
+    if batch.kind == ZONES:
+        if len(set(zones)) < len(zones):
+            raise Unreadable("it names a zone twice")
+        _number(said["quiet_until_s"])
+        _check_files(_typed(said, "files", list, ()), store)
+        return
     if _typed(said, "site", str) not in sites:
         raise Unreadable("it is for a site that is not in our list of sites")
     _whole(said["version"])
-    _check_rests(_typed(said, "resting", dict, {}))
-    for zone in _typed(said, "zones", list):
-        _whole(zone, 0, ZONES_IN_ALL)
     entries = placing.unpacked(_typed(said, "hosts", str))
     if len(entries) and int(entries["site"].max()) >= len(sites):
         raise Unreadable("it speaks of a site that is not in our list of sites")
+
+
+def _check_files(files: Sequence[Any], store: Store) -> None:
+    """Until version 2 of the protocol zones went in files."""
+    if files and (len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files)):
+        raise Unreadable("it does not name the files of a hand-over")
+    for name in files:
+        if not store.local(name).exists():
+            raise Unreadable(f"{name} is missing; restore it from a copy")
 
 
 def _check_rests(rests: Mapping[Any, Any]) -> None:

@@ -16,12 +16,11 @@ from gossamer.frontier.sorted_runs import Keys
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
 from gossamer.sharing.exchange import Exchange
-from gossamer.sharing.handover import leaving
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners, Place
-from gossamer.sharing.settling import arrivals, settle
+from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
 ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
 
@@ -56,7 +55,7 @@ class Sharing:
 
     def settle(self, now_s: float) -> None:
         """While nothing is fetched: take in what has come, and hand over what shall go. Several commits."""
-        settle(self._books, self.exchange, self._orders, self._place, now_s)
+        Transfer(self._books, self.exchange, self._orders, self._place, now_s).settle()
         self.intake.owners_changed()
 
     # Whose pages are

@@ -30,8 +30,8 @@ from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import hostmap_files
-from gossamer.sharing.settling import arrivals, settle
 from gossamer.sharing.site_list import Members, is_holding
+from gossamer.sharing.transfer import Transfer, arrivals
 from gossamer.web.url import page_keys
 
 CONFIG = Config().replace({"crawl.scope": "any"})
@@ -93,7 +93,7 @@ class OneSite:
         self.books = Books(self._store, CONFIG, self.chain, index, frontier, ledger, ORDER)
         assert self.place.placing is not None
         self.place.placing.open(self._store, hostmap_files(self._store), self.chain.state)
-        settle(self.books, self._exchange, self._orders(True), self.place, 1.0)
+        Transfer(self.books, self._exchange, self._orders(True), self.place, 1.0).settle()
         self._membership = Membership(self._store, self.chain, self.place)
         self._incoming = Incoming(self._store, self.chain, self._exchange, "any")
         self._incoming.seeds += self._seeds

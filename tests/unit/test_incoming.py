@@ -32,7 +32,7 @@ from gossamer.sharing.exchange import (
     high_water,
 )
 from gossamer.sharing.incoming import Incoming, numbered_parts
-from gossamer.sharing.settling import arrivals
+from gossamer.sharing.transfer import arrivals
 from gossamer.web.url import page_keys
 
 OWNERS = ("a0", "a1") * 128
