@@ -31,7 +31,7 @@ test-all: setup  ## the tests, slow ones included
 	$(PYTEST)
 
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
-	$(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
+	PYTHONPATH=tests $(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
 
 lint: setup  ## format, lint and type checks
 	$(BIN)/ruff format --check .

@@ -27,12 +27,12 @@ from gossamer.arrays import I64, Keys, Rows
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
-from gossamer.frontier.files import file_name
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.frontier_file import KIND
-from gossamer.frontier.merging import CHUNK_ROWS, Bounds
+from gossamer.frontier.index_files import file_name
 from gossamer.frontier.pages import PageIndex, host_of_key
-from gossamer.frontier.runs import Run, write_run
+from gossamer.frontier.run_file import Run, write_run
+from gossamer.frontier.sorted_runs import CHUNK_ROWS, Bounds
 from gossamer.frontier.strategies import strategy
 
 MILLION = 1_000_000

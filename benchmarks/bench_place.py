@@ -16,11 +16,10 @@ import numpy as np
 from numba import njit
 
 from benchmarks.bench_lab import synthetic
-from experiments.partitioning import incidence_of, kernels
-from gossamer.placement.live import Live
-from gossamer.placement.measures import cut
-from gossamer.placement.partitioners import PARTITIONERS
-from gossamer.placement.task import Goal, Task, task
+from experiments.partition_methods import PARTITIONERS
+from experiments.partitioning import compiled, incidence_of
+from gossamer.placement.partition import Goal, Task, cut, task
+from gossamer.placement.partitioners import Live
 from gossamer.sim.graphs import load
 
 PARTS = 16
@@ -46,14 +45,14 @@ def seconds(work: Callable[[], object]) -> float:
 
 def small() -> Task:
     """Enough to compile everything."""
-    return task(incidence_of(synthetic(3_000), "page"), Goal(PARTS), kernels=kernels())
+    return compiled(task(incidence_of(synthetic(3_000), "page"), Goal(PARTS)))
 
 
 def main() -> None:
     source = load(Path(sys.argv[1])) if len(sys.argv) > 1 else synthetic(1_000_000)
     graph = incidence_of(source, "page")
     print(f"{source.name}: {graph.vertices:,} vertices, {graph.edges:,.0f} edges, k = {PARTS}")
-    each = task(graph, Goal(PARTS), kernels=kernels())
+    each = compiled(task(graph, Goal(PARTS)))
     order = np.random.default_rng(0).permutation(graph.vertices).astype(np.int32)
     part = np.zeros(graph.vertices, np.int32)
     walk(graph.first, graph.other, order[:10], part)

@@ -13,7 +13,7 @@ from experiments.green_simulation import FULL, HEURISTICS, Totals, Web, crawl, i
 from experiments.harness import Block, Results, publish
 from gossamer.arrays import F64
 from gossamer.carbon.sun import day_index, solar_index
-from gossamer.fetch.where import coordinates
+from gossamer.geography import coordinates
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 

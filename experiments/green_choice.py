@@ -8,15 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer.arrays import F64, U64, Indices, Integers
-from gossamer.carbon.energy import (
-    BYTES_PER_GB,
-    CENTRE_KWH_PER_GB,
-    J_PER_KWH,
-    LEAST_NETWORK_KWH_PER_GB,
-    Energy,
-    Lambdas,
-)
+from gossamer.carbon.energy import BYTES_PER_GB, CENTRE_KWH_PER_GB, J_PER_KWH, Energy, Lambdas
 from gossamer.refresh.policies import best
+
+LEAST_NETWORK_KWH_PER_GB = 0.001
 
 LOW = Energy((CENTRE_KWH_PER_GB + LEAST_NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_PER_GB)
 HIGH = Energy()

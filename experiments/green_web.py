@@ -9,7 +9,7 @@ from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
-from gossamer.fetch.where import coordinates
+from gossamer.geography import coordinates
 
 COUNTRIES = ("US", "DE", "FR", "IN", "AU", "BR")
 PAGES, HOSTS = 3000, 60

@@ -17,12 +17,11 @@ import numpy as np
 
 from experiments import partition_discovery, partition_statements
 from experiments.harness import Results, add_graph, add_starts, publish
-from experiments.partitioning import LEVELS, ORDERS, incidence_of, kernels, stream_order
+from experiments.partition_methods import PARTITIONERS, Partitioner, partitioner
+from experiments.partitioning import LEVELS, ORDERS, compiled, incidence_of, stream_order
 from gossamer.arrays import F64, I32
 from gossamer.errors import ConfigError
-from gossamer.placement.measures import cut, imbalance, overflows
-from gossamer.placement.partitioners import PARTITIONERS, Partitioner, partitioner
-from gossamer.placement.task import SLACK, Goal, Task, task
+from gossamer.placement.partition import SLACK, Goal, Task, cut, imbalance, overflows, task
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive
@@ -140,7 +139,7 @@ class Experiment:
     def _cases(self) -> Sequence[Case]:
         arguments = self._arguments
         goals = [Goal(k, arguments.nu, arguments.shares) for k in arguments.k]
-        tasks = [task(self._linked, goal, kernels=kernels()) for goal in goals]
+        tasks = [compiled(task(self._linked, goal)) for goal in goals]
         return [
             Case(each, order, method)
             for each in tasks

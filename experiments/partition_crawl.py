@@ -1,7 +1,7 @@
 """This module places pages or hosts while a simulated crawl discovers them: only links of crawled pages are known.
 
-It makes the same decision as production (`placement/live.py`), compiled around a crawl's order. A unit is what is
-placed as a whole: a page, or a host with all its pages.
+It makes the same decision as production (`placement.partitioners.Live`), compiled around a crawl's order. A unit
+is what is placed as a whole: a page, or a host with all its pages.
 """
 
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from experiments.partitioning import kernels
+from experiments.partition_passes import improve
+from experiments.partitioning import compiled, kernels
 from gossamer.arrays import F64, I32, I64, Bools
 from gossamer.placement.incidence import incidence
-from gossamer.placement.live import START
-from gossamer.placement.passes import FENNEL, improve
-from gossamer.placement.stream import LINKED, Parts, Rule, choose, learn, settle
-from gossamer.placement.task import Goal, task
+from gossamer.placement.partition import Goal, task
+from gossamer.placement.partitioners import START
+from gossamer.placement.stream import FENNEL, LINKED, Parts, Rule, choose, learn, settle
 from gossamer.sim.graphs import Graph
 
 MOVES = 4  # passes of a rebalance
@@ -138,7 +138,7 @@ def _rebalance(
     linked = incidence(source[real], target[real], len(placed), np.ones(int(real.sum())), known.size[placed])
     before = known.part[placed]
     random = np.random.default_rng(seed)
-    after = improve(task(linked, goal, kernels=kernels()), before, FENNEL, random, MOVES)
+    after = improve(compiled(task(linked, goal)), before, FENNEL, random, MOVES)
     known.part[placed] = after
     for number_of, load in enumerate(np.bincount(after, known.size[placed], goal.parts).astype(np.int64).tolist()):
         settle(parts, rule, number_of, load - int(parts.load[number_of]))

@@ -11,13 +11,13 @@ import numpy as np
 
 from experiments.harness import Results
 from experiments.partition_crawl import Discovered, Policy, discover
-from experiments.partitioning import breadth_first, incidence_of, kernels
+from experiments.partition_methods import PARTITIONERS
+from experiments.partitioning import breadth_first, compiled, incidence_of
 from gossamer.arrays import I32
 from gossamer.frontier.strategies import Strategy, strategy
-from gossamer.placement.partitioners import PARTITIONERS
-from gossamer.placement.passes import FENNEL, LDG
+from gossamer.placement.partition import Goal, task
 from gossamer.placement.ring import Ring
-from gossamer.placement.task import Goal, task
+from gossamer.placement.stream import FENNEL, LDG
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph
 from gossamer.sim.simulator import Conditions, simulate
@@ -96,7 +96,7 @@ def _run(graph: Graph, case: Case, run: int, crawl: I32) -> Discovered:
 def _given(graph: Graph, case: Case, run: int) -> I32:
     random = np.random.default_rng(run)
     if case.method == "metis":
-        known = task(incidence_of(graph, case.level), case.goal, kernels=kernels())
+        known = compiled(task(incidence_of(graph, case.level), case.goal))
         return PARTITIONERS["metis"].place(known, np.zeros(0, np.int32), random)
     shares = case.goal.shares or (1.0,) * case.goal.parts
     if case.level == "page":

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments.harness import Block
+from experiments.partition_methods import PARTITIONERS
 from gossamer.arrays import F64
-from gossamer.placement.partitioners import PARTITIONERS
 
 Cuts = Mapping[tuple[int, str, str], F64]  # by k, order of the stream, method
 

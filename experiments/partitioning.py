@@ -1,16 +1,19 @@
 """This module compiles the loops of the partitioners, and gives them graphs: in which order, at which level."""
 
+from dataclasses import dataclass
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from experiments.partition_passes import propagate
 from gossamer.arrays import I32, I64
-from gossamer.placement import clustering as cluster
 from gossamer.placement import stream
 from gossamer.placement.incidence import Incidence, incidence
-from gossamer.placement.task import Kernels
+from gossamer.placement.partition import Task
+from gossamer.placement.stream import Parts, Rule
 from gossamer.sim.graphs import Graph
 
 ORDERS = ("random", "natural", "bfs", "dfs")
@@ -20,13 +23,32 @@ for _called in (stream.choose, stream.settle, stream.learn):
     register_jitable(_called)  # they stay what they are; compiled functions may call them
 
 
+class Kernels(NamedTuple):
+    stream: Any
+    propagate: Any
+
+
 @cache
 def kernels() -> Kernels:
     """Production's own functions, compiled; each calls only functions of its own file, so numba notices changes."""
-    return Kernels(
-        njit(stream.stream, cache=True, nogil=True),
-        njit(cluster.propagate, cache=True, nogil=True),
-    )
+    return Kernels(njit(stream.stream, cache=True, nogil=True), njit(propagate, cache=True, nogil=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled(Task):
+    """A task whose loops over all edges are compiled."""
+
+    def stream(self, order: I32, part: I32, parts: Parts, rule: Rule, moving: bool = False) -> None:
+        graph = self.graph
+        columns = (graph.first, graph.other, graph.weight, graph.size)
+        kernels().stream(*columns, order, part, parts, rule, self.closeness, self.toll, moving)
+
+    def propagate(self, *columns: Any) -> int:
+        return int(kernels().propagate(*columns))
+
+
+def compiled(task: Task) -> Compiled:
+    return Compiled(**vars(task))
 
 
 def incidence_of(graph: Graph, level: str) -> Incidence:

@@ -22,7 +22,7 @@ from experiments.sites_runs import SITES, Done, Setting
 from experiments.sites_stretched import kinds, stretched
 from experiments.stretched import Stretched
 from gossamer.errors import ConfigError
-from gossamer.placement.hosts import NAMES
+from gossamer.placement.partitioners import NAMES
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.measures import at, average, cumulative
 from gossamer.sim.numbers import positive

@@ -1,17 +1,17 @@
-"""The only place that asks what time it is."""
+"""A clock is the only source of time; no other module asks the system."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Port: where time comes from. Everything that decides takes `now` as an argument."""
+    """This port is where time comes from. Everything that decides takes `now` as an argument."""
 
     def now(self) -> float:
-        """Seconds since 1970, UTC; for what is written down."""
+        """Returns seconds since 1970, UTC; for what is written down."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for intervals."""
+        """Returns seconds that never go back; for intervals."""
 
 
 class RealClock:
@@ -23,7 +23,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """Time that moves only when told to."""
+    """Virtual time moves only by `advance`."""
 
     def __init__(self, now_s: float = 1_000_000_000.0) -> None:
         self._now = now_s

@@ -1,4 +1,4 @@
-"""Every table that crosses a module, described once: name, dtype, unit, meaning.
+"""This module describes every table that crosses a module: name, dtype, unit and meaning of each column.
 
 NumPy tables are the index's (hot, fixed width); Arrow tables are the archive's (Parquet, for people and SQL).
 """
@@ -62,7 +62,7 @@ HOST_BITS = 24
 
 
 class Status(IntEnum):
-    """What a known page is. `crawl/states.py` says which outcome leads where."""
+    """The status of a known page. `crawl/states.py` has which outcome leads to which status."""
 
     NEW = 0  # never visited
     FETCHED = 1  # the last visit brought content
@@ -75,7 +75,7 @@ class Status(IntEnum):
 
 
 class Outcome(IntEnum):
-    """What became of one visit."""
+    """The outcome of one visit."""
 
     OK = 0  # new or changed content
     UNCHANGED = 1  # the same content as at the last visit (304, or the same digest)
@@ -163,7 +163,7 @@ HOST = Table(
 
 KIN = Table(
     "kin",
-    "hosts of domains that have several (frontier/kin.py)",
+    "hosts of domains that have several (frontier/wildcard_traps.py)",
     (
         Column("key", "u8", "the host's 24 bits, then zeros"),
         Column("generation", "u1", "how many hosts of its domain led to it, one from the other"),
@@ -315,7 +315,7 @@ CONTRIBUTION = Table(
 
 
 class Contributions(NamedTuple):
-    """CONTRIBUTION as columns."""
+    """These are CONTRIBUTION rows as columns."""
 
     key: U64
     cash: I64

@@ -1,4 +1,4 @@
-"""The only module that knows CDXJ lines, the index by which pywb and others find records in WARC files."""
+"""This module writes CDXJ lines, the index by which pywb and others find records in WARC files."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _PLACE = ', "offset": "'  # where the part of a line begins that depends on the 
 
 
 class Capture(NamedTuple):
-    """What the index says of one record."""
+    """A capture is the entry of one record in the index."""
 
     url: str
     started_s: float
@@ -29,7 +29,7 @@ class Capture(NamedTuple):
 
 
 def write_cdxj(store: Store, agent: str, number: int, captures: Iterable[Capture]) -> Changes:
-    """The sorted lines of a round."""
+    """Writes the sorted lines of a round."""
     lines = sorted(map(line, captures))  # ASCII only, so that the order is that of the bytes
     if not lines:
         return Changes()
@@ -39,7 +39,8 @@ def write_cdxj(store: Store, agent: str, number: int, captures: Iterable[Capture
 
 
 def line(capture: Capture) -> str:
-    """As pywb's own indexer writes it: revisits have no status, the file is named without its directory."""
+    """Returns a line as pywb's own indexer writes it: revisits have no status, the file is named without its
+    directory."""
     fields = {"url": capture.url, "mime": capture.mime or "unk"}
     if capture.mime != REVISIT:
         fields["status"] = str(capture.http_status)
@@ -52,7 +53,7 @@ def line(capture: Capture) -> str:
 
 
 def moved(lines: Iterable[str], places: dict[str, tuple[str, int]]) -> Iterator[str]:
-    """The lines after files were concatenated: `places` has the new file, and where the old one is in it."""
+    """Yields the lines after files were concatenated: `places` has the new file, and where the old one is in it."""
     by_file = {_file(old): (_file(new), shift) for old, (new, shift) in places.items()}
     for text in lines:
         head, _, tail = text.rpartition(_PLACE)
@@ -66,7 +67,7 @@ def moved(lines: Iterable[str], places: dict[str, tuple[str, int]]) -> Iterator[
 
 
 def offsets(paths: Iterable[Path], warc: str) -> list[int]:
-    """Where records of a WARC file begin, as far as these indices can be read."""
+    """Returns where records of a WARC file begin, as far as these indices can be read."""
     found = []
     ending = f'", "filename": "{_file(warc)}"}}'
     for path in paths:
@@ -78,9 +79,9 @@ def offsets(paths: Iterable[Path], warc: str) -> list[int]:
 
 
 def surt(url: str) -> str:
-    """The sort key of a normalised URL: host reversed, then path and query made comparable.
+    """Returns the sort key of a normalised URL: host reversed, then path and query made comparable.
 
-    The same rules by which pywb makes a key of the URL that a reader asks for: lower case, no leading www,
+    These are the rules by which pywb makes a key of the URL that a reader asks for: lower case, no leading www,
     escapes undone and made anew, no session ids, sorted query, no slash at the end.
     """
     simple = _SIMPLE.fullmatch(url)
@@ -162,7 +163,7 @@ def _query(query: str) -> str:
 
 
 def _unescaped(text: str) -> bytes:
-    """Until nothing is left to undo."""
+    """Undoes escapes until none is left."""
     data = text.encode()
     for _ in range(_PASSES):
         less = unquote_to_bytes(data)

@@ -1,10 +1,10 @@
-"""Which content was stored where: a bounded cache of digests, so that the same content is not stored twice."""
+"""`DigestCache` finds content that was stored before, so that it is not stored twice: a bounded cache of digests."""
 
 import numpy as np
 
 
 class DigestCache:
-    """Direct-mapped: a digest has one slot, and the newest wins it. 20 bytes an entry, no Python objects."""
+    """The cache is direct-mapped: a digest has one slot, and the newest wins it. An entry takes 24 bytes."""
 
     def __init__(self, entries: int) -> None:
         self._digests = np.zeros(entries, np.uint64)
@@ -12,7 +12,7 @@ class DigestCache:
         self._times = np.zeros(entries, np.float64)
 
     def get(self, digest: int) -> tuple[int, float] | None:
-        """The page's key and the time of the visit whose record has the content."""
+        """Returns the page's key and the time of the visit whose record has the content."""
         if not len(self._digests):
             return None
         slot = digest % len(self._digests)

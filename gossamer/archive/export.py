@@ -1,4 +1,4 @@
-"""Copies of what a crawl has gathered, in formats that other tools read: WARC, CDXJ, URL lists, text."""
+"""This module copies what a crawl has gathered to formats that other tools read: WARC, CDXJ, URL lists, text."""
 
 import gzip
 import heapq
@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
-from gossamer.archive.query import open_reading, streamed
-from gossamer.archive.reading import Reading, reading
-from gossamer.archive.rows import started
+from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
 
 _COPY_BYTES = 1 << 20
@@ -40,15 +39,15 @@ _TEXT_FIELDS: dict[str, pa.DataType] = {
 }
 
 
-def export_warc(directory: Path, out: str | Path, force: bool = False) -> list[Path]:
+def export_warc(where: Where, out: str | Path, force: bool = False) -> list[Path]:
     """All WARC files, and where they are now ("-": nowhere).
 
     OUT.warc.gz gets all records, OUT.warc the same uncompressed; "-" is standard output, compressed. Anything else
     is a directory and gets the files as they are, with the same names and offsets as in CDXJ and the tables.
     """
     if not is_stdout(out) and not str(out).endswith((".warc.gz", ".warc")):
-        return reading(directory, lambda at: _copy_files(at, Path(out), force))
-    return reading(directory, lambda at: _concatenate(at, out, force))
+        return reading(where, lambda at: _copy_files(at, Path(out), force))
+    return reading(where, lambda at: _concatenate(at, out, force))
 
 
 def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
@@ -77,7 +76,7 @@ def _append(source: Path, file: BinaryIO, inflated: bool = False) -> None:
         shutil.copyfileobj(data, file, _COPY_BYTES)
 
 
-def export_cdxj(directory: Path, out: str | Path, force: bool = False) -> int:
+def export_cdxj(where: Where, out: str | Path, force: bool = False) -> int:
     """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive."""
 
     def work(at: Reading) -> int:
@@ -91,7 +90,7 @@ def export_cdxj(directory: Path, out: str | Path, force: bool = False) -> int:
                     lines += 1
         return lines
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
 def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
@@ -109,7 +108,7 @@ def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
     return heapq.merge(*files)
 
 
-def export_urls(directory: Path, out: str | Path, which: str = "all", force: bool = False) -> int:
+def export_urls(where: Where, out: str | Path, which: str = "all", force: bool = False) -> int:
     """The URLs of known pages, or of fetched ones, sorted, one per line; returns their number."""
     if which not in _URLS_SQL:
         raise ConfigError(f"urls to export must be one of {', '.join(_URLS_SQL)}, not {which!r}")
@@ -120,7 +119,7 @@ def export_urls(directory: Path, out: str | Path, which: str = "all", force: boo
             with opened(out, force) as file:
                 return _write_urls(rows, file)
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
 def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
@@ -132,7 +131,7 @@ def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
     return written
 
 
-def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
+def export_text(where: Where, out: str | Path, force: bool = False) -> int:
     """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number."""
 
     def work(at: Reading) -> int:
@@ -148,7 +147,7 @@ def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
             with opened(out, force) as file:
                 return _write_lines(texts, file)
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
 def _texts(batches: pa.RecordBatchReader, contents: Contents) -> Iterator[list[dict[str, Any]]]:

@@ -1,13 +1,13 @@
-"""The only module that makes few large files of the many small ones that rounds leave.
+"""This module compacts the archive: it merges the many small files that rounds leave into few large ones.
 
-Nothing is removed here: the new files are durable, and the changes returned become true with the next commit.
-A crash before it leaves files that no manifest names.
+It removes nothing. The new files are durable, and the changes returned become true with the next commit. A crash
+before it leaves files that no manifest names.
 """
 
 import heapq
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from gossamer import columns
 from gossamer.archive import cdxj
+from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store
 from gossamer.archive.tables import PARQUET
@@ -36,10 +37,11 @@ _TABLES = {
 }
 _PLACED = ("visits", "cdxj")  # kinds that say where records are
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
+_PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
 
 
 def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
-    """Merge what is worth it; `files` are the chain's, `number` is its round. Mostly there is nothing."""
+    """Merges what is worth it; `files` are the chain's, `number` is its round. Mostly there is nothing."""
     changes, places = Changes(), Places()
     if config.archive.merge_files < 2:
         return changes
@@ -50,14 +52,14 @@ def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
         pack = work.pack(kind, files)
         packs = [pack] if pack else []
         if kind in _PLACED:  # whatever says where moved records are must be rewritten
-            packs += [[name] for name in files.get(kind, ()) if name not in pack and _concerned(name, places)]
+            packs += [[name] for name in files.get(kind, ()) if name not in pack and overlaps(name, places)]
         for names in packs:
             changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
     return changes
 
 
 def choose(sizes: list[tuple[int, str]], least: int, limit: int) -> list[str]:
-    """Which of the newest files, given oldest first, become one: at least so many, up to `limit` bytes.
+    """Returns which of the newest files, given oldest first, become one: at least so many, up to `limit` bytes.
 
     A file larger than all after it together waits until they have caught up. So a byte is copied about as
     often as the logarithm of the number of rounds, and that many files stay besides the newest ones.
@@ -76,6 +78,14 @@ def choose(sizes: list[tuple[int, str]], least: int, limit: int) -> list[str]:
     return pack if len(pack) > 1 else []
 
 
+def named_label(name: str) -> Label:
+    """Returns the label of a file that a manifest names."""
+    label = label_of(name)
+    if label is None:
+        raise ArchiveError(f"{name} is not a name that a round gives to its files")
+    return label
+
+
 class _Merger:
     def __init__(self, store: Store, config: Config, number: int) -> None:
         self._store = store
@@ -85,7 +95,7 @@ class _Merger:
         self._number = number
 
     def pack(self, kind: str, files: Files) -> list[str]:
-        """The files of a kind that are to become one now; one set at a time, so that no commit waits long."""
+        """Returns the files of a kind that are to become one now: one set at a time, so that no commit waits long."""
         limit = self._warc_bytes if kind == "warc" else _TABLE_BYTES
         tail: list[tuple[int, str]] = []
         for name in sorted(files.get(kind, ()), key=_order, reverse=True):
@@ -96,7 +106,7 @@ class _Merger:
         return choose(tail[::-1], self._least, limit)
 
     def join_warc(self, pack: list[str], places: Places) -> Changes:
-        """Concatenated gzip members are a WARC file; where each began is noted in `places`."""
+        """Concatenates: gzip members in a row are a WARC file. Where each file begins is noted in `places`."""
         name = self._name("warc", pack)
         path = self._store.scratch(name)
         with disk_full_guard(path), path.open("wb") as target:
@@ -125,13 +135,9 @@ class _Merger:
         return self._put(kind, name, path, pack)
 
     def _name(self, kind: str, pack: list[str]) -> str:
-        """By the rounds it covers and the one that commits it: a file may be rewritten more than once."""
-        spans = [_span(name) for name in pack]
-        first, last = min(span[0] for span in spans), max(span[1] for span in spans)
-        stem = f"{self._agent}-{first:08d}-{last:08d}-{self._number:08d}"
-        if kind in _SUFFIX:
-            return f"{kind}/{stem}{_SUFFIX[kind]}"
-        return f"tables/{kind}-{stem}.parquet"
+        labels = [named_label(name) for name in pack]
+        first, last = min(label.first for label in labels), max(label.last for label in labels)
+        return merged_name(kind, self._agent, first, last, self._number)
 
     def _put(self, kind: str, name: str, path: Path, pack: list[str]) -> Changes:
         self._store.put(name, path)
@@ -139,7 +145,7 @@ class _Merger:
 
 
 def _grouped(paths: list[Path]) -> Iterator[pa.Table]:
-    """The rows of the files, in order, in pieces that make good row groups and bound the memory."""
+    """Yields the rows of the files, in order, in pieces that make good row groups and bound the memory."""
     waiting: list[pa.Table] = []
     for path in paths:
         with pq.ParquetFile(path) as file:
@@ -161,7 +167,7 @@ def _together(tables: list[pa.Table]) -> pa.Table:
 
 
 def _moved(visits: pa.Table, places: Places) -> pa.Table:
-    """Visits after their WARC files were concatenated."""
+    """Returns visits with their places in the concatenated WARC files."""
     warc: Any = visits.column("warc").combine_chunks()
     old = warc.dictionary.to_pylist()
     to = [places.get(name, (name, 0)) for name in old]
@@ -179,22 +185,18 @@ def _moved(visits: pa.Table, places: Places) -> pa.Table:
     return visits
 
 
-_NAME = re.compile(r"-(\d{8,})(?:-(\d{8,})-\d{8,})?(?:-(\d{1,7}))?\.(?:warc\.gz|cdxj|parquet)$")
-
-
-def _span(name: str) -> tuple[int, int]:
-    """The first and the last round whose rows a file has."""
-    match = _NAME.search(name)
-    if match is None:
-        raise ArchiveError(f"{name} is not a name that a round gives to its files")
-    return int(match[1]), int(match[2] or match[1])
+def merged_name(kind: str, agent: str, first: int, last: int, number: int) -> str:
+    """Returns a name by the rounds that a file covers and the commit that makes it: it may be rewritten again."""
+    stem = f"{agent}-{first:08d}-{last:08d}-{number:08d}"
+    return f"{kind}/{stem}{_SUFFIX[kind]}" if kind in _SUFFIX else f"tables/{kind}-{stem}.parquet"
 
 
 def _order(name: str) -> tuple[int, int]:
-    match = _NAME.search(name)
-    return _span(name)[0], int(match[3] or 0) if match else 0
+    part = _PART.search(name)  # a round may have several WARC files
+    return named_label(name).first, int(part[1]) if part else 0
 
 
-def _concerned(name: str, places: Places) -> bool:
-    first, last = _span(name)
-    return any(first <= _span(old)[1] and _span(old)[0] <= last for old in places)
+def overlaps(name: str, others: Iterable[str]) -> bool:
+    """Returns whether a file has rounds of one of the others."""
+    mine = named_label(name)
+    return any(mine.first <= other.last and other.first <= mine.last for other in map(named_label, others))

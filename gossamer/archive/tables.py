@@ -1,4 +1,4 @@
-"""The only module that turns columns into the archive's Parquet files."""
+"""This module writes columns as the archive's Parquet files."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ PARQUET: dict[str, Any] = {
 
 
 def write_table(store: Store, table: Table, agent: str, number: int, values: Mapping[str, Any]) -> Changes:
-    """A round's rows as one durable file; none if there are no rows.
+    """Writes a round's rows as one durable file; none if there are no rows.
 
     Every column of the table must be given: a list, an array, or one value for all rows. Times are seconds
     since 1970. Dictionary columns are lists of strings, or (indices, distinct strings).
@@ -52,7 +52,7 @@ def _rows(table: Table, values: Mapping[str, Any]) -> int:
 
 
 def _length(value: Any) -> int | None:
-    """The number of rows, None for a single value."""
+    """Returns the number of rows, None for a single value."""
     if isinstance(value, tuple):
         return len(value[0])
     return None if isinstance(value, str | bytes) or np.ndim(value) == 0 else len(value)

@@ -1,4 +1,4 @@
-"""The tables that SQL sees: views over the archive's Parquet files, and their description."""
+"""This module defines the tables that SQL sees: views over the archive's Parquet files, and their description."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, SIGNALS, VISITS, Column, Outcome, Status, Table
 from gossamer.config import Carbon
-from gossamer.fetch.where import WORLD_G_PER_KWH, facts
+from gossamer.geography import WORLD_G_PER_KWH, facts
 
 SQL_TYPES = {
     "string": "VARCHAR",
@@ -42,7 +42,7 @@ def _of(table: Table, names: str) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.name in wanted)
 
 
-# A visit may find a page unchanged, moved or broken; what the page says then is what it said when it last had content.
+# A visit may find a page unchanged, moved or broken; its text is then that of the last visit with content.
 _OF_VISIT = "outcome http_status reason location elapsed_s"
 _OF_VERSION = (
     "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
@@ -84,7 +84,7 @@ HOSTS = Table(
         Column("wire_bytes", "u8", "bodies as sent"),
         Column("country", "string", "where it is, as of its last visit; empty if unknown"),
         Column("energy_j", "f8", "joules that its visits took, robots.txt included"),
-        Column("energy_low_j", "f8", "the same at the lower end of what a byte is said to take"),
+        Column("energy_low_j", "f8", "the same at the lower end of estimates"),
         Column("carbon_g", "f8", "grams of CO2 equivalent, of energy_j"),
         Column("first_visit", "time", "when the first request began, robots.txt included"),
         Column("last_visit", "time", "when the last request began, robots.txt included"),

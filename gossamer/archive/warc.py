@@ -1,8 +1,8 @@
-"""The only module that knows what a WARC/1.1 file looks like: writes exchanges, reads single records.
+"""This module writes exchanges as WARC/1.1 records, and reads single records.
 
-The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). The
-payload that `digest` names is the body without transfer coding, but with its content coding. `warcio check` digests
-the stored bytes instead. So that both are content, a chunked response carries a WARC-Block-Digest and leaves the
+The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). The payload
+that `digest` names is the body without transfer coding, but with its content coding. `warcio check` digests the stored
+bytes instead. So that both are content, a chunked response carries a WARC-Block-Digest and leaves the
 optional WARC-Payload-Digest out; CDXJ, the visits table and revisit records have it all the same. (Replay of
 revisits by digest needs our CDXJ therefore: pywb's indexer would digest the chunks.)
 """
@@ -34,8 +34,6 @@ _BUFFER = 1 << 20
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\r\n]*chunked", re.IGNORECASE | re.MULTILINE)
 _EMPTY_LINE = re.compile(rb"\r?\n\r?\n")
 _HTTP = "application/http;msgtype="
-
-
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PAIRS = [one + other for one in _LETTERS for other in _LETTERS]
 
@@ -46,30 +44,23 @@ class Request(Protocol):
 
 
 class Response(Protocol):
-    """What an answer must have to be stored; `fetch.client.Response` does."""
+    """An answer must have these to be stored; `fetch.request.Response` does."""
 
     @property
     def request(self) -> Request: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def started_s(self) -> float: ...
-    @property
-    def elapsed_s(self) -> float: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def request_head(self) -> bytes: ...
-    @property
-    def head(self) -> bytes: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def truncated(self) -> str: ...
+
+    reason: str
+    started_s: float
+    elapsed_s: float
+    address: str
+    request_head: bytes
+    head: bytes
+    body: bytes
+    truncated: str
 
 
 class Location(NamedTuple):
-    """Where a record is: the file's name in the archive, offset and compressed length in bytes."""
+    """The place of a record: the file's name in the archive, offset and compressed length in bytes."""
 
     file: str
     offset: int
@@ -83,7 +74,7 @@ class Record(NamedTuple):
 
 
 class WarcWriter:
-    """The WARC files of one round, made in scratch files and put into the store by `close`."""
+    """The writer makes the WARC files of one round in scratch files; `close` puts them into the store."""
 
     def __init__(self, store: Store, number: int, config: Config) -> None:
         self._store = store
@@ -98,9 +89,9 @@ class WarcWriter:
     def write_exchange(
         self, response: Response, digest: str, refers_to: tuple[str, float] | None = None, profile: str = ""
     ) -> Location:
-        """Store an answer and its request; where the response (or revisit) record is.
+        """Stores an answer and its request. Returns where the response (or revisit) record is.
 
-        `digest` is what `payload_digest` says. With a `profile` a revisit record without the body is written;
+        `digest` is what `payload_digest` returns. With a `profile` a revisit record without the body is written;
         `refers_to` is then the URL and time (started_s) of the visit that has the content, and for a 304
         `digest` is that visit's ("" if no longer known).
         """
@@ -121,7 +112,7 @@ class WarcWriter:
         return location
 
     def close(self) -> Changes:
-        """Make the round's files durable. Nothing can be written afterwards."""
+        """Makes the round's files durable. Nothing can be written afterwards."""
         self._finish()
         for name in self._names:
             self._store.put(name, self._store.scratch(name))
@@ -164,7 +155,7 @@ class WarcWriter:
 
 
 def payload_digest(head: bytes, body: bytes) -> str:
-    """SHA-1 in base 32 of the body without transfer coding: the same however the content was chunked."""
+    """Returns SHA-1 in base 32 of the body without transfer coding: the same however the content was chunked."""
     if _CHUNKED.search(head):
         content, complete = dechunk(body)
         if content or complete:  # else it was only said to be chunked
@@ -173,13 +164,13 @@ def payload_digest(head: bytes, body: bytes) -> str:
 
 
 def warc_date(seconds: float) -> str:
-    """In milliseconds, as the visits table has it. Cut, not rounded: CDXJ's seconds must be a prefix."""
+    """Returns milliseconds, as the visits table has them. Cut, not rounded: CDXJ's seconds must be a prefix."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03d}Z"
 
 
 def read_record(path: Path, offset: int, length: int = 0) -> Record:
-    """One record by its place; without a length it is found by decompressing."""
+    """Returns one record by its place; without a length it is found by decompressing."""
     with path.open("rb", buffering=0) as file:
         if length:
             data = isal_zlib.decompress(os.pread(file.fileno(), length, offset), wbits=_GZIP)
@@ -189,7 +180,7 @@ def read_record(path: Path, offset: int, length: int = 0) -> Record:
 
 
 def parsed(data: bytes) -> Record:
-    """The text of a record."""
+    """Parses the text of a record."""
     lines, _, block = data.partition(b"\r\n\r\n")
     fields = (line.partition(": ") for line in lines.decode("utf-8", "replace").split("\r\n")[1:])
     headers = {name: value for name, _, value in fields}
@@ -201,7 +192,7 @@ def parsed(data: bytes) -> Record:
 
 
 class _Identifiers:
-    """UUIDs, random once and then counted: asking for randomness each time costs more than a header."""
+    """The identifiers are UUIDs, random once and then counted: randomness each time costs more than a header."""
 
     def __init__(self) -> None:
         first = str(uuid.uuid4())
@@ -271,7 +262,7 @@ def _sha1(data: bytes) -> str:
 
 
 def _terminated(head: bytes) -> bytes:
-    """With the empty line that ends a head, which clients may or may not hand over."""
+    """Returns a head with the empty line that ends it, which clients may or may not hand over."""
     if head.endswith((b"\r\n\r\n", b"\n\n")):
         return head
     return head.rstrip(b"\r\n") + b"\r\n\r\n"

@@ -16,9 +16,9 @@ from gossamer.config import Carbon as Settings
 from gossamer.config.host_overrides import of_host
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
-from gossamer.fetch.where import coordinates, countries
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import Keys
+from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 
 _NONE: Keys = np.zeros(0, np.uint64)

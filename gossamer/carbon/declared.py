@@ -1,9 +1,9 @@
-"""What servers say of their own power, in a header of their answers.
+"""`Declared` is the carbon signal that servers send themselves, in a header of their answers.
 
     Carbon-Intensity: 120           grams of CO2 equivalent per kWh, now
     Carbon-Index: 0.25              a part of what its grid usually emits: 0 is the sun on its own roof, 1 the grid
 
-The seed wants the index from the server, at the time of the decision; there is no standard for it, so these are ours.
+LEADS D1.4 wants the index from the server, at the time of the decision. There is no standard: these headers are ours.
 """
 
 import math
@@ -19,28 +19,28 @@ _MOST_G_PER_KWH = 5_000.0
 
 
 class Declared:
-    """Answers what a host said last, for a while, and what another signal says of all other hosts."""
+    """The signal is what a host declared last, for a while, and another signal for all other hosts."""
 
     def __init__(self, otherwise: Signal, keep_s: float = 3600.0) -> None:
         self._otherwise = otherwise
         self._keep_s = keep_s
-        self._said: dict[str, tuple[float, float]] = {}
+        self._declared: dict[str, tuple[float, float]] = {}
 
     def heard(self, host: str, country: str, headers: Mapping[str, str], time_s: float) -> None:
-        """After every answer; header names in lower case. What makes no sense is not heard."""
+        """Takes the headers of an answer, names in lower case. Values that make no sense are ignored."""
         value = declared_g_per_kwh(headers, float(means(np.array([country]))[0]))
         if value is not None:
-            self._said[host] = (time_s, value)
+            self._declared[host] = (time_s, value)
 
     def read(self, places: Places, time_s: float) -> Reading:
         values, sources = self._otherwise.read(places, time_s)
-        if not self._said:
+        if not self._declared:
             return Reading(values, sources)
         values, sources = values.copy(), sources.astype(np.dtype("U64"))
-        self._said = {host: said for host, said in self._said.items() if time_s - said[0] <= self._keep_s}
+        self._declared = {h: last for h, last in self._declared.items() if time_s - last[0] <= self._keep_s}
         for place, host in enumerate(places.host.tolist()):
-            if host in self._said:
-                values[place], sources[place] = self._said[host][1], "declared"
+            if host in self._declared:
+                values[place], sources[place] = self._declared[host][1], "declared"
         return Reading(values, sources)
 
 

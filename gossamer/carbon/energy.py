@@ -1,4 +1,4 @@
-"""What a visit costs in energy and carbon, and what that takes from its value.
+"""This module prices carbon: the energy that a visit takes, and prices per gram that meet budgets by dual ascent.
 
 A visit of page j at host i is worth w_j: its weighted staleness, or the freshness that it brings (refresh/policies.py).
 It takes energy e_j = alpha p_j + beta, of which every joule costs g_i(t) now. The page with the largest
@@ -21,7 +21,7 @@ J_PER_KWH = 3.6e6
 BYTES_PER_GB = 1e9
 # Sustainable Web Design Model v4: 0.055 kWh per GB in data centres, 0.059 in networks. Others find 0.001 for networks,
 # whose power hardly depends on traffic; so a footprint is a range, and both ends are reported.
-CENTRE_KWH_PER_GB, NETWORK_KWH_PER_GB, LEAST_NETWORK_KWH_PER_GB = 0.055, 0.059, 0.001
+CENTRE_KWH_PER_GB, NETWORK_KWH_PER_GB = 0.055, 0.059
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,19 @@ def carbon_g(energy_j: F64, g_per_kwh: F64) -> F64:
     return energy_j * g_per_kwh / J_PER_KWH
 
 
-# --- what carbon costs: lambda
-
 GAIN = 2.0  # who spends twice the budget makes carbon dearer by twice what it is worth, in the course of a period
 
 
 @dataclass(frozen=True)
 class Lambdas:
-    """The price of carbon for each group of pages (hosts, countries, or one group for all): worth per gram."""
+    """The price of carbon, as worth per gram, for each group of pages: hosts, countries, or one group for all."""
 
     value: F64
     adapts: Bools  # the others keep the price that was agreed
     unit: F64  # the scale of a step: worth per gram of what was visited lately; 0 before anything was
 
     def of(self, group: Integers) -> F64:
-        """Of each page; group -1 is free of charge."""
+        """Returns the price for each page; group -1 is free of charge."""
         return np.where(group >= 0, self.value[group], 0.0)
 
     def update(self, carbon: F64, budget: F64, eta: float) -> "Lambdas":
@@ -66,35 +64,31 @@ class Lambdas:
         return replace(self, value=np.where(self.adapts, np.maximum(0.0, self.value + step), self.value))
 
     def learned(self, worth: F64, carbon: F64, keep: float) -> "Lambdas":
-        """With the scale of steps from the visits just made: per group their worth and carbon."""
+        """Returns the same prices, with the scale of steps from the visits just made: their worth and carbon per
+        group."""
         now = np.divide(worth, carbon, out=np.zeros(len(worth)), where=carbon > 0)
         mixed = np.where(self.unit > 0, keep * self.unit + (1 - keep) * now, now)
         return replace(self, unit=np.where(carbon > 0, mixed, self.unit))
 
 
 def pace(budget: F64, spent: F64, elapsed_s: float, step_s: float, period_s: float) -> F64:
-    """What may be spent in the next step, if the rest of a period's budget is spread evenly over the rest of it."""
+    """Returns what the next step may spend, if the rest of a period's budget is spread evenly over the rest of it."""
     left = max(period_s - elapsed_s, step_s)
     return np.maximum(budget - spent, 0.0) * step_s / left
 
 
-# --- what was agreed
-
-
 @dataclass(frozen=True)
 class Contract:
-    """Agreed with a host: so many grams per period, or a price."""
+    """A contract with a host is about so many grams per period, or a price."""
 
     budget_g: float | None = None
     price: float | None = None  # lambda
 
 
-def agreed(
-    contracts: Mapping[str, Contract], hosts: Sequence[str], default: Contract | None = None
-) -> tuple[Lambdas, F64]:
-    """Lambdas and budgets of these hosts. Where only a price was agreed there is no budget, and where nothing was,
-    carbon is free: the budget is infinite."""
-    terms = [contracts.get(host, default or Contract()) for host in hosts]
+def agreed(contracts: Mapping[str, Contract], hosts: Sequence[str]) -> tuple[Lambdas, F64]:
+    """Returns lambdas and budgets of these hosts. Where only a price was agreed there is no budget, and where nothing
+    was, carbon is free: the budget is infinite."""
+    terms = [contracts.get(host, Contract()) for host in hosts]
     price = np.array([term.price or 0.0 for term in terms])
     budget = np.array([np.inf if term.budget_g is None else term.budget_g for term in terms])
     adapts = np.array([term.budget_g is not None for term in terms], np.bool_)

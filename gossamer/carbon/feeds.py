@@ -1,27 +1,72 @@
-"""Live feeds of carbon intensity: how each is asked, and what its answer means."""
+"""This module reads live feeds of carbon intensity: how each is asked, and a signal that never waits long for it."""
 
 import base64
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
-from gossamer.carbon.ask import NoAnswer, ask
+import numpy as np
+import pycurl
+
+from gossamer.carbon.signals import Places, Reading, Signal
 
 G_PER_KWH_OF_LB_PER_MWH = 0.45359237
+_MOST_BYTES = 1 << 20
+
+
+class NoAnswer(Exception):
+    """A feed did not answer, or not with what it should. It never leaves this package."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def ask(url: str, query: Mapping[str, str], headers: Sequence[str], time_out_s: float) -> Any:
+    """Asks a feed over HTTP and returns its JSON. No redirect is followed, so that a token goes nowhere else."""
+    body: list[bytes] = []
+
+    def take(part: bytes) -> int:
+        body.append(part)
+        return -1 if sum(map(len, body)) > _MOST_BYTES else len(part)
+
+    curl = pycurl.Curl()
+    try:
+        curl.setopt(pycurl.URL, url + ("?" + urlencode(query) if query else ""))
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.HTTPHEADER, ["Accept: application/json", *headers])
+        curl.setopt(pycurl.TIMEOUT_MS, max(1, int(time_out_s * 1000)))
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.WRITEFUNCTION, take)
+        curl.perform()
+        status = int(curl.getinfo(pycurl.RESPONSE_CODE))
+    except pycurl.error as error:
+        raise NoAnswer(str(error.args[-1])) from error
+    finally:
+        curl.close()
+    if status != 200:
+        raise NoAnswer(f"HTTP {status}", status)
+    try:
+        return json.loads(b"".join(body))
+    except ValueError as error:
+        raise NoAnswer("no JSON", status) from error
 
 
 class Feed(Protocol):
     name: str
 
     def zone(self, country: str, latitude: float, longitude: float) -> str:
-        """What to ask for; places with the same zone are asked for once. Empty: the feed does not cover it."""
+        """Returns what to ask for; places with the same zone are asked for once. Empty: the feed does not cover it."""
 
     def ask(self, zone: str, time_out_s: float) -> float:
-        """Grams per kWh now, or NoAnswer."""
+        """Returns grams per kWh now, or raises NoAnswer."""
 
 
 class ElectricityMaps:
-    """Average intensity, by country; needs a token. https://portal.electricitymaps.com"""
+    """This feed has average intensity, by country; it needs a token. https://portal.electricitymaps.com"""
 
     name = "electricity-maps"
     url = "https://api.electricitymaps.com"
@@ -39,7 +84,7 @@ class ElectricityMaps:
 
 
 class WattTime:
-    """Marginal intensity, by coordinates; the token is USER:PASSWORD. https://watttime.org"""
+    """This feed has marginal intensity, by coordinates; the token is USER:PASSWORD. https://watttime.org"""
 
     name = "watttime"
     url = "https://api.watttime.org"
@@ -63,7 +108,7 @@ class WattTime:
         return _grams(lambda: answer["data"][0]["value"]) * G_PER_KWH_OF_LB_PER_MWH
 
     def _get(self, path: str, query: dict[str, str], time_out_s: float) -> Any:
-        """Tokens live half an hour; a refused one is renewed, once."""
+        """Asks with a token. It lives half an hour; a refused one is renewed, once."""
         for attempt in (0, 1):
             if not self._bearer:
                 self._bearer = _text(ask(f"{self._url}/login", {}, [self._login], time_out_s), "token")
@@ -77,7 +122,7 @@ class WattTime:
 
 
 class UnitedKingdom:
-    """Great Britain, without a token. https://carbonintensity.org.uk"""
+    """This feed has Great Britain, and needs no token. https://carbonintensity.org.uk"""
 
     name = "uk"
     url = "https://api.carbonintensity.org.uk"
@@ -89,7 +134,7 @@ class UnitedKingdom:
         return "GB" if country == "GB" else ""
 
     def ask(self, _zone: str, time_out_s: float) -> float:
-        """What was measured, if it is known already, else the forecast for this half hour."""
+        """Returns what was measured, if it is known already, else the forecast for this half hour."""
         answer = ask(f"{self._url}/intensity", {}, [], time_out_s)
 
         def value() -> Any:
@@ -120,3 +165,56 @@ def _text(answer: Any, name: str) -> str:
     if not isinstance(answer, dict) or not isinstance(answer.get(name), str):
         raise NoAnswer("not the answer we know", 200)
     return str(answer[name])
+
+
+@dataclass(frozen=True)
+class Patience:
+    time_out_s: float = 3.0  # of one question
+    keep_s: float = 900.0  # an answer is good for so long
+    stale_s: float = 3 * 3600.0  # and better than the fallback for so long, when there is no newer one
+    rest_s: float = 300.0  # after a failure the feed is left alone
+    unknown_s: float = 86_400.0  # so is a zone that it does not know
+    questions: int = 2  # at most, in one call: a commit waits for it; other zones wait for the next
+
+
+class FeedSignal:
+    """A live feed as a signal: asked rarely, never waited for long, and replaced by the fallback when it is silent."""
+
+    def __init__(self, feed: Feed, fallback: Signal, patience: Patience | None = None) -> None:
+        self._feed = feed
+        self._fallback = fallback
+        self._patience = patience or Patience()
+        self._answers: dict[str, tuple[float, float]] = {}
+        self._resting: dict[str, float] = {}  # until when; "" is the whole feed
+        self.failed = ""  # why, the last time; for people
+
+    def read(self, places: Places, time_s: float) -> Reading:
+        places_of: dict[str, list[int]] = {}
+        columns = zip(places.country.tolist(), places.latitude.tolist(), places.longitude.tolist(), strict=True)
+        for place, where in enumerate(columns):
+            places_of.setdefault(self._feed.zone(*where), []).append(place)
+        values, sources = self._fallback.read(places, time_s)
+        values, sources = values.copy(), sources.astype(np.dtype("U64"))
+        self._refresh([zone for zone in places_of if zone], time_s)
+        for zone, numbers in places_of.items():
+            answer = self._answers.get(zone)
+            if answer is not None and time_s - answer[0] <= self._patience.stale_s:
+                values[numbers], sources[numbers] = answer[1], self._feed.name
+        return Reading(values, sources)
+
+    def _refresh(self, zones: list[str], time_s: float) -> None:
+        """Asks for zones whose answers are old, the oldest first."""
+        old = [zone for zone in zones if time_s - self._answers.get(zone, (-np.inf, 0))[0] > self._patience.keep_s]
+        old = [zone for zone in old if self._resting.get(zone, -np.inf) <= time_s]
+        old.sort(key=lambda zone: (self._answers.get(zone, (-np.inf, 0))[0], zone))
+        for zone in old[: self._patience.questions]:
+            if self._resting.get("", -np.inf) > time_s:
+                return
+            try:
+                self._answers[zone] = (time_s, self._feed.ask(zone, self._patience.time_out_s))
+            except NoAnswer as error:
+                self.failed = f"{self._feed.name} {zone}: {error}"
+                unknown = error.status in (400, 404, 422)
+                self._resting[zone if unknown else ""] = time_s + (
+                    self._patience.unknown_s if unknown else self._patience.rest_s
+                )

@@ -1,37 +1,41 @@
-"""Carbon intensity without any network: country means, the seed's solar model, and the mix with the sun in it."""
+"""This module estimates carbon intensity offline: country means, the solar model of LEADS D1.4, and a mix of both."""
+
+from collections.abc import Callable
 
 import numpy as np
 
 from gossamer.arrays import F64, Strings
 from gossamer.carbon.signals import Places, Reading
 from gossamer.carbon.sun import day, day_index, solar_index
-from gossamer.fetch.where import WORLD_G_PER_KWH, facts
+from gossamer.geography import WORLD_G_PER_KWH, Country, facts
 
 SOLAR_G_PER_KWH = 48.0  # life cycle of photovoltaics (IPCC AR5, annex III, median of utility scale)
 _MOST_SUN = 0.95  # of a country's power at any time
 
 
 def means(country: Strings) -> F64:
-    """Grams per kWh, of the last year that there are data of."""
-    codes, which = np.unique(country, return_inverse=True)
-    table = facts()
-    values = [table[code].g_per_kwh if code in table else np.nan for code in codes.tolist()]
-    found: F64 = np.array(values, np.float64)[which]
+    """Returns grams per kWh, of the last year that there are data of."""
+    found = _each(country, lambda facts: facts.g_per_kwh, np.nan)
     return np.where(np.isnan(found), WORLD_G_PER_KWH, found)
 
 
 def solar_shares(country: Strings) -> F64:
-    """Of a country's electricity in a year."""
+    """Returns the sun's share of a country's electricity in a year."""
+    return _each(country, lambda facts: facts.mix.get("solar", 0.0), 0.0)
+
+
+def _each(country: Strings, value: Callable[[Country], float], unknown: float) -> F64:
     codes, which = np.unique(country, return_inverse=True)
     table = facts()
-    values = [table[code].mix.get("solar", 0.0) if code in table else 0.0 for code in codes.tolist()]
+    values = [value(table[code]) if code in table else unknown for code in codes.tolist()]
     found: F64 = np.array(values, np.float64)[which]
     return found
 
 
 def mix_g_per_kwh(mean: F64, share: F64, index: F64, daylight: F64) -> F64:
-    """The sun's share of the year, given out over a day as a triangle from sunrise to sunset (`index` 1, 0, 1 over the
-    part `daylight` of it), and everything else in the rest of the time: the mean of a day stays what it is."""
+    """Returns grams per kWh now: the sun's share of the year is given out over a day as a triangle from sunrise to
+    sunset (`index` 1, 0, 1 over the part `daylight` of it), and everything else in the rest of the time: the mean of a
+    day stays what it is."""
     now = np.divide(share * (1 - index), daylight / 2, out=np.zeros(len(mean)), where=daylight > 0)
     now = np.minimum(now, _MOST_SUN)
     other = np.maximum(mean - share * SOLAR_G_PER_KWH, 0.0) / np.maximum(1 - share, 1e-9)
@@ -40,30 +44,30 @@ def mix_g_per_kwh(mean: F64, share: F64, index: F64, daylight: F64) -> F64:
 
 
 class Mean:
-    """The same at any hour."""
+    """The mean is the same at any hour."""
 
     def read(self, places: Places, _time_s: float) -> Reading:
-        return _said(means(places.country), "mean")
+        return _reading(means(places.country), "mean")
 
 
 class Solar:
-    """The seed's: by night the grid's mean, at noon nothing."""
+    """The solar model of LEADS D1.4: by night the grid's mean, at noon nothing."""
 
     def read(self, places: Places, time_s: float) -> Reading:
         index = solar_index(time_s, places.latitude, places.longitude)
-        return _said(means(places.country) * index, "solar")
+        return _reading(means(places.country) * index, "solar")
 
 
 class Mix:
-    """Country means, lower by day where part of the power comes from the sun."""
+    """The mix is the country's mean, lower by day where part of the power comes from the sun."""
 
     def read(self, places: Places, time_s: float) -> Reading:
         today = day(time_s, places.latitude, places.longitude)
         daylight = np.nan_to_num((today.sunset_s - today.sunrise_s) / 86_400)
         index = np.nan_to_num(day_index(time_s, today.sunrise_s, today.sunset_s), nan=1.0)
         share = np.where(daylight > 0, solar_shares(places.country), 0.0)
-        return _said(mix_g_per_kwh(means(places.country), share, index, daylight), "mix")
+        return _reading(mix_g_per_kwh(means(places.country), share, index, daylight), "mix")
 
 
-def _said(values: F64, source: str) -> Reading:
+def _reading(values: F64, source: str) -> Reading:
     return Reading(values, np.full(len(values), source))

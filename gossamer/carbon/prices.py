@@ -12,8 +12,8 @@ from gossamer.arrays import F64, Bools, Integers
 from gossamer.carbon.energy import GAIN, Contract, Lambdas, agreed, pace
 from gossamer.config import Carbon
 from gossamer.errors import ConfigError
-from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.web.url import host_key
 
 DAY_S = 86_400.0

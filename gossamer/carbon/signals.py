@@ -1,4 +1,4 @@
-"""What a signal is: for each place, grams of CO2 per kWh now, and who says so; kept as rows, and replayed."""
+"""A carbon signal says, for each place, grams of CO2 per kWh now and its source; signals are recorded and replayed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +13,12 @@ import pyarrow.parquet as pq
 from gossamer.arrays import F64, Indices, Strings
 from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
-from gossamer.fetch.where import coordinates, countries
 
 EVERYWHERE = "*"
 
 
 class Places(NamedTuple):
-    """Where hosts are, as columns."""
+    """The places of hosts, as columns."""
 
     host: Strings
     country: Strings
@@ -30,14 +29,8 @@ class Places(NamedTuple):
         return Places(self.host[numbers], self.country[numbers], self.latitude[numbers], self.longitude[numbers])
 
 
-def located(hosts: Sequence[str], addresses: Sequence[str]) -> Places:
-    """Where the offline data say that these addresses are."""
-    country = countries(addresses)
-    return Places(np.asarray(hosts, np.str_), country, *coordinates(country.tolist()))
-
-
 class Reading(NamedTuple):
-    """One value a place."""
+    """A reading has one value for each place."""
 
     g_per_kwh: F64
     source: Strings
@@ -45,11 +38,11 @@ class Reading(NamedTuple):
 
 class Signal(Protocol):
     def read(self, places: Places, time_s: float) -> Reading:
-        """The carbon intensity at each place at this time. Always answers: what fails falls back to something."""
+        """Returns the carbon intensity at each place at this time. It always answers: what fails has a fallback."""
 
 
 class Recorder:
-    """The same signal, and what it said: a row whenever it says something new of a host."""
+    """`Recorder` passes a signal on and keeps a row whenever it has something new of a host."""
 
     def __init__(self, signal: Signal) -> None:
         self._signal = signal
@@ -58,15 +51,15 @@ class Recorder:
 
     def read(self, places: Places, time_s: float) -> Reading:
         reading = self._signal.read(places, time_s)
-        said = zip(places.host.tolist(), reading.g_per_kwh.tolist(), reading.source.tolist(), strict=True)
-        for host, value, source in said:
+        read = zip(places.host.tolist(), reading.g_per_kwh.tolist(), reading.source.tolist(), strict=True)
+        for host, value, source in read:
             if self._last.get(host) != (value, source):
                 self._last[host] = (value, source)
                 self._rows.append((time_s, host, value, source))
         return reading
 
     def taken(self) -> pa.Table:
-        """What was seen since the last call."""
+        """Returns the rows since the last call."""
         rows, self._rows = self._rows, []
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
         return table(*columns)
@@ -80,7 +73,8 @@ def table(time_s: Sequence[float], place: Sequence[str], value: Sequence[float],
 
 
 class Replay:
-    """Rows as a signal: the last value before now, of the host, else of its country, else of everywhere."""
+    """`Replay` is a signal from rows: the last value before now, of the host, else of its country, else of
+    everywhere."""
 
     def __init__(self, rows: pa.Table, fallback: Signal) -> None:
         self._fallback = fallback
@@ -114,7 +108,8 @@ class Replay:
 
 
 def load(path: Path) -> pa.Table:
-    """A CSV or Parquet file with the columns time (ISO 8601, or seconds since 1970), place, value; perhaps source."""
+    """Reads a CSV or Parquet file with the columns time (ISO 8601, or seconds since 1970), place, value; perhaps
+    source."""
     try:
         rows = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
     except (OSError, pa.ArrowException) as error:

@@ -1,12 +1,11 @@
-"""Every carbon signal by name."""
+"""This module makes carbon signals by name."""
 
 import difflib
 from collections.abc import Callable
 from pathlib import Path
 
-from gossamer.carbon.feeds import FEEDS
+from gossamer.carbon.feeds import FEEDS, FeedSignal, Patience
 from gossamer.carbon.grid import Mean, Mix, Solar
-from gossamer.carbon.live import Live, Patience
 from gossamer.carbon.signals import Replay, Signal, load
 from gossamer.errors import ConfigError
 
@@ -33,7 +32,7 @@ def signal(
     if name in FEEDS:
         if not token and name != "uk":
             raise ConfigError(f'signal "{name}" needs a token')
-        return Live(FEEDS[name](token, url), otherwise, patience)
+        return FeedSignal(FEEDS[name](token, url), otherwise, patience)
     if name.endswith((".csv", ".parquet")):
         return Replay(load(Path(name)), otherwise)
     near = difflib.get_close_matches(name, MEANINGS, 1, 0.5)

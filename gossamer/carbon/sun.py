@@ -1,4 +1,4 @@
-"""Where the sun is: sunrise, noon and sunset anywhere on any day, and the carbon index that follows it.
+"""This module computes sunrise, noon and sunset anywhere on any day, and the carbon index that follows the sun.
 
 Solar position after the calculator of NOAA (Meeus, Astronomical Algorithms), on columns. The index is that of LEADS
 D1.4, section 2.4: 1 at night, 0 when the sun is highest, and straight lines between.
@@ -26,7 +26,7 @@ class Day(NamedTuple):
 
 
 def day(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> Day:
-    """Of the solar day, from midnight to midnight by the sun, that each time falls into at its place."""
+    """Returns the solar day, from midnight to midnight by the sun, that each time falls into at its place."""
     time_s, east_s = np.asarray(time_s, np.float64), np.asarray(longitude, np.float64) / 360 * DAY_S
     ahead_s, _ = _sun(time_s)
     number = np.floor((time_s + east_s + ahead_s) / DAY_S)
@@ -40,7 +40,7 @@ def day(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike
 
 
 def day_index(time_s: npt.ArrayLike, sunrise_s: npt.ArrayLike, sunset_s: npt.ArrayLike) -> F64:
-    """1 until sunrise, 0 in the middle of the day, 1 from sunset on."""
+    """Returns 1 until sunrise, 0 in the middle of the day, 1 from sunset on."""
     sunrise_s, sunset_s = np.asarray(sunrise_s, np.float64), np.asarray(sunset_s, np.float64)
     half_s = (sunset_s - sunrise_s) / 2
     off_s = np.abs(np.asarray(time_s, np.float64) - (sunrise_s + half_s))
@@ -49,14 +49,15 @@ def day_index(time_s: npt.ArrayLike, sunrise_s: npt.ArrayLike, sunset_s: npt.Arr
 
 
 def solar_index(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> F64:
-    """Places of which nothing is known (nan) have no sun."""
+    """Returns the index at each place; those of which nothing is known (nan) have no sun."""
     today = day(time_s, latitude, longitude)
     index = day_index(time_s, today.sunrise_s, today.sunset_s)
     return np.where(np.isnan(today.noon_s + today.sunrise_s), 1.0, index)
 
 
 def _sun(time_s: F64) -> tuple[F64, F64]:
-    """By how many seconds the sun is ahead of mean time (the equation of time), and its declination in radians."""
+    """Returns by how many seconds the sun is ahead of mean time (the equation of time), and its declination in
+    radians."""
     century = (time_s - _J2000_S) / _CENTURY_S
     mean = np.radians(280.46646 + century * (36_000.76983 + 0.0003032 * century))
     anomaly = np.radians(357.52911 + century * (35_999.05029 - 0.0001537 * century))

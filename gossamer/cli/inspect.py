@@ -1,121 +1,117 @@
-"""How the crawler sees one URL: the same resolver, guard, client, robots rules and parser, for one page."""
+"""`gossamer inspect` shows how the crawler sees one URL."""
 
+import argparse
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gossamer.clocks import Clock, RealClock
-from gossamer.columns import Outcome
-from gossamer.config import Config
-from gossamer.crawl.reader import VERDICTS, Reader
-from gossamer.crawl.scope import Scope
-from gossamer.errors import SeedError
-from gossamer.fetch.client import Client, Request, Response
-from gossamer.fetch.resolver import Resolver
-from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.steps import UNCONTACTED
-from gossamer.web.http import Headers
-from gossamer.web.robots import Rules, verdict_of_status
-from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.cli import options
+from gossamer.cli.inspection import inspect as inspected
+from gossamer.cli.output import show
+from gossamer.watch.figures import count, printable, size
+
+_LINKS = 20  # shown to a person; a program gets all
+_GOOD = ("ok", "unchanged", "moved")
 
 
-def inspect(url: str, config: Config, clock: Clock | None = None) -> dict[str, Any]:
-    """Fetches robots.txt and, if that allows it, the page; follows redirects and reports each hop."""
-    clock = clock or RealClock()
-    start = normalise(url)
-    if start is None:
-        raise SeedError(f"{url!r} is not a web address; write it like https://example.org/")
-    resolver = Resolver(config.resolve, clock)
-    client = Client(config, clock, resolver)
-    try:
-        hops: list[dict[str, Any]] = []
-        current = start
-        while True:
-            seen = _see(client, current, config)
-            if seen["outcome"] != "moved" or len(hops) >= config.fetch.hops:
-                break
-            hops.append({"url": current, "http_status": seen["http_status"], "location": seen["location"]})
-            current = seen["location"]
-    finally:
-        client.close()
-    return {"url": url, "redirects": hops, **seen}
+def inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL")
+    options.add_json(parser)
+    options.add_configuration(parser)
 
 
-def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
-    host = host_of(url)
-    seen: dict[str, Any] = {
-        "normalised": url,
-        "key": page_key(url),
-        "host": host,
-        "domain": domain_of(host),
-        "trap": trap(url, config.limits),
-    }
-    robots = _robots(client, url, config)
-    seen["robots"] = robots
-    if robots["verdict"] != "allowed" and config.polite.robots:
-        return seen | {"outcome": _unfetched(robots), "reason": robots["reason"]}
-    visit = Reader(config, Scope(config.crawl.scope, [host])).read(_fetch(client, url))
-    response = visit.response
-    links = [{"url": link, "verdict": VERDICTS[code]} for link, code in zip(visit.urls, visit.verdicts, strict=True)]
-    return seen | {
-        "outcome": visit.outcome.name.lower(),
-        "reason": visit.reason,
-        "http_status": response.http_status,
-        "address": response.address,
-        "headers": [list(pair) for pair in Headers(response.head)],
-        "content_type": visit.mime,
-        "charset": visit.charset,
-        "title": visit.title,
-        "language": visit.language,
-        "canonical": visit.canonical,
-        "location": visit.location,
-        "noindex": visit.noindex,
-        "truncated": visit.truncated,
-        "wire_bytes": len(response.body),
-        "body_bytes": visit.body_bytes,
-        "elapsed_s": round(response.elapsed_s, 4),
-        "links": links,
-    }
+def inspect(arguments: argparse.Namespace) -> int:
+    show(inspected(arguments.url, options.configuration(arguments)), arguments.json, inspect_report)
+    return 0
 
 
-def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
-    address = at = origin_of(url) + "/robots.txt"
-    response = _fetch(client, at, is_robots=True)
-    while location := next_hop(response):
-        at = location
-        response = _fetch(client, at, is_robots=True, hops=response.request.hops + 1)
-    status, body, failure = read_robots(response)
-    found = {"url": address, "http_status": response.http_status, "line": "", "reason": "", "crawl_delay_s": None}
-    found["outcome"] = response.outcome.name.lower()
-    kind = verdict_of_status(status)
-    if kind == "allow_all":
-        why = f"robots.txt answers {response.http_status}"
-        if response.outcome in (Outcome.MOVED, Outcome.BAD_REDIRECT):
-            why = "robots.txt redirects to no file"
-        return found | {"verdict": "allowed", "reason": f"{why}: everything is allowed"}
-    if kind == "deny_all":
-        why = (failure and failure[1]) or f"robots.txt answers {status}"
-        if response.outcome in UNCONTACTED and host_of(at) == host_of(url):
-            return found | {"verdict": "unreachable", "reason": why}
-        return found | {
-            "verdict": "unreachable",
-            "outcome": Outcome.ROBOTS_UNREACHABLE.name.lower(),
-            "reason": f"{why}: nothing may be fetched for now",
-        }
-    rules = Rules.parse(body, config.fetch.agent_name)
-    allowed, line = rules.decide(path_of(url))
-    found |= {"line": line, "crawl_delay_s": rules.crawl_delay_s, "sitemaps": rules.sitemaps}
-    return found | {
-        "verdict": "allowed" if allowed else "denied",
-        "reason": "" if allowed else f"robots.txt: {line}",
-    }
+def inspect_report(found: Mapping[str, Any]) -> RenderableType:
+    """One page on one URL. Keys that were not collected are left out."""
+    parts: list[RenderableType] = [_identity(found), Text(), _verdicts(found)]
+    if found.get("http_status"):
+        parts += [Text(), _answer(found)]
+    if found.get("links"):
+        parts += [Text(), *_links(found["links"])]
+    if found.get("headers"):
+        parts += [Text(), _headers(found["headers"])]
+    return Group(*parts)
 
 
-def _unfetched(robots: dict[str, Any]) -> str:
-    """What a page's outcome is that robots.txt, or its absence, keeps us from fetching."""
-    return Outcome.DENIED.name.lower() if robots["verdict"] == "denied" else str(robots["outcome"])
+def _grid(title: str = "") -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True, min_width=12)
+    grid.add_column(overflow="fold")
+    if title:
+        grid.add_row(Text(title, "bold not dim"))
+    return grid
 
 
-def _fetch(client: Client, url: str, is_robots: bool = False, hops: int = 0) -> Response:
-    client.start(Request(page_key(url), url, host_of(url), hops=hops, is_robots=is_robots), reuse=False)
-    while True:
-        for response in client.poll(1.0):
-            return response
+def _add(grid: Table, name: str, value: Any, style: str = "") -> None:
+    """A row, unless there is nothing to say. Values may be a stranger's words."""
+    if value not in (None, "", []):
+        grid.add_row(name, Text(printable(str(value)), style))
+
+
+def _identity(found: Mapping[str, Any]) -> Table:
+    grid = _grid()
+    _add(grid, "url", found.get("url"), "bold")
+    for hop in found.get("redirects") or []:
+        _add(grid, "redirected", f"{hop['http_status']} {hop['url']} → {hop['location']}")
+    for name in ("normalised", "key", "host", "domain"):
+        _add(grid, name, found.get(name))
+    return grid
+
+
+def _verdicts(found: Mapping[str, Any]) -> Table:
+    grid = _grid()
+    robots = found.get("robots") or {}
+    if robots:
+        allowed = robots.get("verdict") == "allowed"
+        _add(grid, "robots", robots.get("verdict"), "green" if allowed else "yellow")
+        _add(grid, "decided by", robots.get("line") or robots.get("reason") or "no line matches: allowed")
+        _add(grid, "robots.txt", f"{robots.get('url')} ({robots.get('http_status') or 'no answer'})")
+        delay_s = robots.get("crawl_delay_s")
+        _add(grid, "crawl-delay", None if delay_s is None else f"{delay_s:g} s")
+        _add(grid, "sitemaps", "\n".join(robots.get("sitemaps") or []))
+    _add(grid, "trap", found.get("trap") and f"{found['trap']}: links to it are not followed", "yellow")
+    outcome = found.get("outcome")
+    _add(grid, "outcome", outcome, "green" if outcome in _GOOD else "yellow")
+    _add(grid, "reason", found.get("reason"))
+    return grid
+
+
+def _answer(found: Mapping[str, Any]) -> Table:
+    grid = _grid("answer")
+    _add(grid, "status", found["http_status"])
+    for name in ("location", "content_type", "charset", "title", "language", "canonical", "address"):
+        _add(grid, name.replace("_", " "), found.get(name))
+    if found.get("wire_bytes") is not None:
+        _add(grid, "size", f"{size(found['wire_bytes'])} as sent, {size(found.get('body_bytes'))} decoded")
+    _add(grid, "cut", found.get("truncated"), "yellow")
+    if found.get("elapsed_s") is not None:
+        _add(grid, "time", f"{found['elapsed_s']:.3f} s")
+    _add(grid, "noindex", "the page asks not to be indexed" if found.get("noindex") else "")
+    return grid
+
+
+def _links(links: Sequence[Mapping[str, str]]) -> list[RenderableType]:
+    verdicts = Counter(link["verdict"] for link in links)
+    kinds = ", ".join(f"{count(times)} {verdict}" for verdict, times in verdicts.most_common())
+    grid = _grid()
+    for link in links[:_LINKS]:
+        followed = link["verdict"] == "followed"
+        grid.add_row(Text(link["verdict"], "" if followed else "yellow"), Text(printable(link["url"])))
+    more = len(links) - _LINKS
+    rest: list[RenderableType] = [Text(f"and {count(more)} more; --json has all", "dim")] if more > 0 else []
+    return [Text.assemble(("links", "bold"), f"  {kinds}"), grid, *rest]
+
+
+def _headers(headers: Sequence[Sequence[str]]) -> Table:
+    grid = _grid("headers")
+    for name, value in headers:
+        grid.add_row(Text(printable(name)), Text(printable(value)))
+    return grid

@@ -34,59 +34,50 @@ _COLUMNS = {
     "busy": "busy connections",
 }
 
-Add = Callable[..., argparse.ArgumentParser]
 
-
-def register(add: Add) -> None:
-    """Add both commands to the command line."""
-    sub = add(
-        "simulate",
-        simulate,
-        "simulate a crawl of a link graph: which pages would come first, how long it would take, with which order and "
-        "how many connections",
-    )
-    sub.add_argument(
+def simulate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "graph",
         metavar="GRAPH",
         type=Path,
         help="the directory of a crawl; or a list of links, two columns per line; or an .npz file (see docs/lab.md)",
     )
     polite = Config().polite
-    sub.add_argument(
+    parser.add_argument(
         "--order",
         action="append",
         metavar="NAME",
         help=f"an order to try, several times for several (default: {', '.join(ORDERS)}); `gossamer orders` lists them",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--connections",
         action="append",
         type=positive,
         metavar="N",
         help=f"connections at a time, several times to compare (default: {polite.connections})",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--delay",
         type=span,
         default=polite.delay_s,
         metavar="S",
         help=f"seconds between two connections to a host (default: {polite.delay_s:g})",
     )
-    sub.add_argument("--small-delay", type=span, default=0.0, metavar="S", help="the same for hosts with few pages")
-    sub.add_argument(
+    parser.add_argument("--small-delay", type=span, default=0.0, metavar="S", help="the same for hosts with few pages")
+    parser.add_argument(
         "--small-pages", type=natural, default=polite.small_pages, metavar="N", help="below so many a host has few"
     )
-    sub.add_argument("--burst", type=positive, default=1, metavar="N", help="pages per connection (default: 1)")
-    sub.add_argument("--burst-delay", type=span, default=0.0, metavar="S", help="seconds between those (default: 0)")
-    sub.add_argument("--bandwidth", type=span, default=0.0, metavar="B", help="of your own link, bytes per second")
-    sub.add_argument(
+    parser.add_argument("--burst", type=positive, default=1, metavar="N", help="pages per connection (default: 1)")
+    parser.add_argument("--burst-delay", type=span, default=0.0, metavar="S", help="seconds between those (default: 0)")
+    parser.add_argument("--bandwidth", type=span, default=0.0, metavar="B", help="of your own link, bytes per second")
+    parser.add_argument(
         "--width",
         type=natural,
         default=0,
         metavar="N",
         help="choose so many pages at a time, in rounds as a crawl does (default: choose after every page)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--early",
         type=part,
         default=0.0,
@@ -94,35 +85,34 @@ def register(add: Add) -> None:
         help="with --width: plain batches, of which the rest is given back when less than this part of the "
         "connections is busy (0.1)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--advance",
         type=part,
         default=0.0,
         metavar="PART",
         help="with --width: plain batches, and more is chosen when this part of a batch is left (0.5)",
     )
-    sub.add_argument("--pages", type=natural, default=0, metavar="N", help="stop after so many (default: all)")
-    sub.add_argument(
+    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="stop after so many (default: all)")
+    parser.add_argument(
         "--starts",
         type=natural,
         default=0,
         metavar="N",
         help="begin with so many random pages (default: where the crawl began, or else 50)",
     )
-    sub.add_argument(
+    parser.add_argument(
         "--hosts", default="", metavar="RULE", help="put the pages on other hosts: even:N, power:N or cuts:N"
     )
-    sub.add_argument(
+    parser.add_argument(
         "--topic", metavar="WORDS", help="for the order `relevance`; GRAPH must be the directory of a crawl"
     )
-    sub.add_argument("--history", type=Path, metavar="DIR", help="an earlier crawl, for orders that remember one")
-    sub.add_argument(
+    parser.add_argument("--history", type=Path, metavar="DIR", help="an earlier crawl, for orders that remember one")
+    parser.add_argument(
         "--rescore", type=natural, default=0, metavar="N", help="pages between two computations of PageRank orders"
     )
-    sub.add_argument("--seed", type=natural, default=0, metavar="N", help="of everything random (default: 0)")
-    sub.add_argument("--figure", type=Path, metavar="FILE", help="draw the curves to a .png or .svg file")
-    sub.add_argument("--json", action="store_true", help="print one JSON object per line")
-    add("lab", lab, "run the experiments that compare Gossamer with papers, from a clone", add_help=False)
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of everything random (default: 0)")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the curves to a .png or .svg file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -154,7 +144,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def lab(arguments: argparse.Namespace) -> int:
+def lab(words: Sequence[str]) -> int:
     """Only in a clone: experiments are not part of the installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "experiments" / "harness.py").is_file():
@@ -163,7 +153,7 @@ def lab(arguments: argparse.Namespace) -> int:
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     run: Callable[[Sequence[str]], int] = import_module("experiments.harness").main
-    return run(arguments.rest)
+    return run(words)
 
 
 def _check_installed() -> None:
@@ -176,7 +166,7 @@ def _check_installed() -> None:
 
 def _conditions(arguments: argparse.Namespace, connections: int) -> Any:
     """What the configuration calls so; rounds as a crawl with this configuration makes them."""
-    from gossamer.crawl.generate import per_host
+    from gossamer.crawl.scheduler import per_host
     from gossamer.sim.simulator import Conditions, Rounds
 
     rounds = None

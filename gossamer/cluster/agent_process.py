@@ -28,7 +28,7 @@ from gossamer.crawl.control import Orders, Report
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.inbox import Aside
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
-from gossamer.placement.locating import Locator
+from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
 from gossamer.sharing.handover import unowned

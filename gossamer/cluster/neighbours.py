@@ -28,8 +28,8 @@ from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_non
 from gossamer.cluster.replicas import Replication
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import HostMap
-from gossamer.placement.hosts import Locate, partitioner
 from gossamer.placement.network import RoundTrips
+from gossamer.placement.partitioners import Locate, partitioner
 from gossamer.placement.ring import Ring
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import Placing

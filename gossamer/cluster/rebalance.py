@@ -13,11 +13,12 @@ from gossamer.archive import query
 from gossamer.archive.store import Directory
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.location import Sites
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
-from gossamer.placement.hosts import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.incidence import incidence
 from gossamer.placement.network import RoundTrips
+from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import MOVES, Inbox
@@ -81,7 +82,7 @@ def propose(federation: Federation) -> Proposal:
         )
     if absent := [f"{site} ({federation.directory(site)})" for site in federation.elsewhere]:
         raise ConfigError(f"a rebalance reads all sites' archives; on this machine is none of {', '.join(absent)}")
-    pages, links, far = query.with_database(federation.path, _crawled)
+    pages, links, far = query.with_database(Sites(federation), _crawled)
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
         raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")

@@ -33,11 +33,11 @@ from gossamer.crawl.update import (
     update,
 )
 from gossamer.crawl.visit_history import History
-from gossamer.fetch.where import countries
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.merging import Keys, union
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.scores import Lesson
+from gossamer.frontier.sorted_runs import Keys, union
+from gossamer.geography import countries
 
 Apply = Callable[[RoundColumns], UpdateResult]
 

@@ -12,9 +12,9 @@ from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.round import text_bytes
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.fetcher import Fetcher
+from gossamer.fetch.politeness import Deferred
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
 
 _HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts

@@ -11,9 +11,9 @@ import numpy as np
 
 from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions
-from gossamer.frontier.heap import MAX_TEXT, Heap
-from gossamer.frontier.merging import spans
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
+from gossamer.frontier.sorted_runs import spans
+from gossamer.frontier.text_heap import MAX_TEXT, TextHeap
 
 _VALIDATOR = 1024  # longest ETag we send back
 _NEAR, _FAR = 5, 8  # bytes of a link: on the page's own host 40 bits tell pages apart
@@ -76,7 +76,7 @@ def validators(text: bytes) -> tuple[str, str]:
     return etag.decode("latin-1"), modified.decode("latin-1")
 
 
-def earlier(heap: Heap, rows: Rows) -> Earlier:
+def earlier(heap: TextHeap, rows: Rows) -> Earlier:
     """The links that these pages (VISITED rows) had at their last visit with content."""
     known = np.flatnonzero(rows["validators"] != np.uint64(NO_TEXT))
     parts = [text.split(b"\n", 2)[2] for text in heap.read(rows["validators"][known])]

@@ -19,9 +19,9 @@ from gossamer.config import Limits
 from gossamer.crawl import link_diff
 from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import NewPages, UpdateResult
-from gossamer.frontier.heap import MAX_TEXT, Heap
-from gossamer.frontier.merging import union
 from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.sorted_runs import union
+from gossamer.frontier.text_heap import MAX_TEXT, TextHeap
 from gossamer.web.url import deepest, page_keys
 
 LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
@@ -79,7 +79,7 @@ def unpacked(text: bytes) -> Links:
     return [(line[0], line[1:]) for line in lines]
 
 
-def _put(heap: Heap, links: Links) -> int:
+def _put(heap: TextHeap, links: Links) -> int:
     """Pieces, the last one first: each begins with where the next is."""
     data, at = packed(links), NO_TEXT
     for start in reversed(range(0, len(data), _PIECE)):
@@ -87,7 +87,7 @@ def _put(heap: Heap, links: Links) -> int:
     return at
 
 
-def _get(heap: Heap, offset: int) -> Links:
+def _get(heap: TextHeap, offset: int) -> Links:
     data = b""
     while offset != NO_TEXT:
         (piece,) = heap.read(np.array([offset], np.uint64))

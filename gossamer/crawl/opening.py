@@ -26,9 +26,9 @@ from gossamer.crawl.resting import Resting
 from gossamer.crawl.scoring import open_scores
 from gossamer.errors import ArchiveError
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.frontier.scores import Scores, scored
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.strategies import Strategy, own_first, strategy
 from gossamer.web.url import page_key, page_keys
 

@@ -20,7 +20,7 @@ from gossamer.crawl.inbox import Aside, Inbox
 from gossamer.crawl.opening import Books, mentioned
 from gossamer.crawl.round import Round
 from gossamer.crawl.seeds import Intake, minted, readable
-from gossamer.frontier.merging import Keys
+from gossamer.frontier.sorted_runs import Keys
 
 
 class Arrived(NamedTuple):

@@ -17,8 +17,8 @@ from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
 from gossamer.fetch.client import Request
-from gossamer.frontier.merging import union
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.strategies import Strategy
 from gossamer.web.url import host_of
 

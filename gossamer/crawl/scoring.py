@@ -12,7 +12,7 @@ from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.pagerank import pagerank
 from gossamer.frontier.relevance import Topic
-from gossamer.frontier.scores import History, Known, Lesson, Scores
+from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, Scores
 from gossamer.frontier.strategies import Strategy
 
 
@@ -41,7 +41,7 @@ def open_scores(order: Strategy, config: Config, store: Store, chain: Chain) -> 
     check_scores(order, config)
     scores: Scores
     if score.is_batch:
-        scores = Known(score, config.crawl.rescore)
+        scores = LinkScores(score, config.crawl.rescore)
     else:
         from gossamer.archive.linkgraph import read_links  # DuckDB: only who needs it waits for it
 
@@ -52,7 +52,7 @@ def open_scores(order: Strategy, config: Config, store: Store, chain: Chain) -> 
                 "(was it crawled with archive.links = false?)"
             )
         ranks = pagerank(earlier.source, earlier.target, len(earlier.keys))
-        scores = History(score, earlier.keys, ranks, config.crawl.seed)
+        scores = HistoricalScores(score, earlier.keys, ranks, config.crawl.seed)
     if score.is_batch or score.new == "parent":
         scores.recall(_lessons(store, chain))
     return scores

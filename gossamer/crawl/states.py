@@ -26,8 +26,8 @@ from gossamer.columns import NEVER, Outcome, Status
 from gossamer.config import Config
 from gossamer.config.host_overrides import polite_by_host
 from gossamer.crawl.update import Policy
-from gossamer.fetch.steps import longest_robots_s
-from gossamer.fetch.steps import longest_s as longest_rest_s
+from gossamer.fetch.politeness import longest_robots_s
+from gossamer.fetch.politeness import longest_s as longest_rest_s
 
 
 @dataclass(frozen=True, slots=True)

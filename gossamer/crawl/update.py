@@ -17,10 +17,10 @@ from gossamer.errors import ArchiveError
 from gossamer.frontier import caps
 from gossamer.frontier.caps import Homes, domain_text, homes, most_pages
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.heap import MAX_TEXT
-from gossamer.frontier.merging import raw, search, union
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import raw, search, union
 from gossamer.frontier.strategies import Strategy
+from gossamer.frontier.text_heap import MAX_TEXT
 from gossamer.web.url import host_of, page_keys
 
 IsOwn = Callable[[U64], Bools]  # which pages belong to us

@@ -1,4 +1,4 @@
-"""The only place that speaks HTTP: libcurl, many transfers at a time, each pinned to a checked address."""
+"""`Client` is the HTTP client: libcurl, many transfers at a time, each pinned to an address that passed the guard."""
 
 import os
 import select
@@ -10,11 +10,11 @@ import pycurl
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.fetch.lenient import LenientExchange, is_refusal
+from gossamer.fetch.lenient_http import LenientExchange, is_refusal
 from gossamer.fetch.outcome import (
+    classify,
     final_head,
     framing,
-    judge,
     outcome_of_error,
     reason_of_error,
     without_excess,
@@ -45,7 +45,7 @@ _CUTS = {
 
 
 class Client:
-    """Starts requests and hands over what became of them. Knows nothing of politeness: the workbench does."""
+    """The client starts requests and returns responses. It knows nothing of politeness: the workbench does."""
 
     def __init__(self, config: Config, clock: Clock, resolver: Resolver) -> None:
         self._config = config
@@ -71,7 +71,7 @@ class Client:
 
     @property
     def active(self) -> int:
-        """Requests started and not yet handed over."""
+        """The number of requests started and not yet returned."""
         return len(self._running) + self._looking + len(self._finished)
 
     def start(self, request: Request, reuse: bool) -> None:
@@ -86,7 +86,7 @@ class Client:
         self._resolver.look_up(request.host, port_of(request), found)
 
     def connect(self, request: Request, reuse: bool, answer: Answer, start_s: float | None = None) -> None:
-        """The same for a host that was looked up already."""
+        """Connects to a host that was looked up already."""
         now_s = self._clock.monotonic()
         start_s = now_s if start_s is None else start_s
         started_s = self._clock.now() - (now_s - start_s)
@@ -189,7 +189,7 @@ class Client:
             if not more:
                 return
 
-    # Servers whose answers libcurl refuses: it connects, and fetch/lenient.py speaks.
+    # Servers whose answers libcurl refuses: it connects, and fetch/lenient_http.py does the rest.
 
     def _begin_lenient(self, transfer: Transfer) -> None:
         until_s = transfer.start_s + self._config.fetch.timeout_s
@@ -273,10 +273,10 @@ class Client:
             response.truncated = "disconnect"
         response.body = body
         response.kept = not code and transfer.reuse and frame.stays_open
-        judge(response)
+        classify(response)
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
-        """Another address of the host, if this one cannot be reached and there is time for it."""
+        """Tries another address of the host, if this one cannot be reached and there is time for it."""
         if code not in (pycurl.E_COULDNT_CONNECT, pycurl.E_OPERATION_TIMEDOUT):
             return False
         late = now_s - transfer.start_s >= self._config.fetch.connect_timeout_s

@@ -1,4 +1,4 @@
-"""The loop that joins them: the workbench decides, the client acts, the sink hears what became of it."""
+"""`Fetcher` is the fetch loop: the workbench decides, the client acts, the sink receives the responses."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.client import Client
-from gossamer.fetch.request import Request, Response, port_of
+from gossamer.fetch.politeness import Deferred, Denied, Failed, Fetch, Wait
+from gossamer.fetch.request import Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 
 _STARTS = 256  # decisions per step, so that answers do not wait for a long row of them
@@ -46,12 +46,12 @@ class Fetcher:
         self._visited = 0
 
     def now(self) -> float:
-        """Seconds since 1970, as the workbench counts them."""
+        """Returns seconds since 1970, as the workbench counts them."""
         return self._clock.monotonic() + self._offset_s
 
     def step(self, timeout_s: float, start: bool = True) -> int:
-        """Starts what may start (unless told not to), then waits at most so long for something to happen;
-        returns how many pages and robots.txt files are done with."""
+        """Starts what may start (if `start`), then waits at most so long for something to happen. Returns how many
+        pages and robots.txt files are done with."""
         handled, wait_s = self._start(timeout_s) if start else (0, timeout_s)
         responses = self._client.poll(wait_s)
         now = self.now()
@@ -75,7 +75,7 @@ class Fetcher:
 
     @property
     def active(self) -> int:
-        """Requests under way."""
+        """The number of requests under way."""
         return self._client.active + self._looking
 
     def _start(self, timeout_s: float) -> tuple[int, float]:
@@ -118,10 +118,6 @@ class Fetcher:
         if isinstance(step, Deferred):
             self._give_back(step)
         elif isinstance(step, Denied):
-            self._hand_over(_unfetched(step.request, Outcome.DENIED, f"robots.txt: {step.line}", now))
+            self._hand_over(Response(step.request, Outcome.DENIED, f"robots.txt: {step.line}", started_s=now))
         else:
-            self._hand_over(_unfetched(step.request, step.outcome, step.reason, now))
-
-
-def _unfetched(request: Request, outcome: Outcome, reason: str, now: float) -> Response:
-    return Response(request, outcome, reason, started_s=now)
+            self._hand_over(Response(step.request, step.outcome, step.reason, started_s=now))

@@ -1,9 +1,9 @@
-"""Whose turn it is: queues of pages by host, each ready, waiting for its time, or under way.
+"""`HostQueues` are the per-host queues of the scheduler: each is ready, waiting for its time, or under way.
 
-A queue holds the pages of a host by rank; or those of all hosts on an address, if they share one turn. It is
-in one of four places: *ready*, competing with the others by its best page; *waiting* for its not-before;
-*under way* with its one request; or gone, because it is empty. Of empty ones only the not-before is kept until
-it passes: a host whose pages run out and come again is treated no less politely.
+A queue holds the pages of a host by rank; or those of all hosts on an address, if they share one turn. It is in one of
+four places: *ready*, competing with the others by its best page; *waiting* for its not-before; *under way* with its one
+request; or gone, because it is empty. Of empty ones only the not-before is kept until it passes: a host whose pages run
+out and come again is treated no less politely.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Entry = tuple[float, int, int, Request]  # minus rank, key, a number that breaks
 _SPARE = 64  # invalid entries that the ready heap may hold at least
 
 
-class Queue:
+class HostQueue:
     __slots__ = (
         "address", "crawl_delay_s", "delay_s", "failures", "flying", "hosts", "is_ready", "not_before_s",
         "pages", "served", "stamp",
@@ -38,8 +38,8 @@ class Queue:
         self.is_ready = False
 
 
-class Memory(NamedTuple):
-    """What is left of an empty queue."""
+class Rest(NamedTuple):
+    """A rest is what is kept of an empty queue."""
 
     not_before_s: float
     failures: int
@@ -47,17 +47,17 @@ class Memory(NamedTuple):
     forget_s: float
 
 
-class Turns:
+class HostQueues:
     def __init__(self, remember_failures_s: float, in_rank_order: bool = False) -> None:
         # In strict rank order the best page is waited for, even where others could be fetched meanwhile.
         self._in_rank_order = in_rank_order
         # Failures are remembered longer than the pause they caused: the next back-off goes on from there.
         self._remember_failures_s = remember_failures_s
-        self._queues: dict[str, Queue] = {}  # by host name
-        self._addresses: dict[str, Queue] = {}
-        self._ready: list[tuple[float, int, int, Queue]] = []  # minus rank, key, stamp
-        self._waiting: list[tuple[float, int, Queue]] = []  # not-before, stamp
-        self._memories: dict[str, Memory] = {}
+        self._queues: dict[str, HostQueue] = {}  # by host name
+        self._addresses: dict[str, HostQueue] = {}
+        self._ready: list[tuple[float, int, int, HostQueue]] = []  # minus rank, key, stamp
+        self._waiting: list[tuple[float, int, HostQueue]] = []  # not-before, stamp
+        self._rests: dict[str, Rest] = {}
         self._forget: list[tuple[float, str]] = []
         self._numbers = count(1)
         self.now = self.floor_s = -inf  # before the floor nobody has a turn
@@ -65,21 +65,21 @@ class Turns:
     def __len__(self) -> int:
         return len(self._queues)
 
-    def of(self, host: str) -> Queue:
-        """The queue of a host that has one."""
+    def of(self, host: str) -> HostQueue:
+        """Returns the queue of a host that has one."""
         return self._queues[host]
 
-    def rest_of(self, host: str) -> Queue | Memory | None:
-        """What is known about a host's rest."""
-        return self._queues.get(host) or self._memories.get(host)
+    def rest_of(self, host: str) -> HostQueue | Rest | None:
+        """Returns the queue of a host, or what is kept of it."""
+        return self._queues.get(host) or self._rests.get(host)
 
-    def queues(self) -> Iterator[Queue]:
-        """Each once, though hosts may share them."""
+    def queues(self) -> Iterator[HostQueue]:
+        """Yields each queue once, though hosts may share it."""
         return iter({id(queue): queue for queue in list(self._queues.values())}.values())
 
-    def rests(self) -> dict[str, Queue | Memory]:
-        """By host name. Copies in one go: another thread may ask."""
-        rests: dict[str, Queue | Memory] = {**self._memories, **self._queues}
+    def rests(self) -> dict[str, HostQueue | Rest]:
+        """Returns queues and rests by host name. It copies in one go: another thread may ask."""
+        rests: dict[str, HostQueue | Rest] = {**self._rests, **self._queues}
         return {name: rest for name, rest in rests.items() if not name.startswith("@")}
 
     def add(self, request: Request) -> None:
@@ -89,15 +89,15 @@ class Turns:
         host = entry[3].host
         queue = self._queues.get(host)
         if queue is None:
-            memory = self._memories.pop(host, None) or Memory(self.floor_s, 0, 0, 0.0)
-            not_before_s = max(memory.not_before_s, self.floor_s)
-            queue = self._queues[host] = Queue(host, not_before_s, memory.failures, memory.served)
+            rest = self._rests.pop(host, None) or Rest(self.floor_s, 0, 0, 0.0)
+            not_before_s = max(rest.not_before_s, self.floor_s)
+            queue = self._queues[host] = HostQueue(host, not_before_s, rest.failures, rest.served)
         heappush(queue.pages, entry)
         if queue.flying is None and (not queue.stamp or (queue.is_ready and queue.pages[0] is entry)):
             self._place(queue)
 
-    def take(self) -> Queue | None:
-        """The ready queue with the best page. `resume` puts it back, unless it gets a request under way."""
+    def take(self) -> HostQueue | None:
+        """Returns the ready queue with the best page. `resume` puts it back, unless it gets a request under way."""
         while self._ready:
             _, _, stamp, queue = self._ready[0]
             if queue.stamp == stamp and queue.not_before_s > self.now:
@@ -108,8 +108,8 @@ class Turns:
                 return queue
         return None
 
-    def resume(self, queue: Queue) -> None:
-        """After its turn."""
+    def resume(self, queue: HostQueue) -> None:
+        """Puts a queue back after its turn."""
         if queue.pages:
             self._place(queue)
             return
@@ -126,11 +126,11 @@ class Turns:
 
     def remember(self, name: str, not_before_s: float, failures: int, served: int = 0) -> None:
         forget_s = not_before_s + (self._remember_failures_s if failures else 0.0)
-        self._memories[name] = Memory(not_before_s, failures, served, forget_s)
+        self._rests[name] = Rest(not_before_s, failures, served, forget_s)
         heappush(self._forget, (forget_s, name))
 
     def wake(self, now: float) -> None:
-        """Whose time has come is ready."""
+        """Makes queues ready whose time has come."""
         self.now = now
         waiting, forget = self._waiting, self._forget
         while waiting and (waiting[0][0] <= now or waiting[0][2].stamp != waiting[0][1]):
@@ -139,12 +139,12 @@ class Turns:
                 self._place(queue)
         while forget and forget[0][0] <= now:
             name = heappop(forget)[1]
-            memory = self._memories.get(name)
-            if memory is not None and memory.forget_s <= now:
-                del self._memories[name]
+            rest = self._rests.get(name)
+            if rest is not None and rest.forget_s <= now:
+                del self._rests[name]
 
     def wait_s(self) -> float | None:
-        """Until the next one is ready, as of the last `wake`."""
+        """Returns the seconds until the next queue is ready, as of the last `wake`."""
         if self._ready:
             return max(0.0, self._ready[0][3].not_before_s - self.now)
         return self._waiting[0][0] - self.now if self._waiting else None
@@ -158,10 +158,10 @@ class Turns:
         known = self._addresses.get(address)
         if known is None:
             self._addresses[address], queue.address = queue, address
-            memory = self._memories.pop("@" + address, None)
-            if memory is None or memory.not_before_s <= self.now:
+            rest = self._rests.pop("@" + address, None)
+            if rest is None or rest.not_before_s <= self.now:
                 return True
-            queue.not_before_s, queue.failures = memory.not_before_s, max(queue.failures, memory.failures)
+            queue.not_before_s, queue.failures = rest.not_before_s, max(queue.failures, rest.failures)
             queue.flying = None
         else:
             self._join(queue, known)
@@ -172,7 +172,7 @@ class Turns:
         self.add(request)
         return False
 
-    def _join(self, queue: Queue, known: Queue) -> None:
+    def _join(self, queue: HostQueue, known: HostQueue) -> None:
         known.pages += queue.pages
         heapify(known.pages)
         known.hosts |= queue.hosts
@@ -182,8 +182,8 @@ class Turns:
         if known.flying is None:
             self._place(known)
 
-    def _place(self, queue: Queue) -> None:
-        """Among the ready or the waiting ones. An older entry becomes invalid with its stamp."""
+    def _place(self, queue: HostQueue) -> None:
+        """Enters a queue among the ready or the waiting ones. An older entry becomes invalid with its stamp."""
         queue.stamp = stamp = next(self._numbers)
         queue.is_ready = self._in_rank_order or queue.not_before_s <= self.now
         if queue.is_ready:

@@ -1,4 +1,4 @@
-"""What a status, a header block or a libcurl error means for a visit: its outcome, and where it leads."""
+"""This module classifies answers: what a status, a header block or a libcurl error means for a visit."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _AFTER_LINE = re.compile(rb"\n\r?\n")
 
 
 def final_head(lines: list[bytes]) -> bytes:
-    """The header block of the final answer, or b"" if it never came to its end. 1xx answers go before it."""
+    """Returns the header block of the final answer, or b"" if it never came to its end. 1xx answers go before it."""
     start = 0
     while True:
         end = _blank(lines, start)
@@ -54,7 +54,7 @@ def _blank(lines: list[bytes], start: int) -> int:
 
 
 def without_excess(body: bytes) -> bytes:
-    """A chunked body without what a server sent after its end: that belongs to no answer of ours."""
+    """Returns a chunked body without what a server sent after its end: that belongs to no answer of ours."""
     if body.endswith(b"\r\n0\r\n\r\n") or body == b"0\r\n\r\n":
         return body
     at = 0
@@ -76,7 +76,7 @@ def _trailer_end(body: bytes, at: int) -> int:
 
 
 class Framing(NamedTuple):
-    """What a header block says about the body's end and the connection."""
+    """The framing of an answer: where its body ends, and whether the connection stays open."""
 
     is_chunked: bool
     is_endless: bool  # a declared length beyond all numbers, which libcurl passes over
@@ -99,14 +99,15 @@ def _value(lowered: bytes, name: bytes) -> bytes:
 
 
 def is_wanted(head: bytes, types: Sequence[str]) -> bool:
-    """Whether a body is to be read: what declares none of the types is left alone, unless it is no success anyway."""
+    """Returns whether a body is to be read: one that declares none of the types is not, unless it is no success
+    anyway."""
     if head[9:10] != b"2":
         return True
     mime = content_type(Headers(head))[0]
     return not mime or mime in types or f"{mime.partition('/')[0]}/*" in types or "*/*" in types
 
 
-def judge(response: Response) -> None:
+def classify(response: Response) -> None:
     """Sets the outcome of an answer by its status, and where it leads."""
     request, status = response.request, response.http_status
     if response.truncated == UNWANTED:
@@ -121,7 +122,7 @@ def judge(response: Response) -> None:
         response.outcome = Outcome.UNCHANGED if asked else Outcome.OTHER
         response.reason = "" if asked else "304 to an unconditional request"
     elif 300 <= status < 400:
-        _judge_redirect(response)
+        _classify_redirect(response)
     else:
         response.outcome = outcome_of_status(status)
 
@@ -140,7 +141,7 @@ def outcome_of_status(status: int) -> Outcome:
     return Outcome.OTHER
 
 
-def _judge_redirect(response: Response) -> None:
+def _classify_redirect(response: Response) -> None:
     response.outcome = Outcome.BAD_REDIRECT
     if response.http_status in _PROXIED:
         response.reason = f"{response.http_status} asks for a proxy"
@@ -159,7 +160,7 @@ def _judge_redirect(response: Response) -> None:
 
 
 def reason_of_error(message: str, start: bytes) -> str:
-    """Why there is no answer, in words. `start`: what came instead of a status line."""
+    """Returns why there is no answer, in words. `start`: what came instead of a status line."""
     if "no application protocol" in message or _FIRST_FRAME(start):
         # What the archive holds is HTTP/1: an exchange in HTTP/2 has no bytes that it could keep.
         return "the server speaks only HTTP/2, and we speak HTTP/1.1"
@@ -167,7 +168,7 @@ def reason_of_error(message: str, start: bytes) -> str:
 
 
 def outcome_of_error(code: int, connected: bool, secured: bool, https: bool) -> Outcome:
-    """What a libcurl error before the end of the header block means."""
+    """Returns what a libcurl error before the end of the header block means."""
     if code in _TLS_ERRORS:
         return Outcome.TLS_FAILED
     if code == pycurl.E_COULDNT_CONNECT:

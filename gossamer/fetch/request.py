@@ -1,4 +1,4 @@
-"""One visit on its way: what is asked of a server, and what came back."""
+"""`Request` and `Response` are one visit: what is asked of a server, and what came back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What became of a request. Bytes are those of the wire; only the final answer counts, no 1xx."""
+    """The response to a request. Bytes are those of the wire; only the final answer counts, no 1xx."""
 
     request: Request
     outcome: Outcome
@@ -54,7 +54,7 @@ class Response:
 
 
 def port_of(request: Request) -> int:
-    """The port that the URL names or implies."""
+    """Returns the port that the URL names or implies."""
     url = request.url
     start = (8 if url.startswith("https:") else 7) + len(request.host)
     if url[start] == ":":

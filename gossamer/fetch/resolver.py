@@ -1,4 +1,4 @@
-"""Names become addresses here and nowhere else, and every address passes the guard before it is used."""
+"""`Resolver` looks host names up, caches the answers, and lets every address pass the guard before it is used."""
 
 import ipaddress
 import select
@@ -10,17 +10,17 @@ from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
-from gossamer.fetch.questions import MISSING, Questions
+from gossamer.fetch.dns_queries import MISSING, DnsQueries
 from gossamer.web.guard import port_refusal, refusal
 
-_MOST_ADDRESSES = 8  # tried for one request: a name must not make us knock at thousands of doors
+_MOST_ADDRESSES = 8  # tried for one request: a name must not make us try thousands
 _LEAST_TTL_S = 60.0  # a shorter life would ask the same question for every page of a host
 _PASSING_TTL_S = 5.0  # a name server that failed may be well again: as long as a page waits, not as long as a crawl
 
 
 @dataclass(slots=True)
 class Answer:
-    """Where to connect, or why not."""
+    """The answer is where to connect, or why not."""
 
     address: str = ""
     port: int = 0
@@ -46,7 +46,7 @@ class _Known:
 
 
 class Resolver:
-    """Never blocks: answers come at once where they are known, else while `process` runs.
+    """The resolver never blocks: answers come at once where they are known, else while `process` runs.
 
     `fileno` becomes readable when there is something to process, so that one epoll can wait for this and
     for everything else.
@@ -57,12 +57,12 @@ class Resolver:
         self._clock = clock
         self._timeout_s = timeout_s
         self._map = checked_map(config)
-        self._fixed: dict[tuple[str, int], Answer] = {}  # what the map said
+        self._fixed: dict[tuple[str, int], Answer] = {}  # what the map has
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._waiting: dict[str, list[tuple[int, Done]]] = {}
         self._asked: dict[str, float] = {}  # name -> when to give up on it
         self._deadlines: deque[tuple[float, str]] = deque()
-        self._questions = None if self._map else Questions(config.nameservers, timeout_s)
+        self._queries = None if self._map else DnsQueries(config.nameservers, timeout_s)
         self._nothing = select.epoll()  # what somebody may wait for who has a map
 
     def look_up(self, name: str, port: int, done: Done) -> None:
@@ -83,24 +83,24 @@ class Resolver:
             self._ask(name)
 
     def forget(self, name: str) -> None:
-        """The address did not answer; it may have changed."""
+        """Forgets an address that did not answer: it may have changed."""
         self._known.pop(name, None)
 
     def fileno(self) -> int:
-        return (self._questions or self._nothing).fileno()
+        return (self._queries or self._nothing).fileno()
 
     def timeout_s(self) -> float | None:
-        """How long `process` may be put off when nothing becomes readable; None: for ever."""
-        if not self._waiting or self._questions is None:
+        """Returns how long `process` may be put off when nothing becomes readable; None: for ever."""
+        if not self._waiting or self._queries is None:
             return None
         deadline_s = self._deadlines[0][0] - self._clock.monotonic()
-        return max(0.0, min(self._questions.next_s(), deadline_s))
+        return max(0.0, min(self._queries.next_s(), deadline_s))
 
     def process(self) -> None:
         """Reads what name servers sent, and gives up on those that are silent."""
-        if self._questions is None:
+        if self._queries is None:
             return
-        for reply in self._questions.process():
+        for reply in self._queries.process():
             if reply.error is not None:
                 outcome = Outcome.NO_NAME if reply.error in MISSING else Outcome.DNS_FAILED
                 self._finish(reply.name, self._failed(outcome, reply.reason))
@@ -114,9 +114,9 @@ class Resolver:
                 self._finish(name, self._failed(Outcome.DNS_FAILED, "name look-up timed out"))
 
     def close(self) -> None:
-        if self._questions is not None:
-            self._questions.close()
-            self._questions = None
+        if self._queries is not None:
+            self._queries.close()
+            self._queries = None
         if not self._nothing.closed:
             self._nothing.close()
 
@@ -149,7 +149,7 @@ class Resolver:
         return known
 
     def _literal(self, name: str) -> _Known | None:
-        """An address written as a host, or a name that no name server needs to see."""
+        """Answers for an address written as a host, or a name that no name server needs to see."""
         if name.startswith("[") or name[-1:].isdigit():
             # The URL standard turns every spelling of an IPv4 address into four decimal numbers.
             return self._judge((name.strip("[]"),), self._config.ttl_s)
@@ -159,13 +159,13 @@ class Resolver:
         return None
 
     def _ask(self, name: str) -> None:
-        assert self._questions is not None
+        assert self._queries is not None
         deadline_s = self._asked[name] = self._clock.monotonic() + self._timeout_s
         self._deadlines.append((deadline_s, name))
-        self._questions.ask(name)
+        self._queries.ask(name)
 
     def _judge(self, addresses: Sequence[str], ttl_s: float) -> _Known:
-        """Only the addresses that the guard lets pass remain."""
+        """Keeps only the addresses that the guard lets pass."""
         if not addresses:
             return self._failed(Outcome.NO_NAME, "the name has no address")
         refused = {} if self._config.private else {a: why for a in addresses if (why := refusal(a))}
@@ -177,7 +177,7 @@ class Resolver:
 
     def _failed(self, outcome: Outcome, reason: str) -> _Known:
         ttl_s = self._config.failed_ttl_s
-        if outcome is Outcome.DNS_FAILED:  # nobody said anything about the name
+        if outcome is Outcome.DNS_FAILED:  # no name server answered
             ttl_s = min(ttl_s, _PASSING_TTL_S)
         return _Known(self._clock.monotonic() + ttl_s, (), outcome, reason)
 
@@ -192,12 +192,11 @@ class Resolver:
 
 
 def checked_map(config: Resolve) -> dict[str, tuple[str, int]]:
-    """`resolve.map` as addresses and ports; a mistake in it is an error that says so."""
+    """Returns `resolve.map` as addresses and ports; a mistake in it is a ConfigError."""
     return {name: _target(name, target) for name, target in config.map.items()}
 
 
 def _target(name: str, target: str) -> tuple[str, int]:
-    """One entry of `resolve.map`."""
     address, colon, port = target.rpartition(":")
     if not colon or target.endswith("]") or (target.count(":") > 1 and not target.startswith("[")):
         address, port = target, "0"

@@ -1,4 +1,4 @@
-"""What an answer to the request for robots.txt means, by RFC 9309 section 2.3.1: the one place that decides it.
+"""This module decides what an answer to the request for robots.txt means (RFC 9309 section 2.3.1).
 
 answer                                                       means
 2xx that can be read                                         its rules hold
@@ -37,13 +37,13 @@ class RobotsAnswer(NamedTuple):
 
 
 def next_hop(response: Response) -> str:
-    """Where the file is said to be instead; empty if we do not go there, or need not."""
+    """Returns where the file is instead; empty if we do not go there, or need not."""
     moved = response.outcome is Outcome.MOVED and response.request.hops < _HOPS
     return response.location if moved and len(response.location) <= _LONGEST_URL else ""
 
 
 def read_robots(response: Response) -> RobotsAnswer:
-    """What the last answer of a chain of redirects brought."""
+    """Returns what the last answer of a chain of redirects means."""
     if not response.http_status:
         return RobotsAnswer(0, failure=(response.outcome, response.reason))
     if len(response.location) > _LONGEST_URL:

@@ -1,4 +1,4 @@
-"""Remembers what every origin's robots.txt allows, within a bound of bytes and until it expires."""
+"""`RobotsCache` keeps the rules of every origin's robots.txt, within a bound of bytes and until they expire."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from gossamer.columns import Outcome
 from gossamer.config import Polite
-from gossamer.fetch.steps import longest_robots_s
+from gossamer.fetch.politeness import longest_robots_s
 from gossamer.web.robots import LIMIT_BYTES, Rules, verdict_of_status
 
 _ENTRY_BYTES = 300  # of an entry without its rules
@@ -38,7 +38,7 @@ class RobotsCache:
         self._rows: list[Row] = []
 
     def rules(self, origin: str, now: float) -> Rules | None:
-        """None: to be fetched, for the first time or again."""
+        """Returns the rules; None: to be fetched, for the first time or again."""
         entry = self._entries.get(origin)
         if entry is None or entry.expires_s <= now:
             return None
@@ -49,12 +49,12 @@ class RobotsCache:
         return entry.rules
 
     def deferred_until(self, origin: str, now: float) -> float:
-        """Until when an unreachable robots.txt forbids everything; 0 if it does not."""
+        """Returns until when an unreachable robots.txt forbids everything; 0 if it does not."""
         entry = self._entries.get(origin)
         return entry.expires_s if entry is not None and entry.failures and entry.expires_s > now else 0.0
 
     def failure(self, origin: str) -> tuple[Outcome, str]:
-        """Why the robots.txt of a deferred origin is unreachable."""
+        """Returns why the robots.txt of a deferred origin is unreachable."""
         entry = self._entries[origin]
         return entry.outcome, entry.reason
 
@@ -66,7 +66,7 @@ class RobotsCache:
         now: float,
         failure: tuple[Outcome, str] | None = None,
     ) -> None:
-        """What a fetch brought; status 0 and the `failure` if there was no answer."""
+        """Takes what a fetch brought; status 0 and the `failure` if there was no answer."""
         verdict = verdict_of_status(http_status)
         before = self._entries.get(origin)
         if verdict == "rules":
@@ -93,7 +93,7 @@ class RobotsCache:
         )
 
     def copy(self, origin: str, source: str, now: float) -> bool:
-        """A redirect led to another origin's robots.txt, which is known: the same rules hold here."""
+        """Takes the rules of another origin whose robots.txt is known: a redirect led there."""
         if self.rules(source, now) is None or self.deferred_until(source, now):
             return False
         entry = self._entries[source]
@@ -101,12 +101,12 @@ class RobotsCache:
         return True
 
     def drain(self) -> list[Row]:
-        """Rows of the ROBOTS table since the last call."""
+        """Returns rows of the ROBOTS table since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Rows that were drained before a restart, oldest first. Bodies are parsed when they are needed."""
+        """Takes rows that were drained before a restart, oldest first. Bodies are parsed when they are needed."""
         for row in rows:
             origin, verdict, body = row["origin"], row["verdict"], row["body"] or b""
             expires_s = row["expires"].timestamp()

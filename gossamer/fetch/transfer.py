@@ -1,4 +1,4 @@
-"""One libcurl handle: what it is told before an exchange, and what it gathers during it."""
+"""`Transfer` is one libcurl handle: the options set before an exchange, and what it gathers during it."""
 
 import ssl
 from typing import Any
@@ -17,7 +17,7 @@ _LATE_S = 0.1  # a shorter look-up does not count: the same time-outs then serve
 
 
 class Fields:
-    """The header fields that we send. libcurl adds only the request line and Host, before them."""
+    """These are the header fields that we send. libcurl adds only the request line and Host, before them."""
 
     def __init__(self, config: Config) -> None:
         fields = [
@@ -33,7 +33,7 @@ class Fields:
         self._constant = {reuse: self._always + last for reuse, last in self._last.items()}
 
     def of(self, request: Request, reuse: bool) -> list[bytes]:
-        """The same list object for all unconditional requests, so that a handle sees that nothing changed."""
+        """Returns the same list object for all unconditional requests, so that a handle sees that nothing changed."""
         if not request.is_conditional:
             return self._constant[reuse]
         conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
@@ -42,7 +42,7 @@ class Fields:
 
 
 class Transfer:
-    """Kept and used again, because libcurl's set-up is not free: only what differs from last time is set."""
+    """A handle is used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
         "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
@@ -51,7 +51,7 @@ class Transfer:
     )  # fmt: skip
 
     def __init__(self, config: Config, is_lenient: bool = False) -> None:
-        """`is_lenient`: libcurl only connects, and somebody else speaks."""
+        """`is_lenient`: libcurl only connects, and `LenientExchange` does the rest."""
         self.is_lenient = is_lenient
         self.handle = handle = _handle(config)
         self.lines: list[bytes] = []  # of all header blocks, 1xx included
@@ -73,7 +73,7 @@ class Transfer:
         handle.setopt(pycurl.CONNECT_ONLY, int(is_lenient))
 
     def prepare(self, request: Request, reuse: bool, fields: list[bytes], answer: Answer) -> None:
-        """What holds for all attempts of a request."""
+        """Sets what holds for all attempts of a request."""
         self.request, self.reuse, self.answer, self.attempt = request, reuse, answer, 0
         handle = self.handle
         handle.setopt(pycurl.URL, request.url)
@@ -114,7 +114,7 @@ class Transfer:
         self.room = min(fetch.body_bytes, _ROBOTS_BYTES) if self.request.is_robots else fetch.body_bytes
 
     def request_head(self) -> bytes:
-        """The request as libcurl sent it."""
+        """Returns the request as libcurl sent it."""
         url = self.request.url
         authority = url.index("//") + 2
         line = f"GET {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
@@ -130,19 +130,20 @@ class Transfer:
         return bool(self.handle.getinfo(pycurl.APPCONNECT_TIME) > 0)
 
     def times(self) -> tuple[float, float, float]:
-        """Of the last attempt: until the address was known, then until connected, and from asking to the answer."""
+        """Returns times of the last attempt: until the address was known, then until connected, from request to
+        answer."""
         info = self.handle.getinfo
         first_s = info(pycurl.STARTTRANSFER_TIME)
         asked_s = info(pycurl.PRETRANSFER_TIME)
         return self.lookup_s, info(pycurl.CONNECT_TIME), max(first_s - asked_s, 0.0) if first_s else 0.0
 
     def _is_unwanted(self) -> bool:
-        """Asked when the first bytes of a body arrive: its headers are complete then."""
+        """Decides when the first bytes of a body arrive: its headers are complete then."""
         request = self.request
         return not (request.is_robots or "sitemap" in request.url or is_wanted(final_head(self.lines), self._types))
 
     def take(self, data: bytes) -> int | None:
-        """A piece of the body; not None: no more of it."""
+        """Takes a piece of the body; not None: no more of it."""
         if not self.lines:  # a body without a status line
             self.chunks.append(data)
             return 0
@@ -159,7 +160,7 @@ class Transfer:
 
 
 def _target(url: str) -> str:
-    """What stands in the request line."""
+    """Returns the target in the request line."""
     return url[url.index("/", 8) :]
 
 

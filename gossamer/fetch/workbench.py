@@ -1,4 +1,7 @@
-"""Decides which request may start now: politely, robots.txt first. No I/O; time is an argument."""
+"""`Workbench` is the scheduler of requests: it decides which may start now, politely and robots.txt first.
+
+It does no I/O, and time is an argument.
+"""
 
 from collections import deque
 from collections.abc import Mapping
@@ -9,11 +12,8 @@ from math import inf
 from gossamer.columns import Outcome
 from gossamer.config import Polite
 from gossamer.config.host_overrides import of_host
-from gossamer.fetch.host_queues import Entry, Queue, Turns
-from gossamer.fetch.request import Request, Response
-from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import (
+from gossamer.fetch.host_queues import Entry, HostQueue, HostQueues
+from gossamer.fetch.politeness import (
     UNCONTACTED,
     Deferred,
     Denied,
@@ -26,6 +26,9 @@ from gossamer.fetch.steps import (
     delay_s,
     longest_s,
 )
+from gossamer.fetch.request import Request, Response
+from gossamer.fetch.robots_answer import next_hop, read_robots
+from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.web.url import host_of, origin_of, page_key, path_of
 
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
@@ -42,45 +45,45 @@ class Stats:
 
 
 class Workbench:
-    """Never two requests at a time to a host, and always its delay between them.
+    """The workbench never has two requests at a time to a host, and always its delay between them.
 
     Each page that is added comes out once: as a fetch that is `done`, or as Denied, Deferred or Failed.
     """
 
-    def __init__(self, config: Polite, book: RobotsCache, by_host: Mapping[str, Polite] | None = None) -> None:
+    def __init__(self, config: Polite, robots: RobotsCache, by_host: Mapping[str, Polite] | None = None) -> None:
         self._polite = config
         self._by_host = by_host or {}  # delays and bursts of hosts with rules of their own
-        self._book = book
-        self._turns = Turns(config.backoff_max_s, in_rank_order=config.connections == 1)
+        self._robots = robots
+        self._queues = HostQueues(config.backoff_max_s, in_rank_order=config.connections == 1)
         self._contact_s = -inf  # before the restart anybody may have been contacted until then
-        self._errands: set[str] = set()  # origins whose robots.txt is on its way
+        self._awaited: set[str] = set()  # origins whose robots.txt is requested
         self._parked: dict[str, list[Entry]] = {}  # their pages, as far as they came to their turn meanwhile
         self._back: deque[Deferred] = deque()
         self._size = self._busy = 0
 
     @property
     def size(self) -> int:
-        """Pages queued or under way."""
+        """The number of pages queued or under way."""
         return self._size
 
     def room(self, width: int) -> int:
-        """How many pages may be added until there are `width`."""
+        """Returns how many pages may be added until there are `width`."""
         return max(0, width - self._size)
 
     def stats(self) -> Stats:
-        """Also for another thread."""
-        now = self._turns.now
-        backed_off = sum(rest.failures > 0 and rest.not_before_s > now for rest in self._turns.rests().values())
-        queues = list(self._turns.queues())
+        """Returns figures; another thread may ask too."""
+        now = self._queues.now
+        backed_off = sum(rest.failures > 0 and rest.not_before_s > now for rest in self._queues.rests().values())
+        queues = list(self._queues.queues())
         is_resting = bool(queues) and all(queue.failures and queue.not_before_s > now for queue in queues)
         until_s = min(queue.not_before_s for queue in queues) if is_resting and not self._busy else None
-        return Stats(self._size, len(self._turns), self._busy, backed_off, until_s)
+        return Stats(self._size, len(self._queues), self._busy, backed_off, until_s)
 
     def pages(self) -> list[int]:
-        """Keys of all pages queued or under way."""
+        """Returns the keys of all pages queued or under way."""
         requests = [step.request for step in self._back]
         requests += [entry[3] for parked in self._parked.values() for entry in parked]
-        for queue in self._turns.queues():
+        for queue in self._queues.queues():
             requests += [entry[3] for entry in queue.pages]
             if queue.flying is not None:
                 requests.append(queue.flying)
@@ -93,38 +96,38 @@ class Workbench:
             if until_s:
                 self._back.append(Deferred(request, until_s))
             else:
-                self._turns.add(request)
+                self._queues.add(request)
 
     def next(self, now: float) -> Step:
-        """What to do now. Ask again until it says to wait; a fetch occupies its host until `done`."""
-        turns = self._turns
-        turns.wake(now)
+        """Returns what to do now. Ask again until it is to wait; a fetch occupies its host until `done`."""
+        queues = self._queues
+        queues.wake(now)
         if self._back:
             self._size -= 1
             return self._back.popleft()
-        while (queue := turns.take()) is not None:
+        while (queue := queues.take()) is not None:
             step = self._turn(queue, now)
             if queue.flying is None:
-                turns.resume(queue)
+                queues.resume(queue)
             if step is not None:
                 return step
-        return Wait(turns.wait_s())
+        return Wait(queues.wait_s())
 
     def learn(self, request: Request, address: str, now: float) -> bool:
-        """The address of a request under way, before anybody connects to it. False: it shares its turn with a
+        """Takes the address of a request under way, before anybody connects to it. False: it shares its turn with a
         host that is busy or rests, and is queued again."""
         if not self._polite.per_address:
             return True
-        self._turns.wake(now)
-        its_turn = self._turns.share(request, address)
+        self._queues.wake(now)
+        its_turn = self._queues.share(request, address)
         self._busy -= not its_turn
         return its_turn
 
     def done(self, response: Response, now: float) -> None:
-        """The exchange has ended: its host rests as long as the delay, the answer and robots.txt ask for."""
+        """Ends an exchange: its host rests as long as the delay, the answer and robots.txt ask for."""
         request = response.request
-        self._turns.wake(now)
-        queue = self._turns.of(request.host)
+        self._queues.wake(now)
+        queue = self._queues.of(request.host)
         queue.flying = None
         self._busy -= 1
         if request.is_robots:
@@ -145,32 +148,32 @@ class Workbench:
             queue.not_before_s = now + max(queue.delay_s, rest_s)
         if queue.failures > before and (queue.failures >= _FAILURES or rest_s > _PATIENCE_S):
             self._give_back(queue, response)
-        self._turns.resume(queue)
+        self._queues.resume(queue)
         # Rules reach the archive with the answer that they follow from, never with another's: a commit between the two
         # would remember rules whose sitemaps nobody will read.
-        response.robots = self._book.drain()
+        response.robots = self._robots.drain()
 
     def snapshot(self) -> dict[str, tuple[float, int]]:
-        """Not-before and failures in a row of the hosts that rest longer than the usual delay. Also for another
-        thread."""
-        usual_s = self._turns.now + max(self._polite.delay_s, self._polite.small_delay_s)
+        """Returns not-before and failures in a row of the hosts that rest longer than the usual delay. Another thread
+        may ask too."""
+        usual_s = self._queues.now + max(self._polite.delay_s, self._polite.small_delay_s)
         return {
             name: (rest.not_before_s, rest.failures)
-            for name, rest in self._turns.rests().items()
+            for name, rest in self._queues.rests().items()
             if rest.failures or rest.not_before_s > usual_s
         }
 
     def restore(self, hosts: dict[str, tuple[float, int]], now: float, contact_s: float) -> None:
-        """After a restart: what `snapshot` said; any host may have been contacted until `contact_s`, so all rest."""
-        self._turns.wake(now)
+        """Takes a `snapshot` after a restart. Any host may have been contacted until `contact_s`, so all rest."""
+        self._queues.wake(now)
         self._contact_s = contact_s
-        self._turns.floor_s = contact_s + max(self._polite.delay_s, self._polite.small_delay_s)
+        self._queues.floor_s = contact_s + max(self._polite.delay_s, self._polite.small_delay_s)
         for name, (not_before_s, failures) in hosts.items():
             until_s = min(not_before_s, now + longest_s(self._polite))  # the clock may have been set back
-            self._turns.remember(name, max(until_s, self._turns.floor_s), failures)
+            self._queues.remember(name, max(until_s, self._queues.floor_s), failures)
 
-    def _turn(self, queue: Queue, now: float) -> Step | None:
-        """The best page of a ready queue; None if it had to make way for the next one."""
+    def _turn(self, queue: HostQueue, now: float) -> Step | None:
+        """Decides about the best page of a ready queue; None if it had to make way for the next one."""
         pages = queue.pages
         request = pages[0][3]
         polite = self._polite_to(request.host)
@@ -180,20 +183,20 @@ class Workbench:
         if request.is_robots:
             heappop(pages)
             if self._is_known(request, now):
-                self._end_errand(request.origin)
+                self._end_robots(request.origin)
                 return None
             return self._send(queue, request, None)
         crawl_delay_s = None
         if self._polite.robots:
             origin = origin_of(request.url)
-            if origin in self._errands:
+            if origin in self._awaited:
                 self._parked.setdefault(origin, []).append(heappop(pages))
                 return None
-            rules = self._book.rules(origin, now)
+            rules = self._robots.rules(origin, now)
             if rules is None:
-                self._errands.add(origin)
+                self._awaited.add(origin)
                 return self._send(queue, _robots_request(origin, origin + "/robots.txt", request), None)
-            until_s = self._book.deferred_until(origin, now)
+            until_s = self._robots.deferred_until(origin, now)
             if until_s:
                 heappop(pages)
                 self._size -= 1
@@ -211,7 +214,7 @@ class Workbench:
         heappop(pages)
         return self._send(queue, request, crawl_delay_s)
 
-    def _send(self, queue: Queue, request: Request, crawl_delay_s: float | None) -> Fetch:
+    def _send(self, queue: HostQueue, request: Request, crawl_delay_s: float | None) -> Fetch:
         self._busy += 1
         queue.flying = request
         queue.crawl_delay_s = capped_s(self._polite, crawl_delay_s)
@@ -225,67 +228,67 @@ class Workbench:
         return (of_host(self._by_host, host) if self._by_host else None) or self._polite
 
     def _away_until(self, host: str) -> float:
-        """Until when a host is backed off for so long that nothing waits for it here; 0 if it is not."""
-        rest = self._turns.rest_of(host)
-        if rest is None or not rest.failures or rest.not_before_s - self._turns.now <= _PATIENCE_S:
+        """Returns until when a host is backed off for so long that nothing waits for it here; 0 if it is not."""
+        rest = self._queues.rest_of(host)
+        if rest is None or not rest.failures or rest.not_before_s - self._queues.now <= _PATIENCE_S:
             return 0.0
         return rest.not_before_s
 
-    def _give_back(self, queue: Queue, response: Response) -> None:
+    def _give_back(self, queue: HostQueue, response: Response) -> None:
         pages, queue.pages = sorted(queue.pages), []
         for entry in pages:
             request = entry[3]
             if request.is_robots:
-                self._lose_errand(request, response.outcome, response.reason)
+                self._lose_robots(request, response.outcome, response.reason)
             else:
                 self._back.append(Deferred(request, queue.not_before_s))
 
-    # Errands: the robots.txt of an origin may redirect, also to other hosts, and obeys the delays of each.
+    # The robots.txt of an origin may redirect, also to other hosts, and obeys the delays of each.
 
-    def _robots_done(self, queue: Queue, response: Response, now: float) -> None:
+    def _robots_done(self, queue: HostQueue, response: Response, now: float) -> None:
         request, origin = response.request, response.request.origin
         if location := next_hop(response):
             self._follow(_robots_request(origin, location, request))
             return
         status, body, failure = read_robots(response)
         if failure is not None:
-            self._lose_errand(request, *failure)
+            self._lose_robots(request, *failure)
             return
-        self._book.put(origin, status, body, now)
+        self._robots.put(origin, status, body, now)
         source = origin_of(request.url)
-        if source not in self._errands and request.url == source + "/robots.txt":
-            self._book.put(source, status, body, now)
-        rules = self._book.rules(origin, now)
+        if source not in self._awaited and request.url == source + "/robots.txt":
+            self._robots.put(source, status, body, now)
+        rules = self._robots.rules(origin, now)
         if rules is not None and request.host == _host(origin):
             queue.crawl_delay_s = capped_s(self._polite, rules.crawl_delay_s)
             queue.delay_s = max(queue.delay_s, queue.crawl_delay_s)
-        self._end_errand(origin)
+        self._end_robots(origin)
 
     def _follow(self, request: Request) -> None:
         if self._away_until(request.host):
-            self._lose_errand(request, Outcome.OTHER, "its host is backed off")
+            self._lose_robots(request, Outcome.OTHER, "its host is backed off")
         else:
-            self._turns.add(request)
+            self._queues.add(request)
 
     def _is_known(self, request: Request, now: float) -> bool:
-        """Does a redirected errand lead to a robots.txt that we have?"""
+        """Returns whether a redirect leads to a robots.txt that we have."""
         source = origin_of(request.url)
-        return request.url == source + "/robots.txt" and self._book.copy(request.origin, source, now)
+        return request.url == source + "/robots.txt" and self._robots.copy(request.origin, source, now)
 
-    def _lose_errand(self, request: Request, outcome: Outcome, reason: str) -> None:
+    def _lose_robots(self, request: Request, outcome: Outcome, reason: str) -> None:
         if request.host != _host(request.origin):
             # Only what robots.txt redirects to is out of reach: that says nothing about the page's own host.
             outcome, reason = Outcome.OTHER, f"robots.txt leads to {request.url}: {reason}"
-        self._book.put(request.origin, 0, b"", self._turns.now, (outcome, reason))
-        self._end_errand(request.origin)
+        self._robots.put(request.origin, 0, b"", self._queues.now, (outcome, reason))
+        self._end_robots(request.origin)
 
-    def _end_errand(self, origin: str) -> None:
-        self._errands.discard(origin)
+    def _end_robots(self, origin: str) -> None:
+        self._awaited.discard(origin)
         for entry in self._parked.pop(origin, ()):
-            self._turns.put(entry)
+            self._queues.put(entry)
 
     def _unreachable(self, request: Request, origin: str, until_s: float) -> Deferred | Failed:
-        outcome, reason = self._book.failure(origin)
+        outcome, reason = self._robots.failure(origin)
         if outcome in UNCONTACTED:
             return Failed(request, outcome, reason)
         return Deferred(request, until_s, Outcome.ROBOTS_UNREACHABLE, reason)
@@ -296,6 +299,6 @@ def _host(origin: str) -> str:
 
 
 def _robots_request(origin: str, url: str, before: Request) -> Request:
-    """For an origin whose page has its turn, or on from where its robots.txt redirected us."""
+    """Returns the request for an origin whose page has its turn, or on from where its robots.txt redirected us."""
     hops = before.hops + 1 if before.is_robots else 0
     return Request(page_key(url), url, host_of(url), 0, hops, 0, inf, is_robots=True, known=before.known, origin=origin)

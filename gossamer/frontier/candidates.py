@@ -1,9 +1,9 @@
-"""The best due pages in memory, and an exact account of what was left out of them.
+"""`Candidates` are the best due pages in memory, with an exact account of what was left out of them.
 
 A page is left out because it is worse than the *floor* (one for all), or because its host already has enough
 candidates; then the host has a *cut*: the best page of it that was left out. So every due page that is better
-than the floor and its host's cut is here, and nothing else is. A host that runs low is read again from the
-index, where it is one range of keys; only when the floor must be lowered is the whole index read.
+than the floor and its host's cut is here, and nothing else is. A host that runs low is read again from the index,
+where it is one range of keys; only when the floor must be lowered is the whole index read.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import F64, Bools, Indices
-from gossamer.frontier.merging import Keys, search, search_many
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
+from gossamer.frontier.sorted_runs import Keys, search, search_many
 
 
 class Mark(NamedTuple):
-    """A place in the total order: rank descending, then key ascending."""
+    """A mark is a place in the total order: rank descending, then key ascending."""
 
     rank: float
     key: int
@@ -32,7 +32,7 @@ def better(ranks: F64, keys: Keys, than_rank: F64 | float, than_key: Keys | int)
 
 
 def top(ranks: F64, count: int) -> Indices:
-    """Indices of the `count` highest ranks, best first; equal ones in order of position."""
+    """Returns indices of the `count` highest ranks, best first; equal ones in order of position."""
     if count >= len(ranks):
         return np.argsort(-ranks, kind="stable")
     if count <= 0:
@@ -43,8 +43,8 @@ def top(ranks: F64, count: int) -> Indices:
     return np.concatenate((above[np.argsort(-ranks[above], kind="stable")], equal))
 
 
-def turn(groups: Keys) -> Indices:
-    """For each element, how many of its group stand before it."""
+def place_in_group(groups: Keys) -> Indices:
+    """Returns for each element how many of its group stand before it."""
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=groups[order][:1] + 1))
     sizes = np.diff(starts, append=len(groups))
@@ -54,7 +54,7 @@ def turn(groups: Keys) -> Indices:
 
 
 class Cuts(NamedTuple):
-    """Hosts (sorted) of which something was left out, and the best page of each that was."""
+    """Cuts are the hosts (sorted) of which something was left out, and the best page of each that was."""
 
     hosts: Keys
     ranks: F64
@@ -71,7 +71,7 @@ class Cuts(NamedTuple):
         return self.where(~np.isin(self.hosts, hosts))
 
     def joined(self, other: "Cuts") -> "Cuts":
-        """Where both know a host, the better page counts."""
+        """Returns both together; where both have a host, the better page counts."""
         hosts, ranks, keys = (np.concatenate(pair) for pair in zip(self, other, strict=True))
         order = np.lexsort((keys, -ranks, hosts))
         both = Cuts(hosts[order], ranks[order], keys[order])
@@ -97,7 +97,7 @@ class Candidates:
         return self.keys.nbytes + self.ranks.nbytes + sum(part.nbytes for part in self.cuts)
 
     def put(self, keys: Keys, ranks: F64, wanted: Bools) -> None:
-        """These pages (sorted by key) are now so: wanted with this rank, or not wanted."""
+        """Updates pages (sorted by key): they are now wanted with this rank, or not wanted."""
         if self.floor:
             wanted = wanted & better(ranks, keys, *self.floor)
         if len(self.cuts.hosts):
@@ -126,19 +126,19 @@ class Candidates:
         self._replace(positions, self.keys[:0], self.ranks[:0])
 
     def count_of(self, hosts: Keys) -> Indices:
-        """How many candidates each of these hosts has."""
+        """Returns how many candidates each of these hosts has."""
         first = hosts.astype(np.uint64) << HOST_SHIFT
         last = first | np.uint64(2 ** int(HOST_SHIFT) - 1)
         return np.searchsorted(self.keys, last, side="right") - np.searchsorted(self.keys, first)
 
     def hosts(self) -> tuple[Keys, Indices, Indices]:
-        """Hosts that have candidates: the host, where its candidates start, how many there are."""
+        """Returns hosts that have candidates: the host, where its candidates start, how many there are."""
         hosts = host_of_key(self.keys)
         starts = np.flatnonzero(np.diff(hosts, prepend=hosts[:1] + 1))
         return hosts[starts], starts, np.diff(starts, append=len(hosts))
 
     def cap(self, per_host: int) -> None:
-        """Leave out all but the best `per_host` pages of each host."""
+        """Leaves out all but the best `per_host` pages of each host."""
         hosts, starts, sizes = self.hosts()
         keep = np.ones(len(self.keys), np.bool_)
         large = np.flatnonzero(sizes > per_host)
@@ -156,7 +156,7 @@ class Candidates:
             self.keys, self.ranks = self.keys[keep], self.ranks[keep]
 
     def raise_floor(self, count: int) -> None:
-        """Leave out all but the best `count` pages."""
+        """Leaves out all but the best `count` pages."""
         if count >= len(self.keys):
             return
         limit = np.partition(self.ranks, len(self.ranks) - count - 1)[len(self.ranks) - count - 1]
@@ -171,7 +171,7 @@ class Candidates:
         self.cuts = cuts.where(better(cuts.ranks, cuts.keys, *self.floor))
 
     def leave_hosts(self, host_ranks: F64, count: int) -> None:
-        """Leave out the lowest ranked hosts (one rank per host of `hosts()`) until `count` pages are left."""
+        """Leaves out the lowest ranked hosts (one rank per host of `hosts()`) until `count` pages are left."""
         hosts, starts, sizes = self.hosts()
         order = np.argsort(-host_ranks, kind="stable")
         leaves = np.zeros(len(hosts), np.bool_)

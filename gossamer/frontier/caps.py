@@ -1,4 +1,4 @@
-"""Which new pages may enter: caps per host and per registrable domain contain traps and wildcard names."""
+"""This module caps new pages per host and per registrable domain: that contains traps and wildcard names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from xxhash import xxh3_64_intdigest
 from gossamer.arrays import I64, U8, U32, Bools, Indices
 from gossamer.config import Limits
 from gossamer.config.host_overrides import of_host
-from gossamer.frontier.candidates import turn
+from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.hosts import Hosts
-from gossamer.frontier.kin import Kin
-from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.wildcard_traps import WildcardTraps
 from gossamer.web.url import domain_of, host_of
 
 PAGES_PER_HOST, PAGES_PER_DOMAIN, HOSTS_PER_DOMAIN = 1, 2, 3  # limits that are in a page's way
@@ -22,7 +22,7 @@ NOBODY = 255  # as a generation: nobody vouches for this host
 
 @dataclass(frozen=True)
 class Homes:
-    """The hosts and domains of new pages."""
+    """`Homes` are the hosts and domains of new pages."""
 
     hosts: Keys  # sorted, unique
     of_page: Indices  # for each page, which of them
@@ -32,7 +32,7 @@ class Homes:
 
 
 def homes(index: Hosts, keys: Keys, urls: Sequence[str]) -> Homes:
-    """Names are only looked at for hosts that are not known: the others' domains are in their rows."""
+    """Returns the homes of pages. Names are parsed only for new hosts: the others' domains are in their rows."""
     hosts, first, of_page = np.unique(host_of_key(keys), return_index=True, return_inverse=True)
     found, rows = index.look_up(hosts)
     domains = rows["domain"].copy()
@@ -46,7 +46,7 @@ def domain_key(domain: str) -> int:
 
 
 def domain_text(host: str, key: int) -> str:
-    """The host's registrable domain, given its key: trying its endings is ten times faster than finding it."""
+    """Returns the host's registrable domain, given its key: trying its endings is ten times faster than finding it."""
     place = host.rfind(".")
     while place > 0:
         place = host.rfind(".", 0, place)
@@ -56,7 +56,8 @@ def domain_text(host: str, key: int) -> str:
 
 
 def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> I64:
-    """For each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any number."""
+    """Returns for each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any
+    number."""
     most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
     if own:
         _, first = np.unique(homes.of_page, return_index=True)
@@ -68,8 +69,10 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
     return most
 
 
-def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools) -> U8:
-    """Of each host the generation that it would be of, by all links that lead to pages of it; NOBODY vouches for one
+def generations(
+    index: Hosts, kin: WildcardTraps, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools
+) -> U8:
+    """Returns the generation that each host would be of, by all links that lead to pages of it; NOBODY vouches for one
     that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
     found = np.full(len(homes.hosts), NOBODY, np.uint8)
     here, at = search(homes.hosts[homes.is_new], host_of_key(targets))
@@ -84,13 +87,15 @@ def generations(index: Hosts, kin: Kin, homes: Homes, targets: Keys, referrers: 
     return found
 
 
-def caps(index: Hosts, kin: Kin, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8) -> U8:
-    """Of the pages in this order, which enter if each takes what room is left? One answer per place in it: 0, or the
-    limit that is in its way."""
+def caps(
+    index: Hosts, kin: WildcardTraps, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8
+) -> U8:
+    """Returns for each page in this order 0 if it enters, or the limit that is in its way; each takes room from the
+    next."""
     found = np.zeros(len(order), np.uint8)
     host = homes.of_page[order]
     domain_pages, domain_hosts = index.domain_counts(homes.domains)
-    found[homes.known[host] + turn(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
+    found[homes.known[host] + place_in_group(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
     if limits.hosts_per_domain:
         arrived, first = np.unique(host, return_index=True)
         new = arrived[np.argsort(first)]
@@ -101,21 +106,21 @@ def caps(index: Hosts, kin: Kin, homes: Homes, order: Indices, limits: Limits, m
         found[~fits[host]] = HOSTS_PER_DOMAIN
     if limits.pages_per_domain:
         left = np.flatnonzero(found == 0)
-        used = domain_pages[host[left]] + turn(homes.domains[host[left]])
+        used = domain_pages[host[left]] + place_in_group(homes.domains[host[left]])
         found[left[used >= limits.pages_per_domain]] = PAGES_PER_DOMAIN
     return found
 
 
 def _fitting(used: I64, domains: Keys, new: Indices, generation: U8, most: int) -> Bools:
-    """Which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host that was:
-    those that lead from one to the next have the other half to themselves, and the first come first there."""
+    """Returns which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host
+    that was: those that lead from one to the next have the other half to themselves, and the first come first there."""
     fits = np.ones(len(domains), np.bool_)
     fits[new] = False
     near, far = new[generation[new] <= 1], new[(generation[new] > 1) & (generation[new] != NOBODY)]
-    fits[near] = used[near] + turn(domains[near]) < most
+    fits[near] = used[near] + place_in_group(domains[near]) < most
     entered, counts = np.unique(domains[near[fits[near]]], return_counts=True)
     found, at = search(entered, domains)
     used = used.copy()
     used[found] += counts[at[found]]
-    fits[far] = used[far] + turn(domains[far]) < -(-most // 2)
+    fits[far] = used[far] + place_in_group(domains[far]) < -(-most // 2)
     return fits

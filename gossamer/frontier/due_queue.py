@@ -1,15 +1,15 @@
-"""Pages that become due later, in buckets of a minute, up to a horizon beyond which only the index knows."""
+"""`DueQueue` has pages that become due later, in buckets of a minute, up to a horizon; the index has the others."""
 
 import numpy as np
 
 from gossamer.arrays import U32
-from gossamer.frontier.merging import Keys
+from gossamer.frontier.sorted_runs import Keys
 
 BUCKET_S = 60
 NO_HORIZON_S = 2**32  # later than any due time
 
 
-class Later:
+class DueQueue:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._buckets: dict[int, list[tuple[Keys, U32]]] = {}
@@ -46,7 +46,7 @@ class Later:
         self._shorten()
 
     def all(self) -> tuple[Keys, U32]:
-        """Everything, in the order of buckets."""
+        """Returns everything, in the order of buckets."""
         batches = [batch for number in sorted(self._buckets) for batch in self._buckets[number]]
         if not batches:
             return np.zeros(0, np.uint64), np.zeros(0, np.uint32)
@@ -54,7 +54,7 @@ class Later:
         return np.concatenate(keys), np.concatenate(times)
 
     def take(self, now_s: int) -> Keys:
-        """Keys whose time has come, sorted, without repetition."""
+        """Returns keys whose time has come, sorted, without repetition."""
         due: list[Keys] = []
         for number in [number for number in self._buckets if number * BUCKET_S <= now_s]:
             for keys, times in self._pop(number):
@@ -66,19 +66,19 @@ class Later:
         return np.unique(np.concatenate(due)) if due else np.zeros(0, np.uint64)
 
     def first(self) -> tuple[Keys, U32] | None:
-        """What is in the earliest bucket."""
+        """Returns what is in the earliest bucket."""
         if not self._buckets:
             return None
         keys, times = zip(*self._buckets[min(self._buckets)], strict=True)
         return np.concatenate(keys), np.concatenate(times)
 
     def last_s(self, limit_s: float) -> int | None:
-        """The latest time up to the limit at which something becomes due."""
+        """Returns the latest time up to the limit at which something becomes due."""
         times = [int(t) for batches in self._buckets.values() for _, due_s in batches for t in due_s[due_s <= limit_s]]
         return max(times, default=None)
 
     def reaches(self, limit_s: float) -> bool:
-        """Whether something is due in a bucket that begins later."""
+        """Returns whether something is due in a bucket that begins later."""
         return max(self._buckets, default=0) * BUCKET_S > limit_s
 
     def forget_first(self) -> None:
@@ -90,7 +90,7 @@ class Later:
         return batches
 
     def _shorten(self) -> None:
-        """Over capacity: forget the farthest, and so much that this is not soon needed again."""
+        """Forgets the farthest when over capacity, and so much that this is not soon needed again."""
         if self._count <= self._capacity:
             return
         for number in sorted(self._buckets, reverse=True):

@@ -1,4 +1,4 @@
-"""What is due: the best pages that may be visited now, at a cost that does not grow with what is known."""
+"""`Frontier` returns the best pages that are due now, at a cost that does not grow with the number of known pages."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from gossamer import config
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import F64, Indices, Rows
 from gossamer.columns import NEVER, Status
-from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, better, top, turn
-from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, Later
-from gossamer.frontier.files import FileStore, Named, add, file_name, remove
-from gossamer.frontier.frontier_file import KIND, Facts, read_kept, write_kept
-from gossamer.frontier.merging import Keys, raw, search, spans, union
+from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, better, place_in_group, top
+from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, DueQueue
+from gossamer.frontier.frontier_file import KIND, Facts, read_frontier, write_frontier
+from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import Keys, raw, search, spans, union
 from gossamer.frontier.strategies import Strategy
 
 CANDIDATE_BYTES = 64  # 16, and copies of them while candidates come and go
@@ -37,7 +37,7 @@ class Frontier:
         share = (settings.memory_mb << 20) // 6
         self._capacity = share * 3 // 4 // CANDIDATE_BYTES
         self._candidates = Candidates()
-        self._later = Later(share // 4 // 24)
+        self._later = DueQueue(share // 4 // 24)
         self._taken: Keys = np.zeros(0, np.uint64)
         self._now_s = 0
         self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
@@ -52,12 +52,12 @@ class Frontier:
 
     @property
     def taken(self) -> Keys:
-        """Keys of pages that were taken and neither settled nor given back, sorted."""
+        """The keys of pages that were taken and neither settled nor given back, sorted."""
         return self._taken
 
     @property
     def pending(self) -> int:
-        """About how many pages are due: those not visited yet, or at least those that we have in hand."""
+        """About how many pages are due: those not visited yet, or at least the candidates."""
         rows = self._index.hosts.rows
         unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
         return max(len(self._candidates), unvisited - len(self._taken))
@@ -67,7 +67,7 @@ class Frontier:
         return self._candidates.memory_bytes + self._later.memory_bytes + self._taken.nbytes
 
     def offer(self, rows: Rows, now_s: float, settled: Keys | None = None) -> None:
-        """PAGE rows (sorted by key) as they were just written to the index; those of `settled` among them."""
+        """Takes PAGE rows (sorted by key) as they were just written to the index; those of `settled` are among them."""
         self._turn_to(now_s)
         if settled is not None:
             self._taken = self._taken[~search(np.sort(settled), self._taken)[0]]
@@ -76,8 +76,8 @@ class Frontier:
             self._trim()
 
     def wait_until(self, latest_s: float, latest_far_s: float) -> None:
-        """No page that waits for a visit waits longer (if it is forbidden: than the second): what says so was written
-        while the clock was wrong."""
+        """Limits the wait: no page waits longer for a visit (if it is forbidden: than the second). A row with a later
+        time was written while the clock was wrong."""
         is_set_back = latest_s + BUCKET_S < self.latest_s < NEVER
         self.latest_s, self.latest_far_s = int(latest_s), min(int(latest_far_s), NEVER)
         if is_set_back or self._later.reaches(self.latest_s):
@@ -87,7 +87,7 @@ class Frontier:
             self._later.horizon_s = min(self._later.horizon_s, max(self.latest_s, self._now_s + BUCKET_S))
 
     def take(self, count: int, now_s: float, per_host: int) -> Rows:
-        """At most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
+        """Returns at most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
         self._turn_to(now_s)
         self._per_host, self._width = max(per_host, 1), max(count, len(self._taken), self._width)
         scanned = self._now_s >= min(self._later.horizon_s, self._far_s)
@@ -114,7 +114,7 @@ class Frontier:
         return rows
 
     def next_due_s(self) -> int | None:
-        """When something will be due that is not taken; None: never, as things stand."""
+        """Returns when something will be due that is not taken; None: never, as things stand."""
         if len(self._candidates) or self._candidates.floor or len(self._candidates.cuts.hosts):
             return self._now_s
         while (bucket := self._later.first()) is not None:
@@ -129,35 +129,35 @@ class Frontier:
         return next_s if next_s < NO_HORIZON_S else None
 
     def last_due_s(self, limit_s: float) -> int | None:
-        """When all that becomes due up to the limit is due; None: nothing does."""
+        """Returns when all that becomes due up to the limit is due; None: nothing does."""
         return self._later.last_s(limit_s)
 
     def hold(self, keys: Keys) -> None:
-        """Count these pages as taken."""
+        """Counts these pages as taken."""
         self._taken = union(self._taken, keys)
         here, positions = search(self._candidates.keys, self._taken)
         self._candidates.drop(positions[here])
 
     def settle(self, keys: Keys) -> None:
-        """They were visited, and their rows say when they are due again."""
+        """Takes pages back that were visited; their rows have when they are due again."""
         returned = search(np.sort(keys), self._taken)[0]
         found, rows = self._index.pages.look_up(self._taken[returned])
         self._taken = self._taken[~returned]
         self._admit(rows[found])
 
     def give_back(self, keys: Keys) -> None:
-        """They were not visited after all: as due as their rows say, and that is what `settle` looks at."""
+        """Takes pages back that were not visited: they are as due as their rows are, which `settle` looks at."""
         self.settle(keys)
 
     def rank_anew(self) -> None:
-        """The strategy now ranks pages differently: what we have is of no use, the next `take` scans."""
+        """Drops all candidates, because the strategy now ranks pages differently: the next `take` scans."""
         self._candidates = Candidates()
         self._later.clear()
         self._later.horizon_s = 0
         self._kept_at = None
 
     def flush(self, store: FileStore, label: str) -> Changes:
-        """After the index was flushed: keep the frontier, unless what is kept still leads to it."""
+        """Stores the frontier after the index was flushed, unless what is stored still leads to it."""
         changes, folded = Changes(), self._index.pages.folded
         if self._kept_at == folded:
             return changes
@@ -175,9 +175,9 @@ class Frontier:
         return changes
 
     def restore(self, store: FileStore, files: Named) -> None:
-        """Go on with what was kept, if it is ours; else the first `take` scans."""
+        """Goes on with what was stored, if it is ours; else the first `take` scans."""
         self._files = list(files.get(KIND, []))
-        kept = read_kept(store.local(self._files[-1]), self._whose()) if self._files else None
+        kept = read_frontier(store.local(self._files[-1]), self._whose()) if self._files else None
         if kept is None:
             return
         facts, (keys, ranks, hosts, cut_ranks, cut_keys, later, due_s, taken) = kept
@@ -207,10 +207,10 @@ class Frontier:
             "far_s": self._far_s,
         }
         arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
-        write_kept(path, self._whose(), facts, arrays)
+        write_frontier(path, self._whose(), facts, arrays)
 
     def _whose(self) -> Facts:
-        """Who may use what we keep: the same order, on an index that was not folded since."""
+        """Returns who may use what we store: the same order, on an index that was not folded since."""
         return {
             "order": self._strategy.name,
             "seed": self._seed,
@@ -220,7 +220,7 @@ class Frontier:
         }
 
     def _are_ranks(self, keys: Keys, ranks: F64) -> bool:
-        """Whether the strategy still ranks so: the code or data behind its name may have changed."""
+        """Returns whether the strategy still ranks so: the code or data behind its name may have changed."""
         step = max(1, len(keys) // CHECKED)
         keys, ranks = keys[::step], ranks[::step]
         rows = self._index.pages.look_up(keys)[1]
@@ -253,7 +253,7 @@ class Frontier:
         return np.where(np.isnan(ranks), -np.inf, ranks)
 
     def _scan(self) -> None:
-        """Read the whole index once: the best of what is due, and what becomes due before the horizon."""
+        """Reads the whole index once: the best of what is due, and what becomes due before the horizon."""
         self.scans += 1
         self._kept_at = None
         self._candidates.clear()
@@ -267,7 +267,7 @@ class Frontier:
         self._later.horizon_s = max(self._later.horizon_s, self._now_s + BUCKET_S)
 
     def _trim(self) -> None:
-        """Too many: fewer per host, which is cheap to undo, then only the best."""
+        """Leaves out candidates: first fewer per host, which is cheap to undo, then all but the best."""
         # Half of the capacity must feed two widths, one of them for hosts whose pages are taken already, however few
         # hosts it is spread over.
         capacity = max(self._capacity, 4 * self._width)
@@ -281,7 +281,7 @@ class Frontier:
             self._candidates.leave_hosts(self._host_ranks(hosts), capacity // 2)
 
     def _host_ranks(self, hosts: Keys) -> F64:
-        """F64 of hosts, pages on their way to a visit no longer counted."""
+        """Returns ranks of hosts; pages on their way to a visit are no longer counted."""
         assert self._strategy.host_rank is not None
         ranks = np.asarray(self._strategy.host_rank(self._index.hosts.look_up(hosts)[1]), np.float64)
         return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
@@ -297,7 +297,7 @@ class Frontier:
         return np.maximum(self._per_host - self._taken_of(hosts), 0)
 
     def _select(self, count: int) -> tuple[Indices, Mark]:
-        """Indices of the best candidates, best first, and the place of the last in the total order."""
+        """Returns indices of the best candidates, best first, and the place of the last in the total order."""
         chosen, ranks = self._by_host(count) if self._strategy.host_rank else self._by_page(count)
         if not len(chosen):
             return chosen, Mark(float("-inf"), 0)
@@ -309,13 +309,13 @@ class Frontier:
         while True:
             best = top(ranks, look_at)
             hosts = host_of_key(keys[best])
-            chosen = best[turn(hosts) < self._room(hosts)][:count]
+            chosen = best[place_in_group(hosts) < self._room(hosts)][:count]
             if len(chosen) == count or look_at >= len(keys):
                 return chosen, ranks[chosen]
             look_at *= 4
 
     def _by_host(self, count: int) -> tuple[Indices, F64]:
-        """A host's n-th page ranks as its host minus n: the same as always choosing from the best host."""
+        """Ranks a host's n-th page as its host minus n: the same as always choosing from the best host."""
         hosts, starts, sizes = self._candidates.hosts()
         host_ranks = self._host_ranks(hosts)
         slots = np.minimum(sizes, self._room(hosts))
@@ -328,14 +328,14 @@ class Frontier:
         groups = np.repeat(used, sizes[used]).astype(np.uint64)
         order = np.lexsort((where, -self._candidates.ranks[where], groups))
         where, groups = where[order], groups[order]
-        turns = turn(groups)
+        turns = place_in_group(groups)
         mine = turns < slots[groups]
         where, page_ranks = where[mine], (host_ranks[groups] - turns)[mine]
         best = np.lexsort((self._candidates.keys[where], -page_ranks))[:count]
         return where[best], page_ranks[best]
 
     def _refill(self, is_short: bool, last: Mark) -> bool:
-        """Read those hosts again of which a page that was left out could have been chosen; false if none."""
+        """Reads those hosts again of which a page that was left out could have been chosen; false if none."""
         cuts = self._candidates.cuts
         ranks, keys = cuts.ranks, cuts.keys
         if self._strategy.host_rank is not None:
@@ -355,7 +355,7 @@ class Frontier:
         return True
 
     def _put_capped(self, rows: Rows) -> None:
-        """Rows of whole hosts: the best of each become candidates, a cut remembers the others."""
+        """Takes rows of whole hosts: the best of each become candidates, a cut remembers the others."""
         keys = np.ascontiguousarray(rows["key"])
         apart = Candidates()
         apart.clear()

@@ -1,4 +1,4 @@
-"""The frontier's file between two runs: some facts and arrays, good only for the one who would write the same facts."""
+"""This module stores the frontier between two runs: facts and arrays, valid only for an owner with the same facts."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Arrays = Sequence[npt.NDArray[Any]]
 Facts = dict[str, Any]  # as JSON has them
 
 
-def write_kept(path: Path, whose: Facts, facts: Facts, arrays: Arrays) -> None:
+def write_frontier(path: Path, whose: Facts, facts: Facts, arrays: Arrays) -> None:
     shape = [(array.dtype.str, len(array)) for array in arrays]
     head = json.dumps({"whose": whose, "facts": facts, "arrays": shape}).encode()
     with disk_full_guard(path), path.open("wb") as file:
@@ -26,8 +26,8 @@ def write_kept(path: Path, whose: Facts, facts: Facts, arrays: Arrays) -> None:
             file.write(np.ascontiguousarray(array).view(np.uint8).data)
 
 
-def read_kept(path: Path, whose: Facts) -> tuple[Facts, list[npt.NDArray[Any]]] | None:
-    """What was written; None if it is missing, somebody else's, of another version or not whole."""
+def read_frontier(path: Path, whose: Facts) -> tuple[Facts, list[npt.NDArray[Any]]] | None:
+    """Returns what was written; None if it is missing, somebody else's, of another version or not whole."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:

@@ -1,4 +1,4 @@
-"""Hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
+"""`Hosts` keeps hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ import numpy as np
 from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import I64, U16, Bools, Rows
-from gossamer.frontier.files import FileStore, Named, add, file_name, remove
-from gossamer.frontier.merging import Keys, Sorted, merge_two, raw, search, union
-from gossamer.frontier.runs import Run, write_run
+from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.run_file import Run, write_run
+from gossamer.frontier.sorted_runs import Keys, Sorted, merge_two, raw, search, union
 
 MAX_DELTAS = 32
 BASE = "index.host.base"
@@ -17,7 +17,7 @@ DELTA = "index.host.delta"
 
 
 class Hosts:
-    """One row per host, sorted by host. 18 bytes each: a million hosts are 22 MB."""
+    """There is one row per host, sorted by host, of 18 bytes: a million hosts are 22 MB."""
 
     def __init__(self) -> None:
         self._hosts = Sorted.of(np.zeros(0, columns.HOST.numpy))
@@ -40,7 +40,7 @@ class Hosts:
 
     @property
     def rows(self) -> Rows:
-        """All of them, as columns.HOST. Read only."""
+        """All rows, as columns.HOST; read only."""
         return self._hosts.rows
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Hosts:
         return found, rows
 
     def domain_counts(self, domains: Keys) -> tuple[I64, I64]:
-        """Pages and hosts known of each domain."""
+        """Returns pages and hosts known of each domain."""
         found, positions = search(self._domains, domains)
         pages, hosts = np.zeros(len(domains), np.int64), np.zeros(len(domains), np.int64)
         pages[found] = self._domain_pages[positions[found]]
@@ -62,7 +62,7 @@ class Hosts:
         return pages, hosts
 
     def grow(self, hosts: Keys, domains: Keys, known: I64, visited: I64) -> None:
-        """Add to the counters of hosts (sorted, unique); those not known before enter with their domain."""
+        """Adds to the counters of hosts (sorted, unique); those not known before enter with their domain."""
         if not len(hosts):
             return
         found, rows = self.look_up(hosts)
@@ -76,7 +76,7 @@ class Hosts:
         self._grow_domains(rows["domain"], known, ~found)
 
     def locate(self, hosts: Keys, country: U16) -> None:
-        """Where hosts (sorted, unique) are; those that are not known are left out."""
+        """Sets the countries of hosts (sorted, unique); those that are not known are left out."""
         found, rows = self.look_up(hosts)
         moved = found & (rows["country"] != country)
         if moved.any():
@@ -106,7 +106,7 @@ class Hosts:
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
-        """Only rows that pass stay."""
+        """Keeps only rows that pass."""
         self._hosts = Sorted.of(self.rows[keep(self.rows)])
         self._changed = self._hosts.keys.astype(np.uint32)
         self._delta_rows = len(self)  # so that the flush writes all of them

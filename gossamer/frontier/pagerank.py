@@ -1,4 +1,4 @@
-"""Importance by links alone, on columns of links: PageRank, and the authorities of HITS."""
+"""This module computes PageRank, and the authorities of HITS, on columns of links."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ _CLOSE = 1e-4  # authorities order a frontier: the last digits do not matter
 
 
 def counted(source: Integers, target: Integers, value: F64, pages: int) -> F64:
-    """Link by link, in their order: the last digits depend on it."""
+    """Adds up link by link, in their order: the last digits depend on it."""
     # Without any links NumPy would count in whole numbers.
     flow: F64 = np.bincount(target, weights=value[source], minlength=pages).astype(np.float64, copy=False)
     return flow
@@ -26,7 +26,7 @@ def counted(source: Integers, target: Integers, value: F64, pages: int) -> F64:
 def pagerank(
     source: Integers, target: Integers, pages: int, tolerance: float = TOLERANCE, flow_of: Flow = counted
 ) -> F64:
-    """Sums to 1. A page without links leads anywhere."""
+    """Returns ranks that sum to 1. A page without links leads anywhere."""
     if not pages:
         return np.zeros(0)
     source, target = _places(source), _places(target)
@@ -46,7 +46,7 @@ def pagerank(
 
 
 def authorities(source: Integers, target: Integers, pages: int, flow_of: Flow = counted) -> F64:
-    """a(i) = sum of h(j) over links j to i, h(i) = sum of a(j) over links i to j, each normalised to sum 1."""
+    """Returns a(i) = sum of h(j) over links j to i, h(i) = sum of a(j) over links i to j, each normalised to sum 1."""
     source, target = _places(source), _places(target)
     hub = np.ones(pages)
     authority = np.full(pages, 1 / max(pages, 1))
@@ -61,7 +61,7 @@ def authorities(source: Integers, target: Integers, pages: int, flow_of: Flow = 
 
 
 def _places(nodes: Integers) -> Integers:
-    """As NumPy counts them; else it would convert them in every round."""
+    """Returns numbers of NumPy's own width; else it would convert them in every round."""
     return nodes.astype(np.intp, copy=False)
 
 

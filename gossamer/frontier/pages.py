@@ -1,4 +1,4 @@
-"""The index as the crawl sees it: known pages, visited pages, their texts and their hosts, flushed as one."""
+"""`PageIndex` is the index of the crawl: known pages, visited pages, their texts and their hosts, flushed as one."""
 
 from collections.abc import Callable
 
@@ -7,95 +7,93 @@ import numpy as np
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import Bools, Rows
-from gossamer.frontier.files import FileStore, Named
-from gossamer.frontier.heap import Heap
 from gossamer.frontier.hosts import Hosts
-from gossamer.frontier.kin import Kin
-from gossamer.frontier.merging import Keys
+from gossamer.frontier.index_files import FileStore, Named
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.table import Table
+from gossamer.frontier.text_heap import TextHeap
+from gossamer.frontier.wildcard_traps import WildcardTraps
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
 ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
 class PageIndex:
-    """Shares of `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones' and half of that
+    """It divides `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones' and half of that
     for what these have onward, a sixth for the frontier's candidates; the rest is work space (a merge needs twice its
     overlay for a moment)."""
 
-    def __init__(self, pages: Table, visited: Table, onward: Table, heap: Heap, hosts: Hosts, kin: Kin) -> None:
+    def __init__(
+        self, pages: Table, visited: Table, onward: Table, heap: TextHeap, hosts: Hosts, kin: WildcardTraps
+    ) -> None:
         self.pages = pages
         self.visited = visited
         self.onward = onward
         self.heap = heap
         self.hosts = hosts
         self.kin = kin
+        self._tables = (pages, visited, onward, kin.table)
 
     @classmethod
     def open(cls, store: FileStore, files: Named, settings: config.Index) -> "PageIndex":
-        """What the named files say; no names, an empty index."""
+        """Opens the named files; without names the index is empty."""
         memory = settings.memory_mb << 20
         hosts = Hosts.open(store, files)
         return cls(
             Table.open(columns.PAGE, store, files, memory // 6),
             Table.open(columns.VISITED, store, files, memory // 16),
             Table.open(columns.ONWARD, store, files, memory // 32),
-            Heap.open(store, files),
+            TextHeap.open(store, files),
             hosts,
-            Kin(Table.open(columns.KIN, store, files, memory // 64), hosts),
+            WildcardTraps(Table.open(columns.KIN, store, files, memory // 64), hosts),
         )
 
     @property
     def count(self) -> int:
-        """Pages known."""
+        """The number of known pages."""
         return self.pages.count
 
     def urls(self, rows: Rows) -> list[str]:
-        """The URLs of PAGE rows."""
+        """Returns the URLs of PAGE rows."""
         return [text.decode() for text in self.heap.read(rows["text"])]
 
     def flush(self, store: FileStore, label: str) -> Changes:
-        """Write what changed since the last flush. Once per round: the round's number names the files."""
+        """Writes what changed since the last flush. Once per round: the round's number names the files."""
         changes = Changes()
-        for part in (self.pages, self.visited, self.onward, self.heap, self.hosts, self.kin):
+        for part in (*self._tables, self.heap, self.hosts):
             changes = changes | part.flush(store, label)
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Keys], Bools]) -> Changes:
-        """Forget all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
-        changes = self.pages.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
-        changes |= self.visited.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
-        changes |= self.onward.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
-        changes |= self.kin.table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
+        """Forgets all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
+        changes = Changes()
+        for table in self._tables:
+            changes |= table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
         self.kin.recount()
         return changes
 
     def release(self, changes: Changes) -> None:
-        """After the commit: the files that it removed may go."""
+        """Lets go of the files that a commit has removed."""
         for names in changes.removed.values():
-            self.pages.release(names)
-            self.visited.release(names)
-            self.onward.release(names)
-            self.kin.release(names)
-            self.heap.release(names)
+            for part in (*self._tables, self.heap):
+                part.release(names)
 
     @property
     def memory_bytes(self) -> int:
-        parts = (self.pages, self.visited, self.onward, self.heap, self.hosts, self.kin)
-        return sum(part.memory_bytes for part in parts)
+        return sum(part.memory_bytes for part in (*self._tables, self.heap, self.hosts))
 
 
 def zone_of_key(keys: Keys) -> Keys:
-    """The zone of page keys."""
+    """Returns the zone of page keys."""
     return (keys >> ZONE_SHIFT).astype(np.uint8)
 
 
 def zone_of_host(hosts: Keys) -> Keys:
-    """The zone of the host's part of keys."""
+    """Returns the zone of host keys."""
     return (hosts >> np.uint32(columns.HOST_BITS - columns.ZONE_BITS)).astype(np.uint8)
 
 
 def host_of_key(keys: Keys) -> Keys:
-    """The host's part of page keys."""
+    """Returns the host's part of page keys."""
     return (keys >> HOST_SHIFT).astype(np.uint32)

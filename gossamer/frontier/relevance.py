@@ -1,4 +1,4 @@
-"""How near a link is to a topic: its anchor text, the words of its URL, and the page that it is on.
+"""`Topic` computes how near a link is to a topic: by its anchor text, the words of its URL, and its page.
 
 A text is a vector of word counts. Its likeness to the topic is the cosine of the angle between it and the space that
 the topic's words span: 1 if all its words are the topic's, 0 if none is, and more words in the topic never lower it.
@@ -17,7 +17,7 @@ PAGE_PART = 0.1  # how far a page on the topic vouches for links that say nothin
 _WORD = re.compile(r"[^\W\d_]+")
 # Written without spaces: pairs of characters do for words there.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-# Words that say nothing about a topic, in the languages of most descriptions.
+# Stop words: they say nothing about a topic, in the languages of most descriptions.
 _LISTED = """a about all an and are as at be by for from how in into is it its of on or that the their this to what
     which who with www http https html htm php index
     als am auf aus bei das dem den der des die ein eine einer eines für im ist mit nach oder über um und von vor zu
@@ -28,7 +28,7 @@ _EMPTY = frozenset(_LISTED.split())
 
 
 def words(text: str) -> list[str]:
-    """Lower case, compatible forms unified; digits are no words."""
+    """Returns words in lower case, compatible forms unified; digits are no words."""
     found: list[str] = []
     for run in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
         end = 0
@@ -44,28 +44,28 @@ def _pairs(run: str) -> Iterable[str]:
 
 
 def url_words(url: str) -> list[str]:
-    """Of host and path; the scheme and the last label say nothing."""
+    """Returns the words of host and path, without the scheme and the last label."""
     host, _, path = url.partition("://")[2].partition("/")
     return words(f"{host.rpartition('.')[0]} {unquote(path)}")
 
 
 class Topic:
-    """What a focused crawl looks for."""
+    """The topic of a focused crawl."""
 
     def __init__(self, description: str) -> None:
         self.words = frozenset(words(description)) - _EMPTY
 
     def likeness(self, found: Iterable[str]) -> float:
-        """0 to 1."""
+        """Returns the cosine, 0 to 1."""
         counts = Counter(word for word in found if word not in _EMPTY)
         own = sum(counts[word] ** 2 for word in self.words if word in counts)
         return sqrt(own / sum(count**2 for count in counts.values())) if own else 0.0
 
     def page(self, title: str, text: str) -> float:
-        """How much a page is about the topic."""
+        """Returns how much a page is about the topic."""
         return max(self.likeness(words(title)), self.likeness(words(text[:TEXT_CHARS])))
 
     def link(self, url: str, anchor: str, page: float) -> float:
-        """How much a link on such a page promises: what it says itself, or else what the page vouches for."""
+        """Returns how much a link on such a page promises: by its own words, or else by the page's."""
         own = max(self.likeness(words(anchor)), self.likeness(url_words(url)))
         return own + (1 - own) * PAGE_PART * page

@@ -1,4 +1,4 @@
-"""What a strategy knows of pages beyond their rows: PageRank of the links seen so far, or of an earlier crawl.
+"""This module has scores beyond a page's row: PageRank of the links seen so far, or of an earlier crawl.
 
 Every page gets a number in order of discovery, and links are kept as pairs of numbers: 24 bytes a page and 8 a link in
 memory, which is what these strategies cost. Nothing of it is stored: the archive has the links, and a restart reads
@@ -14,8 +14,8 @@ import numpy as np
 
 from gossamer.arrays import F64, I32, Bools, Integers, Keys, Rows
 from gossamer.columns import PAGE
-from gossamer.frontier.merging import search
 from gossamer.frontier.pagerank import Flow, authorities, counted, pagerank
+from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.strategies import Score, Strategy, by_chance
 
 TOLERANCE = 1e-4  # of PageRank that only orders a frontier
@@ -24,7 +24,7 @@ SCORED = np.dtype([*PAGE.numpy.descr, ("score", "f8")])
 
 
 class Lesson(NamedTuple):
-    """What one round teaches."""
+    """A lesson is what one round teaches: new pages, visited pages, and their links."""
 
     new: Keys  # pages that became known, in order of discovery
     referrer: Keys  # of each, the page whose link was seen first; 0 for seeds
@@ -36,17 +36,17 @@ class Lesson(NamedTuple):
 
 class Scores(Protocol):
     def of(self, keys: Keys) -> F64:
-        """The score of each page."""
+        """Returns the score of each page."""
 
     def learn(self, lesson: Lesson) -> Keys | None:
         """Returns the pages whose scores changed, sorted; None: all of them."""
 
     def recall(self, lessons: list[Lesson]) -> None:
-        """What earlier rounds taught, after a restart."""
+        """Takes the lessons of earlier rounds, after a restart."""
 
 
 def scored(strategy: Strategy, scores: Scores) -> Strategy:
-    """The same strategy on rows without `score`: it is looked up."""
+    """Returns the same strategy on rows without `score`: it is looked up."""
 
     def page_rank(rows: Rows, seed: int) -> F64:
         wide = np.zeros(len(rows), SCORED)
@@ -59,7 +59,7 @@ def scored(strategy: Strategy, scores: Scores) -> Strategy:
 
 
 class Numbers:
-    """Pages in order of discovery."""
+    """Pages are numbered in order of discovery."""
 
     def __init__(self) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)  # sorted
@@ -75,15 +75,15 @@ class Numbers:
         self._keys, self._numbers = np.insert(self._keys, at, new[order]), np.insert(self._numbers, at, numbers)
 
     def of(self, keys: Keys) -> I32:
-        """-1: not known."""
+        """Returns the number of each page; -1 if it is not known."""
         found, at = search(self._keys, keys)
         numbers = np.full(len(keys), -1, np.int32)
         numbers[found] = self._numbers[at[found]]
         return numbers
 
 
-class Known:
-    """PageRank or authority on the links seen so far, computed anew every so many visits."""
+class LinkScores:
+    """The scores are PageRank or authority on the links seen so far, computed anew every so many visits."""
 
     def __init__(self, score: Score, every: int) -> None:
         self._compute = known_score(score)
@@ -104,7 +104,7 @@ class Known:
         return np.where(numbers >= 0, self._scores[numbers] if len(self._scores) else 0.0, 0.0)
 
     def recall(self, lessons: list[Lesson]) -> None:
-        """Scores are computed once, for the last time that they were."""
+        """Learns all lessons; scores are computed once, at the last lesson where they were."""
         since, last = 0, -1
         for place, lesson in enumerate(lessons):
             since += len(lesson.visited)
@@ -147,14 +147,14 @@ class Known:
         return np.unique(lesson.target[fresh])
 
     def _forget_outdated(self) -> None:
-        """Of a page that was visited again and had changed, only the links of its last version stay."""
+        """Keeps only the links of a page's last version, if it was visited again and had changed."""
         source, target, seen = (np.concatenate(part) for part in (self._source, self._target, self._lesson))
         current = seen == self._spoke[source]
         self._source, self._target, self._lesson = [source[current]], [target[current]], [seen[current]]
 
 
-class History:
-    """PageRank of an earlier crawl, and something for the pages that it did not have."""
+class HistoricalScores:
+    """The scores are PageRank of an earlier crawl, and something for the pages that it did not have."""
 
     def __init__(self, score: Score, keys: Keys, ranks: F64, seed: int) -> None:
         order = np.argsort(keys)
@@ -195,14 +195,14 @@ class History:
 
 
 def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Integers, Integers, int], F64]:
-    """What is computed on links (as pairs of numbers) and a number of pages."""
+    """Returns the function that computes the score from links (as pairs of numbers) and a number of pages."""
     if score.source == "authority":
         return partial(authorities, flow_of=flow_of)
     return partial(pagerank, tolerance=TOLERANCE, flow_of=flow_of)
 
 
 def random_old(keys: Keys, old: F64, seed: int) -> F64:
-    """For each new page one of the old values (sorted), the same every time."""
+    """Returns for each new page one of the old values (sorted), the same every time."""
     if not len(old):
         return np.zeros(len(keys))
     rows = np.zeros(len(keys), PAGE.numpy)

@@ -1,4 +1,4 @@
-"""What to crawl next: every strategy is a few pure functions on columns, in one dict.
+"""An ordering strategy decides what to crawl next: a few pure functions on columns; all are in one dict.
 
 A strategy ranks pages (`page_rank`, on columns.PAGE), and may rank hosts first (`host_rank`, on columns.HOST). Higher
 goes first; equal ranks go by key. With a host rank a crawl takes, again and again, the best page of the best host,
@@ -6,7 +6,7 @@ whose rank falls by one with each page taken. A strategy may also say how a visi
 links (`link_weight`, on columns.LINK). What columns cannot tell, because it takes the whole graph or an earlier crawl,
 comes as one more column, `score` (`frontier/scores.py`).
 
-The crawl and the lab's simulator run the same functions; the lab compiles them with numba, so they use NumPy only in
+The crawl and the simulator run the same functions; the simulator compiles them with numba, so they use NumPy only in
 ways that it understands.
 """
 
@@ -28,19 +28,19 @@ from gossamer.errors import ConfigError
 
 @dataclass(frozen=True)
 class Score:
-    """One more column: where it comes from, and what pages get that are not there."""
+    """A score is one more column: where it comes from, and what pages get that are not there."""
 
     source: Literal["pagerank", "authority", "history", "oracle"]
     new: Literal["zero", "sum", "parent", "random", "oracle"] = "zero"
 
     @property
     def is_batch(self) -> bool:
-        """Computed from the links known so far, again and again."""
+        """Whether it is computed from the links known so far, again and again."""
         return self.source in ("pagerank", "authority")
 
     @property
     def needs_oracle(self) -> bool:
-        """Only the lab knows what no crawl can."""
+        """Whether only the simulator can know it."""
         return "oracle" in (self.source, self.new)
 
 
@@ -94,13 +94,13 @@ def by_pending(hosts: Rows) -> F64:
     return known - hosts["visited"].astype(np.float64)
 
 
-def abroad(links: Rows) -> I64:
-    """Whose pages others link to is worth more than what a site says of itself."""
+def to_other_hosts(links: Rows) -> I64:
+    """Links from other hosts are worth more than those inside a host."""
     weights: I64 = 1 + 9 * links["foreign"].astype(np.int64)
     return weights
 
 
-def only_abroad(links: Rows) -> I64:
+def only_to_other_hosts(links: Rows) -> I64:
     """Links inside a host carry next to nothing; not nothing, or pages that only their own host links to would go by
     key alone."""
     weights: I64 = 1 + 999 * links["foreign"].astype(np.int64)
@@ -121,9 +121,14 @@ ORDERS: dict[str, Strategy] = {
     for strategy in (
         Strategy("opic", "most OPIC cash first", by_cash),
         Strategy("opic-virtual", "OPIC with a virtual page that links to all", by_cash, virtual=True),
-        Strategy("opic-foreign", "OPIC; links to other hosts get ten times as much", by_cash, link_weight=abroad),
         Strategy(
-            "trans-host", "OPIC; hardly any link but those between hosts counts", by_cash, link_weight=only_abroad
+            "opic-foreign", "OPIC; links to other hosts get ten times as much", by_cash, link_weight=to_other_hosts
+        ),
+        Strategy(
+            "trans-host",
+            "OPIC; hardly any link but those between hosts counts",
+            by_cash,
+            link_weight=only_to_other_hosts,
         ),
         Strategy("rankmass", "OPIC that passes on 85 %: a lower bound of PageRank", by_cash, damping=Fraction(17, 20)),
         Strategy(
@@ -166,7 +171,7 @@ ORDERS: dict[str, Strategy] = {
 
 
 def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strategy:
-    """The same, but pages (and hosts) of zones that are not ours now come after all of our own."""
+    """Returns the same strategy, but pages and hosts of zones that are not ours now come after all of our own."""
 
     def behind(ranks: F64, zone: Integers) -> F64:
         own = np.zeros(1 << ZONE_BITS, np.bool_)
@@ -186,7 +191,7 @@ def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strat
 
 
 def strategy(name: str) -> Strategy:
-    """A known one, or your own as "module:name"."""
+    """Returns a known strategy, or your own as "module:name"."""
     if name in ORDERS:
         return ORDERS[name]
     if ":" in name:

@@ -1,11 +1,10 @@
-"""One table of the index: an immutable base, a few runs, a bounded overlay in memory and its log of rounds.
+"""`Table` is one table of the index, an LSM tree: a base, a few runs, an overlay in memory and its log of rounds.
 
-Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a
-*delta* file as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When
-the overlay exceeds its bound (or its log too many files) it is folded into a run, and its deltas are not
-needed any more. Runs are joined like the digits of a binary counter; when they hold a quarter of the base, they
-and the base become the new base. Copy-on-write maps are no alternative: with uniform keys one round touches
-nearly every page of the file.
+Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a *delta* file
+as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When the overlay exceeds
+its bound (or its log too many files) it is folded into a run, and its deltas are not needed any more. Runs are joined
+like the digits of a binary counter; when they hold a quarter of the base, they and the base become the new base.
+Copy-on-write maps are no alternative: with uniform keys one round touches nearly every page of the file.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +15,9 @@ from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import Bools, Rows
 from gossamer.errors import ArchiveError
-from gossamer.frontier.files import FileStore, Named, add, file_name, remove
-from gossamer.frontier.merging import (
+from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.run_file import Run, write_merged, write_run
+from gossamer.frontier.sorted_runs import (
     CHUNK_ROWS,
     Keys,
     Sorted,
@@ -31,14 +31,13 @@ from gossamer.frontier.merging import (
     search_many,
     spans,
 )
-from gossamer.frontier.runs import Run, write_merged, write_run
 
 MAX_DELTAS = 32  # more would make a restart slow: each is read and merged
 BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
 
 
 class Table:
-    """Known keys and their rows. Keys come in sorted and unique; so do rows."""
+    """The table has known keys and their rows. Keys come in sorted and unique; so do rows."""
 
     def __init__(self, table: columns.Table, overlay_bytes: int) -> None:
         self.spec = table
@@ -54,7 +53,7 @@ class Table:
 
     @classmethod
     def open(cls, table: columns.Table, store: FileStore, files: Named, overlay_bytes: int) -> "Table":
-        """What the named files say, and nothing else."""
+        """Opens the named files, and nothing else."""
         opened = cls(table, overlay_bytes)
         bases = sorted(files.get(opened._kind("base"), []))
         if len(bases) > 1:
@@ -72,7 +71,7 @@ class Table:
         return opened
 
     def look_up(self, keys: Keys) -> tuple[Bools, Rows]:
-        """Which keys are known, and their rows; an unknown key's row has only its key."""
+        """Returns which keys are known, and their rows; an unknown key's row has only its key."""
         rows = np.zeros(len(keys), self.dtype)
         found = np.zeros(len(keys), np.bool_)
         missing = np.arange(len(keys))
@@ -89,7 +88,7 @@ class Table:
         return found, rows
 
     def ranges(self, first: Keys, last: Keys) -> Rows:
-        """All rows whose keys are in one of the ranges [first, last]; ranges are sorted and disjoint."""
+        """Returns all rows whose keys are in one of the ranges [first, last]; ranges are sorted and disjoint."""
         result: Sorted | None = None
         for source in reversed(list(self._newest_first())):
             starts = np.searchsorted(source.keys, first)
@@ -101,7 +100,7 @@ class Table:
         return result.rows if result else np.zeros(0, self.dtype)
 
     def write(self, rows: Rows, added: int | None = None) -> None:
-        """Rows as they are from now on; `added` of them have keys that were not known (who asked, knows)."""
+        """Writes rows as they are from now on; `added` of them have keys that were not known (who asked, knows)."""
         if len(rows):
             piece = Sorted.of(rows)
             if added is None:
@@ -111,21 +110,21 @@ class Table:
             self.count += added
 
     def scan(self, chunk_rows: int = CHUNK_ROWS) -> Iterator[Rows]:
-        """Every row, by key. The table may change meanwhile: the scan sees it as it was at the start."""
+        """Yields every row, by key. The table may change meanwhile: the scan sees it as it was at the start."""
         return merged(list(reversed(list(self._newest_first()))), chunk_rows)
 
     @property
     def folded(self) -> str:
-        """The file of the last fold: another name, another fold. Empty before the first."""
+        """The file of the last fold; empty before the first. Another name means another fold."""
         newest = self._runs[-1] if self._runs else self._base
         return newest.name if newest else ""
 
     def since_fold(self) -> Iterator[Rows]:
-        """The rows written since then, by key: all that the overlay has."""
+        """Yields the rows written since then, by key: all that the overlay has."""
         return merged(list(self._overlay))
 
     def is_since_fold(self, keys: Keys) -> Bools:
-        """Which of the keys have such rows."""
+        """Returns which of the keys have such rows."""
         found = np.zeros(len(keys), np.bool_)
         for piece in self._overlay:
             found |= search(piece.keys, keys)[0]
@@ -148,7 +147,7 @@ class Table:
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
-        """Only rows that pass stay. All files become one, or none."""
+        """Keeps only rows that pass. All files become one, or none."""
         changes = Changes()
         sources = list(self._newest_first())
         bounds = [source.bounds() for source in sources if len(source.keys)]
@@ -172,7 +171,7 @@ class Table:
         return changes
 
     def release(self, names: list[str]) -> None:
-        """Let go of the maps of files that a commit has removed."""
+        """Lets go of the maps of files that a commit has removed."""
         for name in names:
             self._retired.pop(name, None)
 
@@ -195,7 +194,7 @@ class Table:
         self._overlay.append(piece)
 
     def _fold(self, store: FileStore, label: str, changes: Changes) -> None:
-        """Turn the overlay into a file, together with those runs (and the base) that are not much longer."""
+        """Turns the overlay into a file, together with those runs (and the base) that are not much longer."""
         size = sum(len(piece.keys) for piece in self._overlay)
         in_runs = sum(run.count for run in self._runs)
         whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count

@@ -1,4 +1,4 @@
-"""The replicated host map: to which site each host was given, and who decides about the others."""
+"""`HostMap` is the replicated map from hosts to sites: which site each host was given, and who decides about others."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,7 +14,7 @@ _UNDECIDED = 0
 
 
 class HostMap:
-    """A byte for each possible host key; the kernel gives memory only to parts that are used.
+    """The map has a byte for each possible host key; the kernel gives memory only to parts that are used.
 
     A host that nobody has decided about belongs, for the time being, to its home on the ring: that site decides, once.
     So it does about hosts of sites that are gone.
@@ -31,7 +31,7 @@ class HostMap:
         return self._ring.sites
 
     def of_keys(self, host_keys: Integers) -> I64:
-        """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
+        """Returns the number, in `sites`, of each host's site; of one that is undecided, its home's."""
         decided = self._site[host_keys].astype(np.int64) - 1
         undecided = ~self.is_settled(host_keys)
         if undecided.any():
@@ -43,17 +43,17 @@ class HostMap:
         return settled
 
     def is_orphaned(self, host_keys: Integers) -> Bools:
-        """Whether a site that is gone had it."""
+        """Returns whether a site that is gone had each host."""
         orphaned: Bools = self._is_gone[self._site[host_keys]]
         return orphaned
 
     def homes(self, host_keys: Integers) -> I64:
-        """Their sites on the ring."""
+        """Returns their sites on the ring."""
         return self._ring.of_keys(host_keys)
 
     def record(self, entries: Rows) -> Rows:
-        """Decisions, as ENTRY rows; returns those that are news. A decision stands until the host moves. A site that is
-        not in our list yet has got its hosts handed over, and will tell us itself once it is."""
+        """Takes decisions, as ENTRY rows; returns those that are new. A decision stands until the host moves. A
+        site that is not in our list yet has got its hosts handed over, and reports them itself once it is."""
         entries = entries[entries["site"] < len(self.sites)]
         entries = entries[np.argsort(entries["turn"], kind="stable")]
         undecided = self._site[entries["host"]] == _UNDECIDED
@@ -63,21 +63,21 @@ class HostMap:
         return entries
 
     def is_handed_over(self, host_keys: Integers) -> Bools:
-        """Whether the site got it from another one, with all that was known of it."""
+        """Returns whether a host's site got it from another one, with all that was known of it."""
         handed_over: Bools = self._turn[host_keys] & 1 == 1
         return handed_over
 
     def decided(self, host_keys: Integers, sites: I64) -> Rows:
-        """Entries that give hosts to sites which have nothing to wait for: they are new, or their site is gone."""
+        """Returns entries for hosts that no other site has to hand over: they are new, or their site is gone."""
         known = self._site[host_keys] != _UNDECIDED
         return _entries(host_keys, sites, np.where(known, (self._turn[host_keys] | 1) + 1, 0))
 
     def handed_over(self, host_keys: Integers, sites: I64) -> Rows:
-        """Entries that go with the hosts to their new sites."""
+        """Returns the entries that go with hosts to their new sites."""
         return _entries(host_keys, sites, self._turn[host_keys] + 1 | 1)
 
     def entries(self) -> Rows:
-        """All that is decided."""
+        """Returns all decisions."""
         hosts = np.flatnonzero(self._site)
         found = np.zeros(len(hosts), ENTRY)
         found["host"], found["site"], found["turn"] = hosts, self._site[hosts] - 1, self._turn[hosts]

@@ -1,4 +1,4 @@
-"""Vertices with sizes and weighted edges, as partitioners see hosts or pages and their links: built, checked, merged.
+"""`Incidence` is the graph that partitioners see: vertices (hosts or pages) with sizes, and weighted edges (links).
 
 An edge has no direction: a link costs the same whichever end it is sent from. Each is stored twice, in the row of
 either end; loops are left out, because nothing can cut them.
@@ -35,15 +35,15 @@ class Incidence:
         return int(self.size.sum())
 
     def sources(self) -> I32:
-        """The vertex to whose row each entry belongs."""
+        """Returns the vertex to whose row each entry belongs."""
         return np.repeat(np.arange(self.vertices, dtype=np.int32), np.diff(self.first))
 
 
 def incidence(
     source: Integers, target: Integers, vertices: int, weight: F64 | None = None, size: Integers | None = None
 ) -> Incidence:
-    """From links between the vertices 0 to `vertices` - 1. Without weights a pair of vertices counts once, however
-    often and in whichever direction it is linked; with them all its links are added up."""
+    """Builds the graph from links between the vertices 0 to `vertices` - 1. Without weights a pair of vertices counts
+    once, however often and in whichever direction it is linked; with them all its links are added up."""
     sizes = np.ones(vertices, np.int64) if size is None else np.asarray(size, np.int64)
     _check(source, target, vertices, weight, sizes)
     low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target).astype(np.int64)
@@ -53,41 +53,24 @@ def incidence(
         sums = np.ones(len(pairs))
     else:
         real = (low != high) & (weight > 0)
-        pairs, sums = _summed(low[real] * vertices + high[real], weight[real].astype(np.float64))
+        pairs, sums = summed(low[real] * vertices + high[real], weight[real].astype(np.float64))
     low, high = pairs // vertices, pairs % vertices
     ends = np.concatenate((low, high))
     order = np.argsort(ends, kind="stable")
     counts = np.bincount(ends, minlength=vertices)
     others = np.concatenate((high, low))[order].astype(np.int32)
-    return Incidence(_starts(counts), others, np.concatenate((sums, sums))[order], sizes)
+    return Incidence(starts(counts), others, np.concatenate((sums, sums))[order], sizes)
 
 
-def merged(graph: Incidence, label: Integers, labels: int) -> Incidence:
-    """Vertices with the same label become one: sizes and weights are added up, edges inside vanish. Those with label -1
-    are left out."""
-    source, target = label[graph.sources()].astype(np.int64), label[graph.other].astype(np.int64)
-    real = (source != target) & (source >= 0) & (target >= 0)
-    pairs, sums = _summed(source[real] * labels + target[real], graph.weight[real])
-    kept = label >= 0
-    sizes = np.bincount(label[kept], weights=graph.size[kept], minlength=labels).astype(np.int64)
-    counts = np.bincount(pairs // labels, minlength=labels)
-    return Incidence(_starts(counts), (pairs % labels).astype(np.int32), sums, sizes)
-
-
-def unlinked(graph: Incidence) -> Incidence:
-    """The same vertices without edges."""
-    return Incidence(np.zeros_like(graph.first), np.zeros(0, np.int32), np.zeros(0), graph.size)
-
-
-def _summed(pairs: I64, weight: F64) -> tuple[I64, F64]:
-    """Distinct pairs in order, with the sums of their weights."""
+def summed(pairs: I64, weight: F64) -> tuple[I64, F64]:
+    """Returns distinct pairs in order, with the sums of their weights."""
     order = np.argsort(pairs, kind="stable")
     pairs = pairs[order]
     begins = np.flatnonzero(np.diff(pairs, prepend=-1))
     return pairs[begins], np.add.reduceat(weight[order], begins) if len(begins) else np.zeros(0)
 
 
-def _starts(counts: Integers) -> I64:
+def starts(counts: Integers) -> I64:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 

@@ -1,107 +1,171 @@
-"""All partitioners of whole graphs by name: what each does, in one dict."""
+"""This module has the partitioners of a running crawl: they give hosts that were just discovered to sites."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gossamer.arrays import I32
+from gossamer.arrays import F64, I64, HostKeys
 from gossamer.errors import ConfigError
-from gossamer.placement import offline
-from gossamer.placement.incidence import unlinked
-from gossamer.placement.multilevel import buffered
-from gossamer.placement.passes import FENNEL, LDG, STEEPER, improve, live_pass, one_pass, restream
-from gossamer.placement.stream import Rule
-from gossamer.placement.task import GAMMA, NOTHING, Task
+from gossamer.geography import coordinates, kilometres
+from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.partition import NOTHING, Goal
+from gossamer.placement.prices import closeness, link_cost, tolls
+from gossamer.placement.ring import Ring
+from gossamer.placement.stream import FENNEL, LDG, Rule, choose, learn, settle
+from gossamer.web.url import host_of
 
-Random = np.random.Generator
+Partitioner = Callable[[HostKeys, Sequence[str], F64, F64], I64]
 
-SEED_CONSTANT = GAMMA / 2  # seed 000 prints FENNEL's price with this factor
-SAMPLE = 0.1
+Locate = Callable[[Sequence[str]], Sequence[str]]  # the countries of host names; empty if unknown
+Far = Callable[[Sequence[str]], F64]  # kilometres from the hosts of URLs to each site, nan if unknown
 
-
-@dataclass(frozen=True)
-class Partitioner:
-    name: str
-    meaning: str
-    place: Callable[[Task, I32, Random], I32]  # vertices in the order in which they come; the part of each
-    ordered: bool = True  # that order matters
-    random: bool = False  # something else is random
-    passes: int = 1  # over the stream; 0: it needs the whole graph at once
+RULES: dict[str, Rule] = {"fennel": FENNEL, "ldg": LDG}
+START = 1_000  # pages: before so many are known, balance does not matter
+DISTANCE = "distance"
+NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
+CPU_S_PER_PAGE = 0.8e-3  # benchmarks/RESULTS.md
+LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
 
 
-def _once(task: Task, order: I32, _random: Random, rule: Rule, constant: float = 1.0) -> I32:
-    return one_pass(task, order, rule, constant)
+class Live:
+    """LDG or FENNEL while n and m grow: how full each part is, and how much has been seen.
+
+    A part here is a site, a vertex a host, its size its pages. The host map remembers places, not this: after a restart
+    `grow` counts what it knows."""
+
+    def __init__(self, goal: Goal, rule: Rule = FENNEL, start: int = START) -> None:
+        self._goal = goal
+        self._rule = rule._replace(slack=goal.slack)
+        self.parts = goal.before(start, 0.0)
+
+    def place(self, links: F64, size: int = 1, toll: F64 | None = None) -> int:
+        """Returns the part for a host that has so many links with hosts of each part, as far as is known now."""
+        learn(self.parts, self._rule, size, float(links.sum()))
+        near = self._goal.closeness @ links if len(self._goal.closeness) else links
+        part = choose(near, np.zeros(len(links)) if toll is None else toll, size, self.parts, self._rule.ties_first)
+        settle(self.parts, self._rule, part, size)
+        return part
+
+    def grow(self, part: int, size: int, links: float = 0.0) -> None:
+        """Counts pages and links that a part has besides."""
+        learn(self.parts, self._rule, size, links)
+        settle(self.parts, self._rule, part, size)
 
 
-def _tight(task: Task, order: I32, _random: Random) -> I32:
-    return one_pass(task, order, LDG._replace(fading=task.slack))
+def partitioner(
+    name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate, round_trips: RoundTrips
+) -> Partitioner | None:
+    """Returns a partitioner by name; None for the ring, which needs no map. `sites` has weight, countries, latitude and
+    longitude of each. `round_trips` may change as the crawl goes on."""
+    if name not in NAMES:
+        raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(NAMES)}')
+    if name == "ring":
+        return None
+    if name == "region":
+        return _by_region(sites)
+    rule, _, _ = name.partition("+")
+
+    def far(urls: Sequence[str]) -> F64:
+        countries = locate([host_of(url) if url else "" for url in urls])
+        return kilometres_to(sites, countries, round_trips.of(countries))
+
+    if rule == DISTANCE:
+        return _by_distance(sites, far)
+    return _by_links(sites, RULES[rule], far if DISTANCE in name else None)
 
 
-def _live(task: Task, order: I32, _random: Random, rule: Rule) -> I32:
-    return live_pass(task, order, rule)
+def _by_links(sites: Mapping[str, Mapping[str, Any]], rule: Rule, far: Far | None) -> Partitioner:
+    """A host goes where most links with hosts of a site are, unless that is too full; or, if asked for, too far."""
+    open_, goal = priced(sites)
+
+    def by_links(hosts: HostKeys, urls: Sequence[str], links: F64, pages: F64) -> I64:
+        live = Live(goal, rule)
+        for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
+            live.grow(site, size, float(size))
+        toll = work_tolls(sites, np.ones(len(hosts), np.int64))[:, open_]
+        if far:
+            toll = toll + distance_tolls(far(urls))[:, open_]
+        found = np.empty(len(hosts), np.int64)
+        # Those with most links first: they are the ones worth a good place.
+        for row in np.argsort(-links.sum(axis=1), kind="stable").tolist():
+            found[row] = open_[live.place(links[row, open_], 1, toll[row])]
+        return found
+
+    return by_links
 
 
-def _again(task: Task, order: I32, _random: Random, rule: Rule) -> I32:
-    return restream(task, order, rule)
+def priced(sites: Mapping[str, Mapping[str, Any]]) -> tuple[I64, Goal]:
+    """Returns the sites that take hosts, by number, and their shares and link costs as the goal of a partition."""
+    open_ = np.flatnonzero([bool(site["weight"]) for site in sites.values()])
+    shares = tuple(float(site["weight"]) for site in sites.values() if site["weight"])
+    cost = _link_cost(sites)[np.ix_(open_, open_)]
+    return open_, Goal(len(open_), shares=shares, closeness=closeness(cost) if cost.any() else NOTHING)
 
 
-def _moved(task: Task, order: I32, random: Random) -> I32:
-    return improve(task, one_pass(task, order, FENNEL), FENNEL, random, steeper=STEEPER)
+def work_tolls(sites: Mapping[str, Mapping[str, Any]], pages: I64) -> F64:
+    """Returns what the work on so many pages costs more at each site than at the cheapest, in the dearest links."""
+    dearest = float(_link_cost(sites).max(initial=0.0))
+    per_page = np.array([float(site["cpu_per_hour"]) for site in sites.values()]) * CPU_S_PER_PAGE / 3600
+    if not dearest or not per_page.any():
+        return np.zeros((len(pages), len(sites)))
+    return tolls(np.tile(per_page, (len(pages), 1)), pages, dearest)
 
 
-def _in_buffers(task: Task, order: I32, random: Random, buffers: int, moves: int = 0) -> I32:
-    return improve(task, buffered(task, order, buffers, random), FENNEL, random, moves)
+def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F64:
+    egress = np.array([float(site["egress_per_gb"]) for site in sites.values()])
+    return link_cost(egress, np.zeros((len(egress), len(egress))), 0.0)
 
 
-def _hash(task: Task, _order: I32, random: Random) -> I32:
-    """What a ring does, in the mean: each vertex for itself, in proportion to the shares. Those that find their part
-    full go to the emptiest."""
-    wanted = random.choice(task.parts, task.graph.vertices, p=task.before.share / task.parts).astype(np.int32)
-    lonely = replace(task, graph=unlinked(task.graph), closeness=NOTHING, toll=NOTHING)
-    return offline.within(lonely, wanted)
+def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Partitioner:
+    """A host goes to the nearest site; where distances are unknown, to the ring's."""
+    ring = Ring({name: site["weight"] for name, site in sites.items()})
+    is_closed = np.array([not site["weight"] for site in sites.values()])
+
+    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F64, _pages: F64) -> I64:
+        far = far_from(urls)
+        far[:, is_closed] = np.inf
+        found: I64 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
+        return found
+
+    return by_distance
 
 
-def _sampled(task: Task, order: I32, random: Random) -> I32:
-    return offline.sampled(task, order, SAMPLE, int(random.integers(2**31)))
+def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[str], round_trip_s: F64) -> F64:
+    """Returns distances from hosts in these countries to each site: by round trips where they were measured, or else
+    along the Earth; nan if unknown."""
+    places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
+    along = kilometres(*coordinates(countries), *places)
+    return np.where(np.isnan(round_trip_s), along, as_kilometres(round_trip_s))
 
 
-def _metis(task: Task, _order: I32, random: Random) -> I32:
-    return offline.metis(task, int(random.integers(2**31)))
+def distance_tolls(kilometres: F64) -> F64:
+    """Returns what the way to each site costs more than to the nearest, in links, for each page; 0 if unknown."""
+    known = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), 0.0, kilometres)
+    toll: F64 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
+    return toll
 
 
-def _kahip(task: Task, _order: I32, random: Random) -> I32:
-    return offline.kahip(task, int(random.integers(2**31)))
+def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises an error if a partitioner that goes by distance does not know where the sites are."""
+    for site, facts in sites.items():
+        if DISTANCE in name and not (-90 <= facts["latitude"] <= 90 and -180 <= facts["longitude"] <= 180):
+            raise ConfigError(
+                f"the partitioner {name} needs to know where {site} is: write its latitude and longitude, in degrees"
+            )
 
 
-def _all() -> Iterator[Partitioner]:
-    yield Partitioner("hash", "each vertex by its hash", _hash, ordered=False, random=True)
-    yield Partitioner("ldg-first", "LDG, ties to the first part", partial(_once, rule=LDG._replace(ties_first=True)))
-    yield Partitioner("ldg-tight", "LDG, links fade to nothing at n / k", _tight)
-    yield Partitioner("ldg", "LDG", partial(_once, rule=LDG))
-    yield Partitioner("fennel", "FENNEL", partial(_once, rule=FENNEL))
-    yield Partitioner("fennel-seed", "FENNEL, seed's constant", partial(_once, rule=FENNEL, constant=SEED_CONSTANT))
-    yield Partitioner("fennel-live", "FENNEL, n and m as seen so far", partial(_live, rule=FENNEL))
-    yield Partitioner("sample-fennel", "METIS on the first tenth, then FENNEL", _sampled, random=True)
-    yield Partitioner("buffered-16", "16 buffers", partial(_in_buffers, buffers=16), random=True)
-    yield Partitioner("buffered-4", "4 buffers", partial(_in_buffers, buffers=4), random=True)
-    yield Partitioner("reldg", "LDG, 10 passes", partial(_again, rule=LDG), passes=10)
-    yield Partitioner("refennel", "FENNEL, 10 passes", partial(_again, rule=FENNEL), passes=10)
-    yield Partitioner("fennel-moves", "FENNEL, then 9 passes of moves", _moved, random=True, passes=10)
-    moved = partial(_in_buffers, buffers=4, moves=4)
-    yield Partitioner("buffered-moves", "4 buffers, then 4 passes of moves", moved, random=True, passes=5)
-    whole = partial(_in_buffers, buffers=1)
-    yield Partitioner("multilevel", "all in one buffer", whole, ordered=False, random=True, passes=0)
-    yield Partitioner("metis", "METIS", _metis, ordered=False, random=True, passes=0)
-    yield Partitioner("kahip", "KaHIP", _kahip, ordered=False, random=True, passes=0)
+def _by_region(sites: Mapping[str, Mapping[str, Any]]) -> Partitioner:
+    """A host goes by the country that its name ends in, or else by the ring."""
+    ring = Ring({name: site["weight"] for name, site in sites.items()})
+    numbered = [(number, site) for number, site in enumerate(sites.values()) if site["weight"]]
+    owner = {country.lower(): number for number, site in numbered for country in site["countries"]}
 
+    def by_region(hosts: HostKeys, urls: Sequence[str], _links: F64, _pages: F64) -> I64:
+        found = ring.of_keys(hosts).copy()
+        for row, url in enumerate(urls):
+            country = host_of(url).rpartition(".")[2] if url else ""
+            found[row] = owner.get(country, found[row])
+        return found
 
-PARTITIONERS = {each.name: each for each in _all()}
-
-
-def partitioner(name: str) -> Partitioner:
-    try:
-        return PARTITIONERS[name]
-    except KeyError:
-        raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(PARTITIONERS)}') from None
+    return by_region

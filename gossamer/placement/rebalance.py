@@ -1,4 +1,4 @@
-"""Which hosts should change sites: what their moves save, and what they cost."""
+"""This module decides which hosts should change sites: their moves save more bytes on links than they cost."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,16 @@ import numpy as np
 
 from gossamer.arrays import F64, I32, I64
 from gossamer.placement.incidence import Incidence
-from gossamer.placement.measures import Overflow, cut, imbalance, overflows
-from gossamer.placement.passes import FENNEL, improve
+from gossamer.placement.partition import NOTHING, Goal, Overflow, Task, cut, imbalance, improve, overflows, task
 from gossamer.placement.prices import LINK_BYTES
-from gossamer.placement.task import NOTHING, Goal, Task, task
+from gossamer.placement.stream import FENNEL
 
-ROW_BYTES = 60.0  # of a page that moves, in a letter: its row, what is known of its visit, and its URL; compressed
+ROW_BYTES = 60.0  # of a page that moves, in a message: its row, what is known of its visit, and its URL; compressed
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Rows are the hosts that should move, dearest links first."""
+    """The rows are the hosts that should move, dearest links first."""
 
     host: I64  # number
     to: I64  # number of a site
@@ -30,7 +29,7 @@ class Moves:
 
     @property
     def saved_bytes(self) -> float:
-        """If as many links come again as have come so far."""
+        """The bytes saved, if as many links come again as have come so far."""
         return float(self.links.sum()) * LINK_BYTES
 
     @property
@@ -39,9 +38,8 @@ class Moves:
 
 
 def moves(graph: Incidence, goal: Goal, part: I32, seed: int = 0, toll: F64 = NOTHING) -> Moves:
-    """From where hosts are now, by passes of FENNEL over all of them. Of what it finds, only those moves are proposed
-    that save at least what they cost, each counted when those before it are carried out. `toll`: what each site costs
-    each host besides, in links."""
+    """Proposes moves by passes of FENNEL over all hosts: only those that save at least what they cost, each counted
+    when those before it are carried out. `toll`: what each site costs each host besides, in links."""
     work = task(graph, goal, toll)
     best = improve(work, part, FENNEL, np.random.default_rng(seed))
     wanted = np.flatnonzero(best != part)
@@ -73,7 +71,7 @@ def moves(graph: Incidence, goal: Goal, part: I32, seed: int = 0, toll: F64 = NO
 
 
 def _gain(work: Task, part: I32, host: int, to: int) -> float:
-    """What the host's links, and the work on its pages, cost less at the new site; in links of the dearest kind."""
+    """Returns what the host's links and the work on its pages cost less at the new site, in dearest links."""
     row = slice(work.graph.first[host], work.graph.first[host + 1])
     places, weight = part[work.graph.other[row]], work.graph.weight[row]
     if len(work.closeness):

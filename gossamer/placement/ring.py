@@ -1,4 +1,4 @@
-"""Consistent hashing: which site a host belongs to by its name alone.
+"""`Ring` is consistent hashing: it gives a host to a site by the names of both alone.
 
 Every site has points on a ring, as many as its weight says; a host belongs to the first point at or after its own hash.
 A site's points depend on nothing but its name, so that when it joins, leaves or changes its weight, only hosts that it
@@ -42,16 +42,16 @@ class Ring:
         return self.sites[int(self.of_keys(np.array([host_key(host)]))[0])]
 
     def of_keys(self, host_keys: Integers) -> I64:
-        """The number, in `sites`, of each host's site. A host key is the first 24 bits of a page's key."""
+        """Returns the number, in `sites`, of each host's site. A host key is the first 24 bits of a page's key."""
         found = np.searchsorted(self._places, host_keys.astype(np.int64))
         owners: I64 = self._owners[found % len(self._places)]
         return owners
 
     def is_settled(self, host_keys: Integers) -> Bools:
-        """A ring leaves nothing open."""
+        """Returns true for all: a ring leaves no host undecided."""
         return np.ones(len(host_keys), np.bool_)
 
     def shares(self) -> F64:
-        """The part of all hashes that each site has."""
+        """Returns the part of all hashes that each site has."""
         arcs = np.diff(self._places, prepend=self._places[-1] - 2**24)
         return np.bincount(self._owners, arcs, len(self.sites)) / 2**24

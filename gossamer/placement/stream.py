@@ -1,8 +1,8 @@
-"""Decides the part of one vertex after the other: LDG, FENNEL, and both with prices.
+"""This module is the streaming graph partitioner: it places one vertex after the other by LDG or FENNEL, with prices.
 
 `choose` is the whole decision for one vertex, given how much links it to each part. It is plain Python on small NumPy
-arrays: a site calls it as it is for a host that it has just discovered (`live.py`); the lab compiles it, and `stream`
-around it, for graphs of millions of edges. A part's score is
+arrays: a site calls it for a host that it has just discovered (`partitioners.Live`), a rebalance for all hosts. The
+experiments compile the same functions for graphs of millions of edges. The score of a part is
 
     links[i] * factor[i] - size * price[i] - toll[i]
 
@@ -18,17 +18,22 @@ import numpy as np
 
 from gossamer.arrays import F64, I32, I64
 
+GAMMA = 1.5
 ROUNDING = 1e-9  # 1.1 * 100 / 10 is a little more than 11
 SEEN, LINKED, COMPUTED, ALPHA = range(4)  # places in Parts.known
 
 
 class Rule(NamedTuple):
-    """What a full part costs."""
+    """The rule says what a full part costs."""
 
     gamma: float  # FENNEL's, above 1; 0: no price
     fading: float  # LDG's: links to a part count 1 - fading * load / capacity of it; 0: fully
     slack: float  # nu, where neither n nor m is known before the end; 0: capacities and alpha are given
     ties_first: bool  # equal parts by number only, however full they are
+
+
+LDG = Rule(gamma=0.0, fading=1.0, slack=0.0, ties_first=False)
+FENNEL = Rule(gamma=GAMMA, fading=0.0, slack=0.0, ties_first=False)
 
 
 class Parts(NamedTuple):
@@ -43,7 +48,7 @@ class Parts(NamedTuple):
 
 
 def choose(links: F64, toll: F64, size: int, parts: Parts, ties_first: bool) -> int:
-    """The part for a vertex. Where none has room, it goes where it overflows least."""
+    """Returns the part for a vertex. Where none has room, it goes where it overflows least."""
     load, capacity = parts.load, parts.capacity
     best = -1
     best_score = best_fill = 0.0
@@ -100,7 +105,7 @@ def stream(
     toll: F64,
     moving: bool,
 ) -> None:
-    """Place the vertices of `order` one by one. `part` has the places known so far (-1: none) and receives the new
+    """Places the vertices of `order` one by one. `part` has the places known so far (-1: none) and receives the new
     ones. `closeness` of two parts: what a link between them saves of one between the furthest two; empty: all or
     nothing. `toll`: what each part costs each vertex besides, in links; empty: nothing. `moving`: `parts` counts the
     vertices already, each is taken out before it is placed anew."""

@@ -17,9 +17,9 @@ from gossamer.clocks import Clock
 from gossamer.columns import NEVER, Status
 from gossamer.config import Config
 from gossamer.errors import ConfigError
-from gossamer.frontier.candidates import turn
-from gossamer.frontier.merging import Keys, search
+from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.refresh.change_rates import none_counted, rates
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best
 from gossamer.refresh.visit_history import RATE, learn, usual_s
@@ -118,7 +118,7 @@ class Refresher:
         hosts = host_of_key(self._list.key)
         # The list may be younger than the caller's time, which stands still in lockstep.
         is_due = self._list.due_s <= now_s
-        listed = np.flatnonzero(is_due & (turn(hosts) < per_host - _count_of(taken, hosts)))[:count]
+        listed = np.flatnonzero(is_due & (place_in_group(hosts) < per_host - _count_of(taken, hosts)))[:count]
         chosen = self._list.where(listed)
         self._list = self._list.where(np.delete(np.arange(len(hosts)), listed))
         rows = self._rows(chosen.key)

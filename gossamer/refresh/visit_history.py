@@ -4,8 +4,8 @@ import numpy as np
 
 from gossamer.arrays import F64, U8, Bools, Rows
 from gossamer.config import Refresh
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.refresh.change_rates import counted, rates
 from gossamer.refresh.policies import Intervals, next_interval_s
 

@@ -1,4 +1,4 @@
-"""Where repairs put what they take out of an archive: into the folder `aside` of its directory. Nothing is deleted."""
+"""`Aside` is where repairs put what they take out of an archive: the folder `aside`. Nothing is deleted."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ FOLDER = "aside"
 
 
 class Aside:
-    """One repair's folder, in the crawl's directory and in each of its copies."""
+    """A repair has one such folder in the crawl's directory, and in each of its copies."""
 
     def __init__(self, directories: Sequence[Path], now_s: float) -> None:
         self._directories = directories
         self.folder = f"{FOLDER}/{datetime.fromtimestamp(now_s, UTC):%Y-%m-%dT%H%M%S}"
 
     def keep(self, name: str) -> None:
-        """The file is in both places from now on."""
+        """Links or copies a file: it is in both places from now on."""
         for directory in self._directories:
             target = directory / self.folder / name
             if (directory / name).is_file() and not target.exists():

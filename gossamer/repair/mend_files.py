@@ -1,4 +1,4 @@
-"""Mends single files of an archive: what can be made again is, and of the rest what is intact is kept."""
+"""This module mends single files of an archive: it makes them again from others, or keeps what is intact of them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,18 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive import cdxj
-from gossamer.archive.labels import Label, label_of
+from gossamer.archive.merge import merged_name, named_label, overlaps
 from gossamer.archive.store import Store
 from gossamer.archive.tables import PARQUET
 from gossamer.archive.views import KINDS
 from gossamer.errors import disk_full_guard
-from gossamer.repair import salvage
+from gossamer.repair import damaged_warc
 from gossamer.repair.aside import Aside
-from gossamer.repair.intact import Loss, intact
+from gossamer.repair.damaged_table import Loss, intact_rows
 
 
 class Mended(NamedTuple):
-    """A file that was damaged, the one that stands for it now ("": none), and what that means, in words."""
+    """`Mended` names a file that was damaged, the one that stands for it now ("": none), and the loss in words."""
 
     old: str
     new: str
@@ -27,20 +27,20 @@ class Mended(NamedTuple):
 
 
 def mend_warc(store: Store, aside: Aside, name: str, lines: Iterable[Path]) -> Mended:
-    """It keeps its name: tables and indices point to it."""
+    """Replaces damaged records by notes. The file keeps its name: tables and indices point to it."""
     if not store.local(name).exists():
         return Mended(name, "", "is lost: its pages will be fetched again only when they are due")
     path = store.scratch(name)
-    count = salvage.mend(store.local(name), path, cdxj.offsets(lines, name))
+    count = damaged_warc.mend(store.local(name), path, cdxj.offsets(lines, name))
     aside.keep(name)
     store.put(name, path)
     return Mended(name, name, f"{count:,} records were damaged, a note stands for each" if count else "can be read")
 
 
 def mend_cdxj(store: Store, name: str, warcs: Iterable[str], number: int) -> Mended:
-    """From the records themselves."""
+    """Makes an index again from the records themselves."""
     new = _renamed(name, number)
-    lines = sorted(line for warc in warcs for line in salvage.captures(store.local(warc), warc))
+    lines = sorted(line for warc in warcs for line in damaged_warc.captures(store.local(warc), warc))
     if not lines:
         return Mended(name, "", "there are no records to index")
     store.put(new, "".join(lines).encode("ascii"))
@@ -48,13 +48,13 @@ def mend_cdxj(store: Store, name: str, warcs: Iterable[str], number: int) -> Men
 
 
 def mend_table(store: Store, name: str, number: int) -> Mended:
-    """Rows that are intact are kept, and of the others the columns that are."""
+    """Keeps the rows that are intact, and of the others the columns that are."""
     new, loss = _renamed(name, number), Loss()
     path = store.scratch(new)
     writer: pq.ParquetWriter | None = None
     try:
         with disk_full_guard(path):
-            for rows in intact(store.local(name), _label(name).kind, loss):
+            for rows in intact_rows(store.local(name), named_label(name).kind, loss):
                 writer = writer or pq.ParquetWriter(path, rows.schema, **PARQUET)
                 writer.write_table(rows)
     finally:
@@ -68,7 +68,7 @@ def mend_table(store: Store, name: str, number: int) -> Mended:
 
 
 def add_rows(store: Store, mended: Mended, rows: pa.Table, number: int) -> Mended:
-    """Rows that were found elsewhere, in the file that stands for a damaged one."""
+    """Adds rows that were found elsewhere to the file that stands for a damaged one."""
     new = _renamed(mended.old, number)
     kept = [pq.read_table(store.local(mended.new))] if mended.new else []
     path = store.scratch(new)
@@ -83,19 +83,10 @@ def is_mendable(kind: str) -> bool:
 
 
 def covered(name: str, warcs: Iterable[str]) -> list[str]:
-    """The WARC files of the rounds that an index is about."""
-    mine = _label(name)
-    return [warc for warc in warcs if _label(warc).first <= mine.last and mine.first <= _label(warc).last]
+    """Returns the WARC files that have rounds of an index."""
+    return [warc for warc in warcs if overlaps(warc, [name])]
 
 
 def _renamed(name: str, number: int) -> str:
-    """As a merge would name it."""
-    label = _label(name)
-    stem = f"{label.agent}-{label.first:08d}-{label.last:08d}-{number:08d}"
-    return f"cdxj/{stem}.cdxj" if label.kind == "cdxj" else f"tables/{label.kind}-{stem}.parquet"
-
-
-def _label(name: str) -> Label:
-    label = label_of(name)
-    assert label is not None, name  # a manifest named it
-    return label
+    label = named_label(name)
+    return merged_name(label.kind, label.agent, label.first, label.last, number)

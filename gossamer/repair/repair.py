@@ -1,5 +1,13 @@
-"""Mends a crawl's directory: decides from what `verify` finds, then does it. Nothing is deleted: see `Aside`."""
+"""`Repair` mends a crawl's directory in four steps, and deletes nothing.
 
+1. `verify.py` finds faults and changes nothing.
+2. `Repair.plan` decides: a file is restored from an intact copy, mended, or set aside; without good manifests all
+   chains are made again.
+3. `mend_files.py` mends single files, by what `damaged_warc.py` and `damaged_table.py` can still read.
+4. `recommit.py` names them in new manifests; `found_files.py` and `rebuilt_index.py` serve when the old ones are lost.
+"""
+
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -9,7 +17,7 @@ from gossamer.archive.checksums import of_file
 from gossamer.archive.copies import Copied
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MANIFEST, Snapshot, chains, load, load_best, read_body
+from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_body
 from gossamer.archive.mark import MARK, check_mark
 from gossamer.archive.store import Directory, Unchecked, write_mark
 from gossamer.cluster.federation_file import site_of
@@ -18,14 +26,14 @@ from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
 from gossamer.frontier.frontier_file import KIND as FRONTIER
 from gossamer.repair.aside import Aside
-from gossamer.repair.mend_chain import mend_chain, rebuild
 from gossamer.repair.mend_files import is_mendable
+from gossamer.repair.recommit import commit_anew, commit_mended
 from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress, verify
 
 
 @dataclass
 class Plan:
-    """What is to be done."""
+    """The plan is what is to be done."""
 
     restored: list[tuple[str, Path]] = field(default_factory=list)  # files, and the copy that is intact
     mark: bool = False  # to be written anew
@@ -57,7 +65,7 @@ class Plan:
 
 
 class Repair:
-    """A crawl's directory that nobody crawls in meanwhile."""
+    """`Repair` works on a crawl's directory that nobody crawls in meanwhile."""
 
     def __init__(self, directory: Path, now_s: float, progress: Progress = lambda *_: None) -> None:
         self._directory, self._now_s, self._progress = directory, now_s, progress
@@ -70,13 +78,13 @@ class Repair:
         self._aside = Aside([directory, *self._disks], now_s)
 
     def plan(self) -> Plan:
-        """Decides; changes nothing."""
+        """Decides what to do, and changes nothing."""
         try:
             check_mark(self._directory)
         except ArchiveVersion:  # what we would write would not be read by the version that crawls there
             raise
         except ArchiveError:
-            pass  # `verify` says so too
+            pass  # `verify` reports it too
         found = verify(self._directory, self._progress)
         plan = Plan(mark=any(fault.kind == MARKS for fault in found.faults))
         plan.restored = list(self._intact(found.faults))
@@ -99,7 +107,7 @@ class Repair:
         return plan
 
     def apply(self, say: Callable[[str], None]) -> Plan:
-        """Until nothing is left to do; what was, in the end. After a crash, do it again."""
+        """Repairs until nothing is left to do. After a crash, do it again. Returns the last plan."""
         with ExitStack() as stack:
             names = {"a0", *(name.partition("/")[2] for name in self._store.list("lock/"))}
             for agent in sorted(names | chains(self._store)):
@@ -117,21 +125,21 @@ class Repair:
             write_mark(self._directory, self._now_s)
             say(f"{MARK}: written anew")
         if plan.rebuild:
-            for line in rebuild(self._store, self._aside, self._config, self._now_s):
+            for line in commit_anew(self._store, self._aside, self._config, self._now_s):
                 say(line)
         for name in plan.aside:
             self._aside.move(name)
         if plan.aside:
             say(f"{files_in_words(len(plan.aside))} that newer ones have replaced, or that a crash left: set aside")
         for agent in sorted(chains(self._store)) if plan.mended else ():
-            for mended in mend_chain(self._store, self._aside, agent, plan.mended, self._now_s):
+            for mended in commit_mended(self._store, self._aside, agent, plan.mended, self._now_s):
                 say(f"{mended.old}: {mended.words}")
         if plan:
             say(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
 
     def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Path]]:
-        """Faulty files of which a copy is as it was written; and manifests that only a copy has."""
-        sums = {name: known for agent in chains(self._store) for name, known in self._best(agent).sums.items()}
+        """Yields faulty files of which a copy is as it was written, and manifests that only a copy has."""
+        sums = {n: known for agent in chains(self._store) for n, known in load_best(self._store, agent).sums.items()}
         for fault in faults:
             for disk in self._disks:
                 path = disk / fault.name
@@ -151,24 +159,18 @@ class Repair:
             yield from ((name, disk) for name in more)
 
     def _restore(self, name: str, disk: Path) -> None:
-        """In the crawl's directory only: the copy is as it should be."""
+        """Restores a file in the crawl's directory only: the copy is as it should be."""
         Aside([self._directory], self._now_s).move(name)
-        Unchecked(self._directory).put(
-            name, (disk / name).read_bytes() if MANIFEST.search(name) else self._copy(name, disk)
-        )
-
-    def _copy(self, name: str, disk: Path) -> Path:
+        if MANIFEST.search(name):
+            Unchecked(self._directory).put(name, (disk / name).read_bytes())
+            return
         path = self._store.scratch(name)
-        with disk_full_guard(path), (disk / name).open("rb") as source, path.open("wb") as target:
-            while piece := source.read(1 << 20):
-                target.write(piece)
-        return path
-
-    def _best(self, agent: str) -> Snapshot:
-        return load_best(self._store, agent)
+        with disk_full_guard(path):
+            shutil.copyfile(disk / name, path)
+        Unchecked(self._directory).put(name, path)
 
     def _is_replaced(self, name: str) -> bool:
-        """Whether it is of a commit that manifests know, and do not name any more."""
+        """Returns whether a file is of a commit that manifests know, and do not name any more."""
         label = label_of(name)
         if label is None or label.agent not in chains(self._store):
             return False
@@ -181,7 +183,7 @@ class Repair:
         sites = sorted({site_of(agent) for agent in chains(self._store)} - {""})
         if sites:
             raise ArchiveError(
-                f"{self._directory} belongs to the site {sites[0]} of a federation: what other sites have told it is "
+                f"{self._directory} belongs to the site {sites[0]} of a federation: what other sites have sent it is "
                 f"lost with its manifests. `gossamer federation adopt FILE {sites[0]}` takes a replica; without one, "
                 "take the site out of the file, and the others find its pages again"
             )
@@ -195,7 +197,7 @@ def check_idle(directory: Path) -> None:
 
 
 def _is_local(kind: str) -> bool:
-    """Whether other files stay as they are when one of this kind is mended."""
+    """Returns whether other files stay as they are when one of this kind is mended."""
     return is_mendable(kind) or kind in (MARKS, FRONTIER, "scope", "named", "resting")
 
 

@@ -1,4 +1,4 @@
-"""Looks at every file of an archive: is it there, is it as it was written, can it be read? It changes nothing."""
+"""`verify` checks every file of an archive: it is there, as it was written, and readable. It changes nothing."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,8 +18,8 @@ from gossamer.archive.store import Directory, Unchecked
 from gossamer.archive.views import KINDS
 from gossamer.arrays import I64
 from gossamer.errors import ArchiveError, ArchiveVersion
-from gossamer.repair.intact import loss_of, read_group
-from gossamer.repair.salvage import members
+from gossamer.repair.damaged_table import loss_of, read_group
+from gossamer.repair.damaged_warc import members
 
 MARKS, MANIFESTS, OLD, STRAY = "mark", "manifest", "old manifest", "stray"  # kinds beside those that manifests have
 _DERIVED = "made again from the WARC files"
@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What `gossamer repair` does, if no copy of the file is intact."""
+        """Returns what `gossamer repair` does, if no copy of the file is intact."""
         if not self.is_there and self.kind in ("warc", *KINDS):
             return "left out: what it held is lost"
         return self.loss or REMEDIES.get(self.kind) or (_INDEX if self.kind.startswith("index.") else _ELSE)
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Verified:
-    """What was looked at, and what is wrong."""
+    """The files that were checked, and what is wrong with them."""
 
     files: int = 0
     bytes: int = 0
@@ -64,8 +64,8 @@ class Verified:
 
     def as_dict(self) -> dict[str, Any]:
         faults = [{**fault._asdict(), "remedy": fault.remedy} for fault in self.faults]
-        for said in faults:
-            del said["loss"]  # part of the remedy
+        for each in faults:
+            del each["loss"]  # part of the remedy
         return {**vars(self), "faults": faults, "leftovers": len(self.leftovers)}
 
 
@@ -100,7 +100,7 @@ def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
 
 
 def _chain(store: Directory, agent: str, found: Verified) -> Snapshot | None:
-    """The newest snapshot, and what is wrong with manifests."""
+    """Returns the newest snapshot, and notes what is wrong with manifests."""
     damaged: list[str] = []
     for name in file_names(store, agent):
         try:
@@ -122,8 +122,8 @@ def _chain(store: Directory, agent: str, found: Verified) -> Snapshot | None:
 
 
 def _unnamed(store: Directory, at: Snapshot, found: Verified) -> None:
-    """Files that no manifest names. Newer ones than the newest manifest mean that manifests are missing: one fault, and
-    files that are missing as far as the older ones can tell are part of it."""
+    """Notes files that no manifest names. Newer ones than the newest manifest mean that manifests are missing: one
+    fault, and files that are missing as far as the older ones can tell are part of it."""
     rubbish, strays = unnamed(store, at)
     missing = [fault for fault in found.faults if not fault.is_there and fault.name in at.names()]
     newer: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _is_current(store: Directory, at: Snapshot, name: str) -> bool:
-    """A crawl that is running may have merged the file meanwhile."""
+    """Returns whether a file is still named: a crawl that is running may have merged it meanwhile."""
     return name in load(store, at.agent)[0].names()
 
 
@@ -192,7 +192,7 @@ def _fault(store: Directory, at: Snapshot, kind: str, name: str, offsets: dict[s
 
 
 def content_fault(path: Path, kind: str, name: str, offsets: dict[str, I64]) -> str:
-    """What is wrong with the content, whatever the checksum says."""
+    """Returns what is wrong with the content, whatever the checksum is."""
     if kind == "warc":
         return _warc(path, name, offsets)
     if kind == "cdxj":
@@ -245,7 +245,7 @@ def _table(path: Path, kind: str, offsets: dict[str, I64]) -> str:
 
 
 def _astray(by_file: dict[str, list[int]], offsets: dict[str, I64]) -> str:
-    """Whether something points to records that are not there. Of files that are damaged themselves nobody knows."""
+    """Returns a fault if something points to records that are not there. Damaged WARC files are not looked at."""
     for name, places in by_file.items():
         if name in offsets and not np.isin(places, offsets[name]).all():
             return f"is damaged (it points to records that are not in {name})"

@@ -17,7 +17,7 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import Config, checked, last_run, load
+from gossamer.config import Config, last_run, load
 from gossamer.crawl.contact import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -84,7 +84,7 @@ def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) 
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
         else:
             load(file)  # says what is wrong with it
-        return checked(defaults(), values).replace(given)
+        return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
 
 

@@ -19,7 +19,7 @@ from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.reading import Reading
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.fetch.steps import capped_s
+from gossamer.fetch.politeness import capped_s
 from gossamer.scan.websites import Website, name_of
 from gossamer.web.html import parse_html
 from gossamer.web.http import content_type

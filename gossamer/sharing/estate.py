@@ -14,8 +14,8 @@ from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
 from gossamer.crawl.resting import NONE_IN_STATE, Rests
 from gossamer.crawl.update import is_final
-from gossamer.frontier.merging import Keys, search
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
+from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.web.url import host_key
 
 Texts = Sequence[bytes]

@@ -12,7 +12,7 @@ from gossamer.crawl.inbox import Aside
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
-from gossamer.frontier.merging import Keys
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
 from gossamer.sharing.exchange import Exchange

@@ -11,8 +11,8 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
-from gossamer.frontier.merging import search
 from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.sorted_runs import search
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.network import RoundTrips
 

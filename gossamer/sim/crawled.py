@@ -10,8 +10,8 @@ import numpy as np
 from gossamer.api import Crawl
 from gossamer.archive.linkgraph import read_links
 from gossamer.arrays import F64, I32
-from gossamer.frontier.merging import search
 from gossamer.frontier.relevance import Topic
+from gossamer.frontier.sorted_runs import search
 from gossamer.sim.graphs import Graph, of_links
 from gossamer.sim.ranking import pagerank
 from gossamer.web.html import parse_html

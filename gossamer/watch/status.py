@@ -1,4 +1,4 @@
-"""How a crawl stands, running or not: read from what it has committed, never from the running process."""
+"""`status` reads the state of a crawl, running or not, from what it has committed, never from the running process."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from rich.text import Text
 
 from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
-from gossamer.archive.rows import printable
 from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
 from gossamer.crawl.inbox import ASIDE, refused, set_aside
 from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
-from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
+from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
+from gossamer.watch.panel import grid, table
 
 FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
 _RECENT = 5  # rounds
@@ -100,8 +100,8 @@ def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
 
 def _waits_until_s(states: Sequence[Mapping[str, Any]], now_s: float) -> float | None:
     """When something is due again, if nothing was at the last commits of all agents."""
-    told = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
-    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in told])
+    seen = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
+    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
     return until_s if until_s is not None and until_s > now_s else None
 
 
@@ -114,7 +114,7 @@ def _counters(at: Reading) -> dict[str, float]:
 
 
 def _costs(at: Reading) -> dict[str, float]:
-    """Energy and carbon of all visits, at both ends of what a byte is said to take."""
+    """Energy and carbon of all visits, at both ends of the estimates for a byte."""
     total: Counter[str] = Counter()
     for snapshot in at.snapshots.values():
         for name, amount in snapshot.state.get("costs", {}).items():
@@ -188,97 +188,83 @@ def _headline(found: Mapping[str, Any]) -> Text:
     return Text.assemble((found["directory"], "bold"), "  ", (state, "green" if pids else "dim"))
 
 
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim")
-    return grid
-
-
 def _totals(found: Mapping[str, Any]) -> Table:
-    grid = _grid()
-    grid.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
-    grid.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
-    grid.add_row("frontier", count(found["frontier"]), "pages not yet visited")
-    grid.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
+    rows = grid()
+    rows.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
+    rows.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
+    rows.add_row("frontier", count(found["frontier"]), "pages not yet visited")
+    rows.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
     cost = found["costs"]
     if cost:
-        grid.add_row(
+        rows.add_row(
             "energy", joules(cost["energy_j"]), f"at most, by the bytes sent; {joules(cost['energy_low_j'])} at least"
         )
-        grid.add_row(
+        rows.add_row(
             "carbon", grams(cost["carbon_g"]), f"of CO2 equivalent at most; {grams(cost['carbon_low_g'])} at least"
         )
     speed = found["rate"]
     recent = f"pages/s; {rate(speed['recent'])} in the last {speed['recent_rounds']} rounds"
-    grid.add_row("rate", rate(speed["mean"]), recent)
+    rows.add_row("rate", rate(speed["mean"]), recent)
     began = f"since {moment(found['started_s'])}" if found["started_s"] is not None else ""
-    grid.add_row("busy", span(found["busy_s"]), began)
-    grid.add_row("committed", "", moment(found["last_commit_s"]))
+    rows.add_row("busy", span(found["busy_s"]), began)
+    rows.add_row("committed", "", moment(found["last_commit_s"]))
     if found["waits_until_s"]:
-        grid.add_row("now", "", waiting(found["waits_until_s"]))
-    _mail(grid, found)
-    return grid
+        rows.add_row("now", "", waiting(found["waits_until_s"]))
+    _mail(rows, found)
+    return rows
 
 
-def _mail(grid: Table, found: Mapping[str, Any]) -> None:
-    """What other agents and sites said, and nobody could read."""
+def _mail(rows: Table, found: Mapping[str, Any]) -> None:
+    """Messages of other agents and sites that nobody could read."""
     messages = found["messages"]
     if messages["set_aside"]:
         where = Text(f"messages that nobody could read, in {found['directory']}/{ASIDE}", "yellow")
-        grid.add_row("set aside", count(messages["set_aside"]), where)
+        rows.add_row("set aside", count(messages["set_aside"]), where)
     if messages["refused"]:
         why = Counter(str(each["why"]) for each in messages["refused"])
         words = [f"{printable(reason)} ({times})" for reason, times in why.most_common()]
-        grid.add_row("refused", count(len(messages["refused"])), Text("messages: " + "\n".join(words), "yellow"))
+        rows.add_row("refused", count(len(messages["refused"])), Text("messages: " + "\n".join(words), "yellow"))
 
 
 def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float]) -> Table:
-    grid = _grid()
+    rows = grid()
     whole = sum(values.values())
-    grid.add_row(Text(title, "bold"))
+    rows.add_row(Text(title, "bold"))
     for name, number in sorted(values.items(), key=lambda value: (-value[1], value[0])):
         style = "yellow" if name in trouble else ""
-        grid.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
-    return grid
+        rows.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
+    return rows
 
 
 def _limits(links: Mapping[str, int]) -> Table:
-    grid = _grid()
-    grid.add_row(Text("links not followed", "bold"))
+    rows = grid()
+    rows.add_row(Text("links not followed", "bold"))
     for setting, times in links.items():
-        grid.add_row(setting.partition(".")[2], count(times), remedy(setting))
-    return grid
+        rows.add_row(setting.partition(".")[2], count(times), remedy(setting))
+    return rows
 
 
 def _hosts(hosts: list[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column("most visited hosts", overflow="fold")
-    for name in ("known", "visited", "ok", "errors", "bytes", "energy", "carbon"):
-        table.add_column(name, justify="right", no_wrap=True)
+    found = table("most visited hosts", "known", "visited", "ok", "errors", "bytes", "energy", "carbon")
     for host in hosts:
         figures = [count(host[name]) for name in ("pages", "visited", "ok", "errors")]
         costs = [size(host["wire_bytes"]), joules(host["energy_j"]), grams(host["carbon_g"])]
-        table.add_row(Text(printable(host["host"])), *figures, *costs)
-    return table
+        found.add_row(Text(printable(host["host"])), *figures, *costs)
+    return found
 
 
 def _countries(countries: list[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column("where the hosts are", overflow="fold")
-    for name in ("requests", "bytes", "energy, least", "most", "carbon, least", "most"):
-        table.add_column(name, justify="right", no_wrap=True)
+    found = table("where the hosts are", "requests", "bytes", "energy, least", "most", "carbon, least", "most")
     for row in countries:
         energy = [joules(row[name]) for name in ("energy_low_j", "energy_j")]
         carbon = [grams(row[name]) for name in ("carbon_low_g", "carbon_g")]
-        table.add_row(row["country"] or "unknown", count(row["visits"]), size(row["wire_bytes"]), *energy, *carbon)
-    return table
+        found.add_row(row["country"] or "unknown", count(row["visits"]), size(row["wire_bytes"]), *energy, *carbon)
+    return found
 
 
 def _used(found: Mapping[str, Any]) -> Table:
-    grid = _grid()
-    grid.add_row(Text("on disk", "bold"), size(found["disk_bytes"]))
+    rows = grid()
+    rows.add_row(Text("on disk", "bold"), size(found["disk_bytes"]))
     for kind, used in found["disk"].items():
-        grid.add_row(kind, size(used), found["where"].get(kind) or found["where"]["tables"])
-    return grid
+        rows.add_row(kind, size(used), found["where"].get(kind) or found["where"]["tables"])
+    return rows

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Reads a page's markup in one pass over its bytes: the same Tokens as `tree.tokenise`, many times as fast.
+"""The scanner reads a page's markup in one pass over its bytes: the same Tokens as `tree.tokenise`, many times as fast.
 
 It follows the HTML standard's tokeniser and keeps as much of the tree's state as links need: raw text, templates,
 shadow trees, noscript, and whether we are in an image or formula. It never copies the page and never looks outside it;

@@ -1,4 +1,4 @@
-"""Undoing content codings with a limit on what comes out, so that no bomb fills the memory."""
+"""This module undoes content codings, with a limit on what comes out, so that no bomb fills the memory."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ _BROTLI_PIECE = 4 << 20
 _MEMBERS = 10_000  # gzip members in a row; a stream of empty ones would cost minutes
 _ERRORS: tuple[Any, ...] = (isal_zlib.error, brotli.error, EOFError, ValueError)
 
-# What decode() may say about its result.
+# What decode() reports about its result.
 FINE = ""
 LENGTH = "length"  # cut at the limit
 DISCONNECT = "disconnect"  # the stream ends too early; what it had is there
@@ -29,7 +29,7 @@ class _Stream(Protocol):
     rest: int  # bytes of the last feed that lie behind it
 
     def feed(self, data: memoryview, room: int) -> bytes:
-        """What these bytes become, up to about `room`; when that is reached nothing more is fed."""
+        """Returns what these bytes become, up to about `room`; when that is reached nothing more is fed."""
 
 
 class _Inflate:
@@ -63,7 +63,7 @@ class _Brotli:
 
 
 def decode(data: bytes, coding: str, limit: int) -> tuple[bytes, str]:
-    """The content, at most `limit` bytes, and what is wrong with it; data that is not so coded stays as is.
+    """Returns the content, at most `limit` bytes, and what is wrong with it; data that is not so coded stays as is.
 
     Codings: "gzip", "deflate" (with or without the zlib frame), "br", "zstd".
     """
@@ -175,7 +175,8 @@ def _as_is(data: bytes, limit: int) -> tuple[bytes, str]:
 
 
 def _unless_text(data: bytes, limit: int, body: bytes, reason: str) -> tuple[bytes, str]:
-    """Codings without a magic number: what does not decode and begins like a page was never coded."""
+    """Returns data as it is if it was never coded: it does not decode and begins like a page. These codings
+    have no magic number."""
     text = data[:64].lstrip()[:1] in (b"<", b"{")
     if (reason == CORRUPT and not body) or (reason in (CORRUPT, DISCONNECT) and text):
         return _as_is(data, limit)

@@ -1,4 +1,4 @@
-"""Which addresses and ports we never connect to, whatever name or redirect led there."""
+"""The guard refuses addresses and ports that a crawler must never connect to, whatever name or redirect led there."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -83,7 +83,7 @@ BAD_PORTS = frozenset(
 
 
 def refusal(address: str) -> str:
-    """Why we do not connect to this IP address (brackets allowed), or "" if it is public unicast."""
+    """Returns why we do not connect to this IP address (brackets allowed), or "" if it is public unicast."""
     if address.startswith("[") and address.endswith("]"):
         address = address[1:-1]
     try:
@@ -97,7 +97,7 @@ def refusal(address: str) -> str:
 
 
 def port_refusal(port: int) -> str:
-    """Why we do not connect to this port, or ""."""
+    """Returns why we do not connect to this port, or ""."""
     if not 0 <= port <= 65535:
         return "not a port"
     return "bad port" if port in BAD_PORTS else ""

@@ -1,4 +1,4 @@
-"""The only module that says what an HTML page means for a crawler: its links, and what it asks of robots.
+"""This module extracts from an HTML page what a crawler needs: its links, and its directives for robots.
 
 What counts as a link: where a reader may go from here. That is the href of `a` and `area` (and xlink:href
 of an `a` in an image), the src of `frame` and `iframe`, and `link` elements that name a page: alternate (but
@@ -26,7 +26,7 @@ from gossamer.web.url import resolve, resolve_all, whatwg
 
 try:
     from gossamer.web._scan import scan
-except ImportError:  # not built on this machine: the tree says the same, only later
+except ImportError:  # not built on this machine: the tree gives the same, only slower
     scan = None
 
 __all__ = ["Document", "parse_html", "text_of", "tokenise"]
@@ -40,14 +40,14 @@ def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
     return tokens
 
 
-# What the markup says, unresolved: (body, charset, our product token in lower case, most links) -> Tokens.
+# The tokens of a page, unresolved: (body, charset, our product token in lower case, most links) -> Tokens.
 tokenise: Callable[[bytes, str, str, int], Tokens] = tree.tokenise if scan is None else _scanned
 
 _MEMO_CHARACTERS = 65_536  # of one encoding
 REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
 
 # https://html.spec.whatwg.org/#shared-declarative-refresh-steps, with fractions of a second kept. Nothing is tried
-# twice: a page may say a million digits.
+# twice: a page may have a million digits there.
 _LONGEST_BASE = 4096  # one that every link would repeat
 _DEEPEST_FRAME = 4  # of documents in srcdoc attributes of documents in srcdoc attributes
 _REFRESH = re.compile(
@@ -66,7 +66,7 @@ _ADDRESSED = re.compile(r"\s*([a-z*][^\s:]*)\s*:").match  # a robot's name; no p
 
 @dataclass(slots=True)
 class Document:
-    """What a page says."""
+    """The links, metadata and directives of a page."""
 
     charset: str
     title: str
@@ -91,7 +91,7 @@ def parse_html(
     refresh: str = "",
     anchors: bool = False,
 ) -> Document:
-    """Read the page at `url`. `robots_tags` are X-Robots-Tag headers, `refresh` is the Refresh header.
+    """Reads the page at `url`. `robots_tags` are X-Robots-Tag headers, `refresh` is the Refresh header.
 
     `anchors`: with the texts of the links, which takes a tree and several times as long.
     """
@@ -117,7 +117,7 @@ def parse_html(
         charset=charset,
         title=tokens.title,
         language=tokens.language,
-        canonical=_canonical(tokens.canonical, base, charset),
+        canonical="" if tokens.canonical is None else resolve(_in_charset(tokens.canonical, charset), base) or "",
         noindex=noindex,
         nofollow=nofollow,
         links=[] if nofollow else follow,
@@ -161,7 +161,7 @@ class _Frames:
 
 
 def _base(href: str | None, url: str, charset: str) -> str | None:
-    """What a base element says, if it may be followed."""
+    """Returns the base URL of a base element, if it may be used."""
     base = whatwg(_in_charset(href, charset), url) if href else None
     if base is None or base.startswith(("data:", "javascript:")) or len(base) > _LONGEST_BASE:
         return None
@@ -169,7 +169,7 @@ def _base(href: str | None, url: str, charset: str) -> str | None:
 
 
 def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[list[str], list[str]]:
-    """The links to follow, and those that are marked."""
+    """Returns the links to follow, and those that are marked."""
     if base == url:
         hrefs.pop("", None)  # "#section" leads nowhere else
     marked = [href for href, flags in hrefs.items() if not flags & FOLLOW]
@@ -181,7 +181,7 @@ def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[li
 
 
 def _anchors(texts: dict[str, str], base: str, charset: str) -> dict[str, str]:
-    """Texts by link; where several references mean the same page, the longest says most."""
+    """Returns texts by link; where several references mean the same page, the longest counts."""
     found: dict[str, str] = {}
     for href, text in texts.items():
         link = resolve(_in_charset(href, charset), base)
@@ -201,7 +201,7 @@ def _in_charset(href: str, charset: str) -> str:
 
 
 class _Escapes(dict[int, str]):
-    """How each character is sent, found out once: pages of megabytes may consist of nothing else."""
+    """How each character is sent is computed once: pages of megabytes may consist of nothing else."""
 
     def __init__(self, charset: str) -> None:
         self._charset = charset
@@ -217,7 +217,7 @@ _escapes = lru_cache(maxsize=8)(_Escapes)
 
 
 def _run(text: str, charset: str) -> str:
-    """Characters that share escape sequences, or else each for itself."""
+    """Encodes characters that share escape sequences, or else each for itself."""
     return _percent(text, charset) if encode(text, charset) else "".join(_percent(char, charset) for char in text)
 
 
@@ -227,7 +227,7 @@ def _percent(text: str, charset: str) -> str:
 
 
 def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> tuple[bool, bool]:
-    """noindex, nofollow"""
+    """Returns noindex and nofollow."""
     if not metas and not headers:
         return False, False
     words = {word for content in metas for word in _DIRECTIVE.findall(_VALUED.sub("", content.lower()))}
@@ -239,10 +239,6 @@ def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> tup
             if addressed in ("", "*", agent):
                 words.update(_DIRECTIVE.findall(part))
     return bool(words & {"noindex", "none"}), bool(words & {"nofollow", "none"})
-
-
-def _canonical(href: str | None, base: str, charset: str) -> str:
-    return "" if href is None else resolve(_in_charset(href, charset), base) or ""
 
 
 def _refresh(content: str | None, base: str, charset: str) -> tuple[float, str] | None:

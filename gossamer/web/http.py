@@ -1,4 +1,4 @@
-"""What HTTP headers and the bytes of a body mean, whatever a server may have sent."""
+"""This module reads HTTP headers and bodies as leniently as browsers do, whatever a server may have sent."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Headers:
         self._fields = fields
 
     def get(self, name: str, default: str = "") -> str:
-        """The first field of that name (in lower case)."""
+        """Returns the first field of that name (in lower case)."""
         for known, value in self._fields:
             if known == name:
                 return value
@@ -73,18 +73,18 @@ class Headers:
 
 
 def status_code(head: bytes) -> int | None:
-    """The status in the first line of a head, or None if that is not a status line of HTTP/1."""
+    """Returns the status in the first line of a head, or None if that is not a status line of HTTP/1."""
     match = _STATUS.match(head)
     return int(match[1]) if match else None
 
 
 def content_type(headers: Headers) -> tuple[str, str]:
-    """The MIME type without and with its parameters, ("", "") if there is none (Fetch's rule)."""
+    """Returns the MIME type without and with its parameters, ("", "") if there is none (Fetch's rule)."""
     return _extract(", ".join(headers.get_all("content-type"))[:_LONGEST_TYPE])
 
 
 def content_length(headers: Headers) -> tuple[int | None, bool]:
-    """The declared length if there is a usable one, and whether the declarations agree.
+    """Returns the declared length if there is a usable one, and whether the declarations agree.
 
     Fetch's "extract a length": who contradicts himself is not to be read; other nonsense counts as absent.
     """
@@ -100,7 +100,7 @@ def content_length(headers: Headers) -> tuple[int | None, bool]:
 
 
 def location(headers: Headers) -> str | None:
-    """Where a redirect leads, as written but in ASCII; None if it does not say, or says several things."""
+    """Returns the target of a redirect, as written but in ASCII; None if there is none, or several."""
     values = set(headers.get_all("location"))
     if len(values) != 1:
         return None
@@ -109,7 +109,7 @@ def location(headers: Headers) -> str | None:
 
 
 def retry_after_s(value: str, now: float) -> float | None:
-    """How long a Retry-After asks us to wait, from `now` (seconds since 1970); None if it says nothing."""
+    """Returns how long a Retry-After asks us to wait, from `now` (seconds since 1970); None if it is not readable."""
     value = value.strip(_SPACE)
     if _SECONDS(value):
         return float(value)
@@ -125,7 +125,7 @@ def retry_after_s(value: str, now: float) -> float | None:
 
 
 def dechunk(data: bytes) -> tuple[bytes, bool]:
-    """The content of a chunked body (RFC 9112 section 7.1), and whether its end was there."""
+    """Returns the content of a chunked body (RFC 9112 section 7.1), and whether its end was there."""
     pieces: list[bytes] = []
     at, end = 0, len(data)
     for _ in range(_MOST_CHUNKS):
@@ -145,7 +145,7 @@ def dechunk(data: bytes) -> tuple[bytes, bool]:
 
 
 def decode_body(wire_body: bytes, headers: Headers, limit: int) -> tuple[bytes, str]:
-    """The content of a body as sent, at most `limit` bytes, and what is wrong with it.
+    """Returns the content of a body as sent, at most `limit` bytes, and what is wrong with it.
 
     "" nothing; "length" cut at the limit; "disconnect" chunks or a coding end too early; "corrupt" a coding
     breaks (what could be read is there in these cases); "coding" one that we do not know: no content.
@@ -178,14 +178,15 @@ def _codings(headers: Headers, field: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _field_name(text: str) -> str:
-    """In lower case; "" if it cannot be one. RFC 9112 section 5.1: white space before the colon goes."""
+    """Returns the name in lower case; "" if it cannot be one. RFC 9112 section 5.1: white space before the colon
+    goes."""
     name = text.rstrip(_SPACE)
     return name.lower() if _NAME(name) else ""
 
 
 @lru_cache(maxsize=1024)
 def _extract(value: str) -> tuple[str, str]:
-    """The last type that is one, with the charset of an earlier equal one if it has none itself."""
+    """Returns the last valid type, with the charset of an earlier equal one if it has none itself."""
     essence, charset, parameters = "", "", dict[str, str]()
     for part in _outside_quotes(value, ","):
         pieces = _outside_quotes(part, ";")
@@ -201,7 +202,7 @@ def _extract(value: str) -> tuple[str, str]:
 
 
 def _outside_quotes(text: str, mark: str) -> list[str]:
-    """Split at marks that are not inside a quoted string."""
+    """Splits at marks that are not inside a quoted string."""
     if '"' not in text:
         return text.split(mark)
     parts, start, quoted, at = [], 0, False, 0

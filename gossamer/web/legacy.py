@@ -1,4 +1,4 @@
-"""The Encoding standard's legacy encodings: Python's codecs, mended where they differ from the standard.
+"""This module decodes the Encoding standard's legacy encodings: Python's codecs, mended where they differ from it.
 
 Single-byte encodings are tables. For the others a codec does the bulk, at its speed. Where it stops, an error handler
 takes the standard's next step: a character that Python does not know, or an error as long as the standard makes it,
@@ -15,7 +15,7 @@ Step = Callable[[bytes, int], int]  # body, where an error begins -> where to go
 
 _WRONG = "\ufffd"
 # KOI8-U has these letters of KOI8-RU, which its pages mean; Windows knows one more Hebrew point.
-_SINGLE = {"koi8-u": {0xAE: "ў", 0xBE: "Ў"}, "cp1255": {0xCA: "\u05ba"}}
+_SINGLE = {"koi8-u": {0xAE: "ў", 0xBE: "Ў"}, "windows-1255": {0xCA: "\u05ba"}}
 
 # Code of the first character, then characters in the order of their codes. Big5: what HKSCS had before and after the
 # version that Python knows (2004), and the standard's choice where Big5's makers disagreed.
@@ -55,7 +55,7 @@ _HIGH = bytes(byte | 0x80 for byte in range(256))
 
 @lru_cache(maxsize=32)
 def table(codec: str) -> str:
-    """The 256 characters of a single-byte encoding. What has none in C1 is the control character."""
+    """Returns the 256 characters of a single-byte encoding. What has none in C1 is the control character."""
     if codec == "x-user-defined":
         return bytes(range(128)).decode() + "".join(chr(0xF780 + byte) for byte in range(128))
     known = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
@@ -82,7 +82,7 @@ class _Mended:
 
 
 def _mended(codec: str, others: dict[bytes, str], step: Step) -> _Mended:
-    """A codec in which the byte sequences of `others` are these characters."""
+    """Returns a codec in which the byte sequences of `others` are these characters."""
     added: dict[bytes, str] = {}
     exchanged: dict[str, str] = {}
     for sequence, char in others.items():
@@ -149,7 +149,7 @@ def _runs(text: str, trails: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _jis() -> dict[bytes, str]:
-    """JIS X 0208 as Microsoft has it, with the characters of NEC and IBM: where EUC-JP differs from Shift_JIS."""
+    """Returns where EUC-JP differs from JIS X 0208 as Microsoft has it, with the characters of NEC and IBM."""
     found: dict[bytes, str] = {}
     for pointer in range(94 * 94):
         lead, trail = divmod(pointer, 188)
@@ -179,7 +179,7 @@ def _encoding(charset: str) -> _Mended:
 
 
 def decode(body: bytes, charset: str) -> str:
-    """The text of a body in one of the encodings of Chinese, Japanese and Korean."""
+    """Returns the text of a body in one of the encodings of Chinese, Japanese and Korean."""
     if charset == "iso-2022-jp":
         return _from_iso_2022_jp(body)
     encoding = _encoding("gb18030" if charset == "gbk" else charset)
@@ -196,7 +196,7 @@ def decode(body: bytes, charset: str) -> str:
 
 @lru_cache(maxsize=1)
 def _single_sets() -> dict[bytes, str]:
-    """ISO-2022-JP's sets of one byte by the letter of their escape sequence."""
+    """Returns ISO-2022-JP's sets of one byte by the letter of their escape sequence."""
     wrong = _WRONG * 128
     ascii_ = "".join(_WRONG if byte in (0x0E, 0x0F, 0x1B) else chr(byte) for byte in range(128)) + wrong
     katakana = "".join(chr(0xFF61 - 0x21 + byte) if 0x21 <= byte <= 0x5F else _WRONG for byte in range(128)) + wrong
@@ -223,7 +223,7 @@ def _from_iso_2022_jp(body: bytes) -> str:
 
 
 def encode(text: str, charset: str) -> bytes | None:
-    """A character as forms and links send it in a single-byte encoding or one of these; None if it has none there.
+    """Returns a character as forms and links send it in one of these encodings; None if it has none there.
 
     For ISO-2022-JP, which changes sets by escape sequences, a run of characters beyond ASCII.
     """
@@ -246,7 +246,7 @@ def _to_iso_2022_jp(text: str) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _codes(charset: str) -> dict[str, bytes]:
-    """The code of each character: the lowest, but for what the standard says."""
+    """Returns the code of each character: the lowest, but for the standard's exceptions."""
     leads = {"shift_jis": bytes([*range(0x81, 0xA0), *range(0xE0, 0xED), *range(0xFA, 0xFD)]),
              "big5": bytes(range(0xA1, 0xFF)), "euc-jp": bytes(range(0xA1, 0xFF))}  # fmt: skip
     pairs = [bytes((a, b)) for a in leads.get(charset, bytes(range(0x81, 0xFF))) for b in range(0x40, 0xFF)]

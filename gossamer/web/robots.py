@@ -1,4 +1,4 @@
-"""What a robots.txt allows us (RFC 9309), and which of its lines decides."""
+"""This module parses robots.txt (RFC 9309): what it allows us, and which of its lines decides."""
 
 import re
 from typing import NamedTuple
@@ -42,7 +42,7 @@ _Line = tuple[bool, str, str]  # allow?, pattern, the line as in the file
 
 
 class _Wild(NamedTuple):
-    """A rule with `*` or `$`."""
+    """A `_Wild` is a rule with `*` or `$`."""
 
     rank: int
     needle: str  # its longest part: most paths are out by one search for it
@@ -52,7 +52,7 @@ class _Wild(NamedTuple):
     line: str
 
     def matches(self, path: str) -> bool:
-        """The leftmost place is as good as any for the part after a `*`: no pattern needs backtracking."""
+        """Matches without backtracking: the leftmost place is as good as any for the part after a `*`."""
         if not path.startswith(self.head):
             return False
         at, end, pieces = len(self.head), len(path), self.pieces
@@ -112,7 +112,7 @@ class Rules:
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> "Rules":
-        """The rules of the file for a product token; any bytes are accepted."""
+        """Returns the rules of the file for a product token; any bytes are accepted."""
         return _parse(body, _token(agent))
 
     @classmethod
@@ -124,16 +124,17 @@ class Rules:
         return cls([(False, "/", "")])
 
     def allows(self, path: str) -> bool:
-        """May this path (with its query) be fetched?"""
+        """Returns whether this path (with its query) may be fetched."""
         return self._deciding(path)[0] & 1 == 1
 
     def decide(self, path: str) -> tuple[bool, str]:
-        """The same, with the line of the file that decides ("" if none does)."""
+        """Returns the same, with the line of the file that decides ("" if none does)."""
         rank, line = self._deciding(path)
         return rank & 1 == 1, _text(line[:_SHOWN])
 
     def sitemap_urls(self, url: str) -> list[str]:
-        """The sitemaps as normal forms; what is relative is relative to `url`, the address of the robots.txt."""
+        """Returns the sitemaps as normal forms; what is relative is relative to `url`, the address of the
+        robots.txt."""
         found = (resolve(text, url) for text in self.sitemaps)
         return list(dict.fromkeys(target for target in found if target is not None))
 
@@ -160,7 +161,7 @@ class Rules:
 
 
 def verdict_of_status(http_status: int) -> str:
-    """What the answer to the request for robots.txt means: "rules", "allow_all" or "deny_all".
+    """Returns what the status of an answer for robots.txt means: "rules", "allow_all" or "deny_all".
 
     Section 2.3.1: 4xx is "unavailable", anything may be fetched; 5xx and no answer are "unreachable", nothing
     may. 429 is a server that asks for less, so it counts as unreachable.
@@ -226,7 +227,7 @@ def _parse(body: bytes, agent: str) -> Rules:
 
 
 def _lines(body: bytes) -> list[str]:
-    """Lines as text whose characters are the file's octets; LF, CR or both end them."""
+    """Returns lines as text whose characters are the file's octets; LF, CR or both end them."""
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
         body = body[:LIMIT_BYTES].decode("utf-16", "replace").encode()
     elif body.startswith(b"\xef\xbb\xbf"):
@@ -242,7 +243,7 @@ def _lines(body: bytes) -> list[str]:
 
 
 def _unusual(line: str) -> tuple[int | None, str]:
-    """Names in unusual spelling or with space around them; two words without a colon (as Google reads)."""
+    """Reads names in unusual spelling or with space around them, and two words without a colon (as Google does)."""
     line = line.partition("#")[0]
     name, colon, value = line.partition(":")
     if colon:
@@ -254,7 +255,7 @@ def _unusual(line: str) -> tuple[int | None, str]:
 
 
 def _token(value: str) -> str:
-    """The product token (section 2.2.1) in lower case: without version and comment."""
+    """Returns the product token (section 2.2.1) in lower case, without version and comment."""
     value = value.strip(_SPACE).lower()
     if value.startswith("*"):
         return "*" if len(value) == 1 or value[1] in _SPACE else ""
@@ -263,7 +264,7 @@ def _token(value: str) -> str:
 
 
 def _indexes(lines: list[_Line]) -> list[_Line]:
-    """As every big parser does: who allows a directory's index allows the directory."""
+    """Adds rules, as every big parser does: who allows a directory's index allows the directory."""
     found = [
         (True, pattern[: pattern.rindex("/") + 1] + "$", line)
         for allow, pattern, line in lines
@@ -273,7 +274,7 @@ def _indexes(lines: list[_Line]) -> list[_Line]:
 
 
 def _by_length(plain: dict[str, tuple[int, str]]) -> list[tuple[int, int]]:
-    """The lengths of prefixes, longest first, each with the highest rank among those of its length and shorter ones.
+    """Returns the lengths of prefixes, longest first, each with the highest rank of its length and shorter ones.
 
     The longest prefix need not rank highest: `/*` is the prefix `/`, yet as long as `/x`.
     """
@@ -300,7 +301,7 @@ def _wild(allow: bool, pattern: str, line: str) -> _Wild:
 
 
 def _normal(text: str) -> str:
-    """Octets as section 2.2.2 compares them: unreserved ones plain, others that need it percent-encoded."""
+    """Returns octets as section 2.2.2 compares them: unreserved ones plain, others that need it percent-encoded."""
     return _ODD.sub(_octet, text)
 
 

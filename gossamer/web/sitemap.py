@@ -1,6 +1,6 @@
-"""The URLs in sitemaps, sitemap indexes, feeds and lists of URLs.
+"""This module finds the URLs in sitemaps, sitemap indexes, feeds and lists of URLs.
 
-A scanner, not an XML parser: no entity is expanded, nothing is fetched, broken files give what they have, and
+It is a scanner, not an XML parser: no entity is expanded, nothing is fetched, broken files give what they have, and
 every step is linear in the file's size. (A strict parser rejects a good part of the sitemaps that exist.)
 """
 
@@ -34,7 +34,7 @@ _INVISIBLE = "\ufeff\u200b\u2060"
 
 @dataclass(slots=True)
 class Sitemap:
-    """What a file lists: normal forms, distinct, in order. Of any host: the caller knows whom to trust."""
+    """The URLs of a file are normal forms, distinct, in order. They are of any host: the caller knows whom to trust."""
 
     kind: str = ""  # "urlset", "index", "rss", "atom", "text"; "" if it is none of these
     urls: list[str] = field(default_factory=list)  # pages
@@ -43,7 +43,7 @@ class Sitemap:
 
 
 def is_sitemap(body: bytes, content_type: str, url: str) -> bool:
-    """A look at the first bytes: would parse_sitemap() find a list? Plain text must also be called one."""
+    """Returns, by the first bytes, whether parse_sitemap() would find a list. Plain text must also be called one."""
     head = body[:_SNIFF]
     if coding.is_gzip(head):
         head, _ = coding.decode(head, "gzip", _SNIFF)
@@ -57,7 +57,7 @@ _TEXT_TYPES = ("", "text/plain", "application/octet-stream", "application/gzip",
 
 
 def parse_sitemap(body: bytes, url: str, limit_bytes: int = LIMIT_BYTES, limit_urls: int = LIMIT_URLS) -> Sitemap:
-    """What the file fetched from `url` lists; any bytes are accepted."""
+    """Returns what the file fetched from `url` lists; any bytes are accepted."""
     truncated = False
     if coding.is_gzip(body):
         body, reason = coding.decode(body, "gzip", limit_bytes)
@@ -97,7 +97,7 @@ def _utf8(body: bytes) -> bytes:
 
 
 def _markup(body: bytes) -> tuple[bytes, bool]:
-    """Without comments and document type, CDATA turned into escaped text; was something cut?
+    """Returns markup without comments and document type, CDATA as escaped text; and whether something was cut.
 
     What is not closed ends the file.
     """
@@ -138,7 +138,7 @@ def _kind(markup: bytes) -> str:
 
 
 def _in_sitemap(markup: bytes) -> Iterator[bytes]:
-    """The text of <loc>; or of its parent where somebody forgot it, or of a child where somebody added one.
+    """Yields the text of <loc>; or of its parent where somebody forgot it, or of a child where somebody added one.
 
     Only with the prefix of the root element: <image:loc> is no page.
     """
@@ -150,7 +150,7 @@ def _in_sitemap(markup: bytes) -> Iterator[bytes]:
 
 
 def _in_rss(markup: bytes) -> Iterator[bytes]:
-    """Per item the text of <link>, else of <guid>. RSS 1.0 has them in the default namespace, too."""
+    """Yields per item the text of <link>, else of <guid>. RSS 1.0 has them in the default namespace, too."""
     links = [re.compile(rb"<%b(?:\s[^<>]*+)?>([^<]*+)(?=<)" % name, re.I) for name in (b"link", b"guid")]
     for item in _items(markup, b"", b"item"):
         texts = [match[1] for link in links if (match := link.search(item)) and match[1].strip()]
@@ -158,7 +158,7 @@ def _in_rss(markup: bytes) -> Iterator[bytes]:
 
 
 def _in_atom(markup: bytes) -> Iterator[bytes]:
-    """Per entry the first <link> to the page itself."""
+    """Yields per entry the first <link> to the page itself."""
     prefix, _ = _root(markup)
     link = re.compile(rb"<%blink(\s[^<>]*+)>" % prefix)
     for entry in _items(markup, prefix, b"entry"):
@@ -172,7 +172,7 @@ def _in_atom(markup: bytes) -> Iterator[bytes]:
 
 
 def _root(markup: bytes) -> tuple[bytes, int]:
-    """The root element's namespace prefix, as a pattern, and where its name ends."""
+    """Returns the root element's namespace prefix, as a pattern, and where its name ends."""
     root = _ROOT.search(markup, 0, _HEAD)
     return (re.escape(root[1] or b""), root.end(2)) if root else (b"", 0)
 
@@ -204,7 +204,7 @@ _FINDERS = {
 
 
 def _target(raw: bytes, encoding: str, base: str) -> str | None:
-    """The URL in a piece of text. References to other entities than XML's own stay as they are written."""
+    """Returns the URL in a piece of text. References to other entities than XML's own stay as they are written."""
     if len(raw) > _LONGEST_TEXT:
         return None
     try:

@@ -1,9 +1,9 @@
-"""The only module that says whether a body is a page, by its declared type and its first bytes."""
+"""This module sniffs content types: whether a body is a page, by its declared type and its first bytes."""
 
 import re
 
 HTML = ("text/html", "application/xhtml+xml")
-# Types that say as little as none at all (MIME Sniffing, section 7), and one more that servers use so.
+# Types that mean as little as none at all (MIME Sniffing, section 7), and one more that servers use so.
 UNKNOWN = frozenset(("", "unknown/unknown", "application/unknown", "*/*", "application/x-unknown-content-type"))
 # Types that pages have by mistake: these pages must look like one more clearly.
 _MISTAKEN = frozenset(("text/plain", "application/octet-stream", "application/xml", "text/xml"))
@@ -19,7 +19,8 @@ _CLEAR = (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<meta", 
 
 
 def is_html(body: bytes, mime: str) -> bool:
-    """`mime` is the declared type without parameters. "nosniff" guards readers against scripts; we run none."""
+    """Returns whether a body is a page. `mime` is the declared type without parameters. "nosniff" guards readers
+    against scripts; we run none."""
     if mime in HTML:
         return True
     if mime in UNKNOWN:

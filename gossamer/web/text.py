@@ -1,6 +1,6 @@
-"""The only module that turns a page into readable text.
+"""This module turns a page into readable text.
 
-One pass of regular expressions that never go back: building a tree takes quadratic time on deeply nested
+It is one pass of regular expressions that never go back: building a tree takes quadratic time on deeply nested
 markup, and pages that are read for their text are no friendlier than others.
 """
 
@@ -45,7 +45,7 @@ _SKIPPED = re.compile(
 
 
 class _Breaks(dict[str | None, str]):
-    """What stands for a tag in the text. As spelled by most pages it is there; other spellings are looked up."""
+    """The text that stands for a tag. Usual spellings are keys; other spellings are looked up in lower case."""
 
     def __missing__(self, tag: str) -> str:
         return self.get(tag.lower(), "")
@@ -57,7 +57,7 @@ for _names, _break in ((_BLOCKS, "\n"), (_CELLS, " "), (_OTHERS, "")):
 
 
 def text_of(body: bytes, content_type: str = "") -> str:
-    """One line per block, white space folded, without scripts, styles and title; "" for what is not text.
+    """Returns one line per block, white space folded, without scripts, styles and title; "" for what is not text.
 
     What is in a `pre` keeps its line ends and indentation.
     """
@@ -75,7 +75,7 @@ def text_of(body: bytes, content_type: str = "") -> str:
 
 
 def _pieces(markup: str) -> list[str]:
-    """The texts between tags, with line ends at the borders of blocks: text, break, text, ..., text."""
+    """Returns the texts between tags, with line ends at the borders of blocks: text, break, text, ..., text."""
     pieces = _split(markup)
     pieces[1::2] = [_BREAKS[tag] for tag in pieces[1::2]]
     if "&" in markup:
@@ -84,7 +84,7 @@ def _pieces(markup: str) -> list[str]:
 
 
 def _split(markup: str) -> list[str]:
-    """Text, tag, text, tag, ..., text. As lists, because a page has thousands of tags."""
+    """Returns text, tag, text, tag, ..., text. It is a list, because a page has thousands of tags."""
     pieces = _SKIPPED.split(markup)
     del pieces[2::3]  # the name of an unread element once more
     return pieces
@@ -113,7 +113,7 @@ def _with_verbatim(markup: str) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines with folded white space, and those that stay as they are; no empty ones but among the latter."""
+    """Yields lines with folded white space, and those that stay as they are; only among the latter are empty ones."""
     empty = 0
     for line in text.split("\n"):
         if not line.startswith(_VERBATIM):

@@ -1,4 +1,4 @@
-"""What a page's markup says before anything is resolved: the one thing both tokenisers hand over."""
+"""`Tokens` are what both tokenisers find in a page's markup, before anything is resolved."""
 
 import html
 import re
@@ -18,7 +18,7 @@ _ENTITY = re.compile(r"&(?:(#[0-9]+;?|#[xX][0-9a-fA-F]+;?)|([a-zA-Z][a-zA-Z0-9]*
 
 @dataclass(slots=True)
 class Tokens:
-    """`html.parse_html` makes a Document of it."""
+    """`html.parse_html` makes a Document of these."""
 
     title: str = ""
     language: str = ""
@@ -32,7 +32,7 @@ class Tokens:
 
 
 def reference(value: str) -> str | None:
-    """Without surrounding space and fragment; None if it has another scheme or is too long."""
+    """Returns a reference without surrounding space and fragment; None if it has another scheme or is too long."""
     value = value.strip(_C0_OR_SPACE).partition("#")[0]
     if len(value) > REFERENCE_CHARS or _OTHER_SCHEME.match(value):
         return None
@@ -44,7 +44,7 @@ def title(raw: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Character references undone. Python does not read numbers of thousands of digits; none is a character."""
+    """Undoes character references. Python does not read numbers of thousands of digits; none is a character."""
     try:
         return html.unescape(text)
     except ValueError:
@@ -52,7 +52,7 @@ def unescape_text(text: str) -> str:
 
 
 def unescape(value: str) -> str:
-    """Character references in an attribute: unlike in text, "?a=1&copy=2" has none."""
+    """Undoes character references in an attribute: unlike in text, "?a=1&copy=2" has none."""
     ampersands = value.count("&")
     if ampersands == value.count("&amp;"):
         return value.replace("&amp;", "&") if ampersands else value

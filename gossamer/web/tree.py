@@ -1,4 +1,4 @@
-"""The only module that builds a tree of a page: it reads links where the scanner is not built, and anchor texts."""
+"""This module reads a page through a DOM tree: for anchor texts, and for links where the scanner is not built."""
 
 import re
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _LONG_TAG = REFERENCE_CHARS + 4_000
 
 
 def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: bool = False) -> Tokens:
-    """Read a page through a tree. `agent` is our product token in lower case."""
+    """Reads a page through a tree. `agent` is our product token in lower case."""
     markup = _bounded(decode(body, charset))
     parser = LexborHTMLParser(markup)
     tokens = Tokens()
@@ -84,14 +84,14 @@ class _Collector:
 
 
 def _content(template: LexborNode) -> str:
-    """The markup in a template, which the tree keeps apart from the page's."""
+    """Returns the markup in a template, which the tree keeps apart from the page's."""
     markup = template.html or ""
     start = MARKUP.match(markup)
     return markup[start.end() : -len("</template>")] if start else ""
 
 
 def _bounded(markup: str) -> str:
-    """The page, or if it is suspiciously deep or long only what matters for links: that takes linear time."""
+    """Returns the page, or if it is suspiciously deep or long only what matters for links: that takes linear time."""
     if len(markup) < _LONG_TAG and markup.count("<") < _FEW_TAGS:
         return markup
     depth = last = 0
@@ -110,7 +110,7 @@ def _needed(tag: re.Match[str]) -> str:
 
 
 def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> str | None:
-    """The reference, if it is a link."""
+    """Returns the reference, if it is a link."""
     if tag in ("frame", "iframe"):
         if "src" not in attributes:
             return None
@@ -135,7 +135,7 @@ def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> str | 
 
 
 def _anchor(tokens: Tokens, href: str, node: LexborNode) -> int:
-    """Keep what a reader sees of a link: text, or what stands for an image. Returns how much markup was read."""
+    """Keeps what a reader sees of a link: text, or what stands for an image. Returns how much markup was read."""
     own, images = node.attributes, node.css("img")
     shown = [own.get("title"), own.get("alt"), *(image.attributes.get("alt") for image in images)]
     parts = (tokens.anchors.get(href), node.text(deep=True, separator=" "), *shown)
@@ -146,7 +146,7 @@ def _anchor(tokens: Tokens, href: str, node: LexborNode) -> int:
 
 
 def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str, is_own: bool = True) -> None:
-    """`is_own`: of the document itself, not of a shadow tree in it."""
+    """Takes a meta element. `is_own`: it is of the document itself, not of a shadow tree in it."""
     content = attributes.get("content")
     if not content:
         return
@@ -157,7 +157,7 @@ def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str, is_own:
 
 
 def _outside_noscript(tokens: Tokens, markup: str, agent: str) -> None:
-    """Links for readers without scripts are ours to follow; a base or refresh for them leads us astray."""
+    """Ignores a base or refresh in noscript: links there are ours to follow, but these lead us astray."""
     tokens.base = tokens.refresh = None
     seen = Tokens()
     for node in LexborHTMLParser(markup, scripting=True).css("base,meta"):
@@ -176,7 +176,7 @@ def _title(parser: LexborHTMLParser) -> str:
 
 
 def _is_drawn(node: LexborNode) -> bool:
-    """Whether it is in an image, where titles are tooltips, or in a formula."""
+    """Returns whether a title is in an image, where titles are tooltips, or in a formula."""
     parent = node.parent
     while parent is not None and parent.tag not in ("svg", "math"):
         parent = parent.parent

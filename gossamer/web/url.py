@@ -1,4 +1,4 @@
-"""The only module that reads, resolves and takes apart URLs; all others handle their normal form as text.
+"""This module parses, resolves and normalises URLs; all others handle their normal form as text.
 
 The normal form is the WHATWG serialisation of an http(s) URL without fragment, user name and session id. It
 is ASCII, has a path, and normalising it again changes nothing: the string is the page's identity.
@@ -45,7 +45,7 @@ _MEMO_NAME = 300  # no host name that can be looked up is longer
 
 
 def whatwg(href: str, base: str | None = None) -> str | None:
-    """What the WHATWG URL parser makes of a reference, serialised; None where it fails."""
+    """Returns what the WHATWG URL parser makes of a reference, serialised; None where it fails."""
     try:
         found = str(URL.parse(href) if base is None else _parsed(base).join(href))
     except (URLError, UnicodeEncodeError):
@@ -58,12 +58,12 @@ def normalise(url: str) -> str | None:
 
 
 def resolve(href: str, base: str) -> str | None:
-    """The normal form of a reference found on the page at `base`; None if it does not lead to a web page."""
+    """Returns the normal form of a reference found on the page at `base`; None if it does not lead to a web page."""
     return _normal(whatwg(href, base))
 
 
 def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
-    """The distinct normal forms of references, in order of first appearance; what leads nowhere is left out.
+    """Returns the distinct normal forms of references, in order of first appearance; what leads nowhere is left out.
 
     Pages of one directory repeat each other's navigation, so pairs of directory and reference are remembered.
     """
@@ -82,7 +82,7 @@ def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
 
 
 class _Memo:
-    """What references mean in a directory. Bounded: it starts anew when full, which costs little."""
+    """The memo has what references mean in a directory. It starts anew when full, which costs little."""
 
     def __init__(self) -> None:
         self.entries = 0
@@ -104,7 +104,8 @@ _memo = _Memo()
 
 
 def _is_memorable(href: str) -> bool:
-    """Whether it means the same on all pages of a directory: not so for '', '?query' and 'http:?query'."""
+    """Returns whether a reference means the same on all pages of a directory: not so for '', '?query' and
+    'http:?query'."""
     if not href or len(href) > _MEMO_HREF:
         return False
     first = href[0]
@@ -118,7 +119,7 @@ def _parsed(base: str) -> URL:
 
 @lru_cache(maxsize=256)
 def _directory(base: str) -> str:
-    """What references are relative to, "" if unknown: two bases with the same one resolve them alike."""
+    """Returns what references are relative to, "" if unknown: two bases with the same one resolve them alike."""
     try:
         serialised = str(_parsed(base))
     except (URLError, UnicodeEncodeError):
@@ -131,9 +132,9 @@ def _directory(base: str) -> str:
 
 
 def _whatwg_odd(href: str, base: str | None) -> str | None:
-    """What the standard accepts and the library does not.
+    """Parses what the standard accepts and the library does not.
 
-    Lone surrogates; more than two slashes before a host; ASCII host names whose xn-- labels are not valid
+    That is lone surrogates; more than two slashes before a host; ASCII host names whose xn-- labels are not valid
     Punycode: such hosts exist, and since June 2026 the standard lets them pass. They are parsed with another
     prefix in place of xn--.
     """
@@ -158,14 +159,15 @@ def _whatwg_odd(href: str, base: str | None) -> str | None:
 
 
 def _without_carets(url: str) -> str:
-    """A path's `^` percent-encoded, as the standard says since 2025 and the library does not; elsewhere it stays."""
+    """Returns a URL with the `^` of its path percent-encoded: the standard wants it since 2025, the library does
+    not."""
     end = re.search(r"[?#]|\Z", url).start()  # type: ignore[union-attr]  # every text has an end
     is_opaque = url[url.index(":") + 1 : end][:1] != "/"  # as of mailto:
     return url if is_opaque else url[:end].replace("^", "%5E") + url[end:]
 
 
 def earlier_form(url: str) -> str:
-    """The normal form under which crawls before `^` was percent-encoded know a page."""
+    """Returns the normal form that a page has in crawls from before `^` was percent-encoded."""
     path, mark, query = url.partition("?")
     return path.replace("%5E", "^") + mark + query
 
@@ -217,7 +219,7 @@ def host_of(url: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """Path and query: what robots rules match."""
+    """Returns path and query: what robots rules match."""
     return url[url.index("/", 8) :]
 
 
@@ -242,7 +244,7 @@ def page_keys(urls: list[str]) -> U64:
 
 
 def _of_names(function: Callable[[str], T]) -> Callable[[str], T]:
-    """Answers are remembered, but not those to names that fill the memory and lead nowhere."""
+    """Caches answers, but not those to names that fill the memory and lead nowhere."""
     remembered = lru_cache(maxsize=65_536)(function)
     return wraps(function)(lambda name: remembered(name) if len(name) <= _MEMO_NAME else function(name))
 
@@ -259,19 +261,19 @@ def _suffixes() -> PublicSuffixList:
 
 @_of_names
 def domain_of(host: str) -> str:
-    """The registrable domain; the host itself for addresses and for names that are a public suffix."""
+    """Returns the registrable domain; the host itself for addresses and for names that are a public suffix."""
     if host[-1:] == "]" or host[-1:].isdigit():  # a name that ends in a number is an IPv4 address
         return host
     return _suffixes().privatesuffix(host.rstrip(".")) or host
 
 
 def deepest(url: str, limits: Limits) -> int:
-    """How many links from a seed it may be."""
+    """Returns how many links from a seed a URL may be."""
     return min(limits.depth, limits.depth_dynamic) if is_dynamic(url) else limits.depth
 
 
 def trap(url: str, limits: Limits) -> str:
-    """Why we do not follow it: "length", "trap" or "port"; "" if we do."""
+    """Returns why we do not follow a URL: "length", "trap" or "port"; "" if we do."""
     if len(url) > limits.url_bytes:
         return "length"
     start = url.index("/", 8)

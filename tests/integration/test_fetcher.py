@@ -13,10 +13,10 @@ from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.client import Client
 from gossamer.fetch.fetcher import Fetcher
+from gossamer.fetch.politeness import Deferred
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Deferred
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, page_key
 

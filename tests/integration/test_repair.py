@@ -22,10 +22,10 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl import onward
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.frontier import frontier, heap, hosts, table
+from gossamer.frontier import frontier, hosts, table, text_heap
 from gossamer.frontier.pages import PageIndex
 from gossamer.repair import aside
-from gossamer.repair.rebuild import Rebuilt
+from gossamer.repair.rebuilt_index import RebuiltIndex
 from gossamer.repair.repair import Repair
 from gossamer.repair.verify import Fault, verify
 from gossamer.sharing.exchange import InProcess
@@ -173,7 +173,7 @@ def test_a_rebuild_knows_when_what_was_forbidden_is_due(loopback: Loopback, tmp_
     assert (again["status"], again["tries"]) == (row["status"], row["tries"])
     assert abs(int(again["due_s"]) - int(row["due_s"])) <= 2  # the table has when the visit began
     repaired_files = [Directory(tmp_path).local(name) for name in at(tmp_path).files["visits"]]
-    impatient = Rebuilt({"visits": repaired_files}, Config().replace({"fetch.retries": 0}))
+    impatient = RebuiltIndex({"visits": repaired_files}, Config().replace({"fetch.retries": 0}))
     impatient.write(Memory(), "a0-00000009")
     (last,) = (row for rows in impatient.index.pages.scan() for row in rows)
     assert (last["status"], last["due_s"]) == (Status.FORBIDDEN, NEVER)

@@ -1,4 +1,4 @@
-"""Live feeds against a local server that answers as they do: right, slow, wrong, or not at all."""
+"""FeedSignal feeds against a local server that answers as they do: right, slow, wrong, or not at all."""
 
 import base64
 import contextlib
@@ -11,9 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 
-from gossamer.carbon.ask import NoAnswer, ask
+from gossamer.carbon.feeds import FeedSignal, NoAnswer, Patience, ask
 from gossamer.carbon.grid import means
-from gossamer.carbon.live import Live, Patience
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
 
@@ -209,7 +208,7 @@ def test_a_slow_feed_is_not_waited_for(server):
 def test_a_feed_that_is_not_there():
     feed = signal("uk", "mean", url="http://127.0.0.1:9")
     assert feed.read(places("GB"), 0.0).source.tolist() == ["mean"]
-    assert isinstance(feed, Live)
+    assert isinstance(feed, FeedSignal)
     assert feed.failed
 
 

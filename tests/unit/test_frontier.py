@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.columns import NEVER, Status
-from gossamer.frontier.candidates import Candidates, Cuts, top, turn
-from gossamer.frontier.due_queue import Later
+from gossamer.frontier.candidates import Candidates, Cuts, place_in_group, top
+from gossamer.frontier.due_queue import DueQueue
 from gossamer.frontier.strategies import ORDERS
 
 
@@ -91,7 +91,7 @@ def test_top_and_turn(values, count):
     expected = sorted(range(len(values)), key=lambda i: (-values[i], i))[:count]
     assert top(np.array(values, np.float64), count).tolist() == expected
     turns = [values[:i].count(value) for i, value in enumerate(values)]
-    assert turn(np.array(values, np.uint64)).tolist() == turns
+    assert place_in_group(np.array(values, np.uint64)).tolist() == turns
 
 
 def test_cuts_remember_the_best_page_left_out():
@@ -110,7 +110,7 @@ def test_nothing_is_a_candidate_before_the_first_scan():
 
 
 def test_later_is_bounded_and_forgets_the_farthest():
-    later = Later(100)
+    later = DueQueue(100)
     later.clear()
     later.add(np.arange(300, dtype=np.uint64), (np.arange(300) * 60).astype(np.uint32))
     assert len(later) == 50

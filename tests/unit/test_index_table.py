@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
-from gossamer.frontier.merging import Sorted, count_union, merge_two, merged, search, search_many
-from gossamer.frontier.runs import Run, write_merged, write_run
+from gossamer.frontier.run_file import Run, write_merged, write_run
+from gossamer.frontier.sorted_runs import Sorted, count_union, merge_two, merged, search, search_many
 from gossamer.frontier.table import Table
 
 ROW = st.tuples(

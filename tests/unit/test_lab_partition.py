@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.partition_crawl import Policy, discover
-from experiments.partitioning import ORDERS, breadth_first, incidence_of, kernels, stream_order
+from experiments.partition_methods import PARTITIONERS, partitioner
+from experiments.partitioning import ORDERS, breadth_first, compiled, incidence_of, stream_order
 from gossamer.cli import app as cli
-from gossamer.placement import measures
+from gossamer.placement import partition as measures
 from gossamer.placement.incidence import Incidence, incidence
-from gossamer.placement.live import START
-from gossamer.placement.partitioners import PARTITIONERS, partitioner
-from gossamer.placement.passes import FENNEL, LDG
-from gossamer.placement.task import Goal, task
+from gossamer.placement.partition import Goal, task
+from gossamer.placement.partitioners import START
+from gossamer.placement.stream import FENNEL, LDG
 from gossamer.sim.graphs import Graph, load
 
 
@@ -47,7 +47,7 @@ def test_compiled_loops_decide_as_plain_ones(name: str, links: Path) -> None:
     toll = random.random((graph.pages, 3))
     for goal, tolls in ((Goal(3), toll), (Goal(3, 1.1, (3.0, 2.0, 1.0), np.eye(3) * 0.5 + 0.5), toll), (Goal(5), None)):
         more = () if tolls is None else (tolls,)
-        plain, fast = task(weighted, goal, *more), task(weighted, goal, *more, kernels=kernels())
+        plain, fast = task(weighted, goal, *more), compiled(task(weighted, goal, *more))
         found = [partitioner(name).place(each, order, np.random.default_rng(5)) for each in (plain, fast)]
         assert (found[0] == found[1]).all()
 
@@ -210,14 +210,14 @@ def test_bad_graphs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
     [("fennel", 4, 0.1352), ("fennel", 16, 0.236), ("ldg-tight", 16, 0.262)],
 )
 def test_natural_order_gives_the_reference_cuts(stanford: Incidence, method: str, k: int, reference: float) -> None:
-    each = task(stanford, Goal(k), kernels=kernels())
+    each = compiled(task(stanford, Goal(k)))
     order = np.arange(stanford.vertices, dtype=np.int32)
     part = partitioner(method).place(each, order, np.random.default_rng(0))
     assert measures.cut(stanford, part) == pytest.approx(reference, abs=0.0006)
 
 
 def test_random_order_gives_the_reference_cuts_within_the_spread(stanford: Incidence) -> None:
-    each = task(stanford, Goal(16), kernels=kernels())
+    each = compiled(task(stanford, Goal(16)))
     for method, reference in {"ldg-tight": 0.340, "fennel": 0.331, "refennel": 0.131}.items():
         cuts = []
         for seed in range(10):
@@ -230,7 +230,7 @@ def test_random_order_gives_the_reference_cuts_within_the_spread(stanford: Incid
 @pytest.mark.parametrize("k", [4, 16])
 @pytest.mark.parametrize("order", ORDERS)
 def test_better_than_fennel_by_a_third_at_the_same_balance(stanford: Incidence, order: str, k: int) -> None:
-    each = task(stanford, Goal(k), kernels=kernels())
+    each = compiled(task(stanford, Goal(k)))
     came = stream_order(stanford, order, np.random.default_rng(0))
     cuts = {}
     for method in ("fennel", "buffered-moves", "multilevel"):

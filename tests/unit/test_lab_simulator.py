@@ -16,7 +16,7 @@ from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, seeds, upd
 from gossamer.errors import ConfigError
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
-from gossamer.frontier.scores import History, Known, Lesson, scored
+from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, scored
 from gossamer.frontier.strategies import ORDERS, Strategy, by_cash, by_pending
 from gossamer.sim import world as w
 from gossamer.sim.graphs import Graph
@@ -196,9 +196,9 @@ class Production:
         if order.score is None:
             return None
         if order.score.is_batch:
-            return Known(order.score, knowledge.every)
+            return LinkScores(order.score, knowledge.every)
         old = ~np.isnan(knowledge.history)
-        return History(order.score, self.graph.keys[old], knowledge.history[old], self.seed)
+        return HistoricalScores(order.score, self.graph.keys[old], knowledge.history[old], self.seed)
 
     def crawl(self, starts, width):
         self.close(RoundColumns(inbox=seeds([self.graph.urls[page] for page in starts], self.ledger)))

@@ -59,7 +59,7 @@ def test_equal_staleness_energy_and_lambda_any_page_of_the_greenest_server():
 
 
 def test_equal_energy_and_lambda_staleness_less_a_multiple_of_the_index():
-    """The seed prints "minimum s - g"; its formula says maximum s - (lambda e) g."""
+    """LEADS D1.4 prints "minimum s - g"; its formula says maximum s - (lambda e) g."""
     staleness, index = RANDOM.random(PAGES) * 5, RANDOM.random(PAGES)
     assert first(staleness, np.full(PAGES, 0.5), index, 4.0) == (staleness - 2.0 * index).argmax()
 
@@ -206,4 +206,3 @@ def test_contracts_give_a_budget_or_a_price():
     assert prices.value.tolist() == [0.7, 0, 0]
     assert prices.adapts.tolist() == [False, True, False]
     assert budget.tolist() == [np.inf, 5, np.inf]
-    assert agreed(contracts, ["c.test"], Contract(price=2.0))[0].value.tolist() == [2.0]

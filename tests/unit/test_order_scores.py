@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gossamer.columns import PAGE
 from gossamer.frontier.pagerank import authorities, pagerank
-from gossamer.frontier.scores import History, Known, Lesson, Numbers, scored
+from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, Numbers, scored
 from gossamer.frontier.strategies import ORDERS, Score
 
 KINDS = [Score("pagerank"), Score("pagerank", "sum"), Score("authority")]
@@ -48,7 +48,7 @@ def crawls(draw):
 
 @given(crawls(), st.sampled_from(KINDS), st.integers(1, 9))
 def test_recalling_is_learning(lessons, score, every):
-    learnt, recalled = Known(score, every), Known(score, every)
+    learnt, recalled = LinkScores(score, every), LinkScores(score, every)
     for one in lessons:
         learnt.learn(one)
     recalled.recall(lessons)
@@ -64,7 +64,7 @@ def test_recalling_is_learning(lessons, score, every):
 @given(crawls(), st.sampled_from(HISTORIES), st.lists(st.integers(0, 40), unique=True, max_size=12))
 def test_recalling_history_is_learning_it(lessons, score, old):
     ranks = np.linspace(0.1, 0.9, len(old))
-    learnt, recalled = (History(score, ALL[old], ranks, seed=3) for _ in range(2))
+    learnt, recalled = (HistoricalScores(score, ALL[old], ranks, seed=3) for _ in range(2))
     for one in lessons:
         learnt.learn(one)
     recalled.recall(lessons)
@@ -74,7 +74,11 @@ def test_recalling_history_is_learning_it(lessons, score, old):
 
 @given(crawls(), st.sampled_from(KINDS + HISTORIES), st.integers(1, 9))
 def test_learning_says_whose_scores_changed(lessons, score, every):
-    scores = Known(score, every) if score.is_batch else History(score, ALL[:5], np.linspace(0.1, 0.5, 5), seed=3)
+    scores = (
+        LinkScores(score, every)
+        if score.is_batch
+        else HistoricalScores(score, ALL[:5], np.linspace(0.1, 0.5, 5), seed=3)
+    )
     for one in lessons:
         before = scores.of(ALL)
         changed = scores.learn(one)
@@ -85,7 +89,7 @@ def test_learning_says_whose_scores_changed(lessons, score, every):
 
 
 def test_pagerank_of_what_is_known():
-    known = Known(Score("pagerank"), 2)
+    known = LinkScores(Score("pagerank"), 2)
     known.learn(lesson(new=[0]))
     assert known.learn(lesson([1, 2], [0], [(0, 1, True), (0, 2, True), (0, 3, False)])).tolist() == []
     assert not known.of(ALL).any()  # one visit: not yet
@@ -95,7 +99,7 @@ def test_pagerank_of_what_is_known():
 
 
 def test_between_computations_new_pages_get_shares():
-    known = Known(Score("pagerank", "sum"), 1)
+    known = LinkScores(Score("pagerank", "sum"), 1)
     known.learn(lesson(new=[0, 1]))
     known.learn(lesson([], [0], [(0, 1, True)]))
     known._every = 100
@@ -109,7 +113,7 @@ def test_between_computations_new_pages_get_shares():
 
 
 def test_new_pages_inherit_from_their_first_referrer():
-    scores = History(Score("history", "parent"), ALL[[0, 1]], np.array([0.6, 0.4]), seed=0)
+    scores = HistoricalScores(Score("history", "parent"), ALL[[0, 1]], np.array([0.6, 0.4]), seed=0)
     links = [(0, 2, True), (0, 1, True), (0, 3, False), (1, 2, True)]
     changed = scores.learn(lesson([2], [0, 1], links, [0]))
     assert changed.tolist() == [ALL[2]]
@@ -120,11 +124,11 @@ def test_new_pages_inherit_from_their_first_referrer():
 
 def test_new_pages_draw_an_old_value():
     ranks = np.array([0.1, 0.2, 0.7])
-    first, second = (History(Score("history", "random"), ALL[:3], ranks, seed).of(ALL) for seed in (1, 2))
+    first, second = (HistoricalScores(Score("history", "random"), ALL[:3], ranks, seed).of(ALL) for seed in (1, 2))
     assert first[:3].tolist() == second[:3].tolist() == ranks.tolist()
     assert set(first.tolist()) == set(ranks.tolist())
     assert first.tolist() != second.tolist()
-    assert not History(Score("history", "random"), ALL[:0], ranks[:0], 1).of(ALL).any()
+    assert not HistoricalScores(Score("history", "random"), ALL[:0], ranks[:0], 1).of(ALL).any()
 
 
 def test_a_graph_without_links():
@@ -143,7 +147,7 @@ def test_numbers_are_those_of_discovery():
 
 
 def test_a_strategy_finds_scores_for_rows_without_them():
-    order = scored(ORDERS["historical-pagerank-zero"], History(Score("history"), ALL[[1]], np.array([0.5]), 0))
+    order = scored(ORDERS["historical-pagerank-zero"], HistoricalScores(Score("history"), ALL[[1]], np.array([0.5]), 0))
     rows = np.zeros(2, PAGE.numpy)
     rows["key"] = ALL[[0, 1]]
     assert order.page_rank(rows, 0).tolist() == [0.0, 0.5]
@@ -151,7 +155,7 @@ def test_a_strategy_finds_scores_for_rows_without_them():
 
 @pytest.mark.parametrize("score", [Score("pagerank"), Score("authority")])
 def test_links_of_an_outdated_version_no_longer_count(score):
-    again, once = Known(score, 1), Known(score, 1)
+    again, once = LinkScores(score, 1), LinkScores(score, 1)
     again.learn(lesson(new=[0, 1, 2], visited=[0, 1], links=[(0, 1, True), (1, 0, True)]))
     again.learn(lesson(visited=[1]))  # found as it was
     again.learn(lesson(visited=[0], links=[(0, 2, True)]))

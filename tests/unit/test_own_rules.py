@@ -9,9 +9,9 @@ import pytest
 from gossamer.columns import Outcome
 from gossamer.config import Config, Limits
 from gossamer.config.host_overrides import of_host, pages_by_host, polite_by_host
+from gossamer.fetch.politeness import Fetch, Wait
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.frontier.caps import Homes, most_pages
 from gossamer.web.url import host_of, page_key

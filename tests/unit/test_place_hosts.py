@@ -12,9 +12,9 @@ from gossamer.cluster.federation_file import load
 from gossamer.cluster.rebalance import _kilometres
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
-from gossamer.placement.hosts import distance_tolls, partitioner
-from gossamer.placement.locating import Locator
+from gossamer.placement.locator import Locator
 from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.partitioners import distance_tolls, partitioner
 from gossamer.placement.ring import Ring
 from gossamer.web.url import host_key
 

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.partition_methods import PARTITIONERS, partitioner
+from experiments.partition_passes import live_pass, merged, one_pass, unplaced
 from gossamer.errors import ConfigError
-from gossamer.placement import measures
-from gossamer.placement.incidence import Incidence, incidence, merged
-from gossamer.placement.partitioners import PARTITIONERS, partitioner
-from gossamer.placement.passes import FENNEL, LDG, live_pass, one_pass
-from gossamer.placement.task import Goal, Task, task
+from gossamer.placement import partition as measures
+from gossamer.placement.incidence import Incidence, incidence
+from gossamer.placement.partition import Goal, Task, task
+from gossamer.placement.stream import FENNEL, LDG
 
 NONE = np.zeros(0, np.int64)
 
@@ -96,7 +97,7 @@ def test_an_isolated_vertex_goes_to_the_least_loaded_part(each: Task, seed: int)
 def test_capacities_hold_at_any_time_while_n_is_unknown(each: Task, seed: int) -> None:
     order = orders(each.graph, seed)
     for end in range(1, each.graph.vertices + 1, 5):
-        part = each.unplaced()
+        part = unplaced(each)
         part[order[:end]] = live_pass(each, order[:end], FENNEL)[order[:end]]
         limit = np.ceil(each.slack * end * each.before.share / each.parts - 1e-9)
         assert (measures.loads(each.graph, part, each.parts) <= np.maximum(limit, 1)).all()

@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.placement.incidence import incidence
-from gossamer.placement.measures import cut, loads
+from gossamer.placement.partition import Goal, cut, loads, task
 from gossamer.placement.prices import LINK_BYTES
 from gossamer.placement.rebalance import ROW_BYTES, moves
-from gossamer.placement.task import Goal, task
 
 
 def test_hosts_go_where_their_links_are() -> None:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer.fetch.where import coordinates, countries, facts
-from gossamer.placement.distance import kilometres
+from gossamer.geography import coordinates, countries, facts, kilometres
 
 
 def test_well_known_addresses():

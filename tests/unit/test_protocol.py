@@ -19,7 +19,7 @@ from gossamer.cluster.protocol import (
     decode_or_none,
     encode,
 )
-from gossamer.config import Config, checked
+from gossamer.config import Config
 from gossamer.crawl.control import Orders, Report
 from gossamer.crawl.stats import Stats
 from gossamer.errors import TooNew, Unreadable
@@ -32,7 +32,7 @@ REPORT = Report(
     next_due_s=9.5, backlog_bytes=0, committed_s=1.5, cpu_s=0.25, stats=STATS, clean={"lima": 2},
 )  # fmt: skip
 MEMBERS = Members(2, {"paris": 1.0, "lima": 0.0}, "ring", [{"paris": 1.0}])
-CONFIG = checked(Config(), {"host": {"example.org": {"delay_s": 9.0}}, "resolve": {"map": {"*": "127.0.0.1:1"}}})
+CONFIG = Config().replace({"host": {"example.org": {"delay_s": 9.0}}, "resolve.map": {"*": "127.0.0.1:1"}})
 MESSAGES = [
     Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5, report=REPORT),
     Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5),

@@ -16,7 +16,7 @@ from gossamer.config import Config
 from gossamer.crawl.reader import BEST, FOLLOWED, VERDICTS
 from gossamer.crawl.round import Round, keep_best
 from gossamer.fetch.client import Request, Response
-from gossamer.fetch.steps import Deferred
+from gossamer.fetch.politeness import Deferred
 from gossamer.web.url import page_key
 
 NAMES = [name for name in VISITS.names if name not in ACCOUNT]

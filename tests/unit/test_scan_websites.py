@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from gossamer.cluster.protocol import decode, encode
-from gossamer.config import checked
 from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
 from gossamer.scan.command import span_s
@@ -77,7 +76,7 @@ def test_a_configuration_survives_the_way_to_a_client() -> None:
     config = defaults().replace(
         {"resolve.map": {"*": "127.0.0.1:1"}, "polite.delay_s": 0.5, "crawl.exclude": ["*.pdf"]}
     )
-    config = checked(config, {"host": {"example.org": {"delay_s": 9.0}}})
+    config = config.replace({"host": {"example.org": {"delay_s": 9.0}}})
     task = ClientTask(client="c0", scan="s", config=config)
     assert decode(ClientTask, encode(task)) == task
 

@@ -9,11 +9,12 @@ import pytest
 
 from gossamer.carbon.declared import Declared, declared_g_per_kwh
 from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
-from gossamer.carbon.signals import Places, Recorder, Replay, load, located, table
+from gossamer.carbon.signals import Places, Recorder, Replay, load, table
 from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
+from gossamer.geography import coordinates, countries
 
 HOUR = 3600.0
 
@@ -185,7 +186,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_places_of_addresses():
-    where = located(["a.test", "b.test"], ["193.0.6.139", "127.0.0.1"])
+    country = countries(["193.0.6.139", "127.0.0.1"])
+    where = Places(np.array(["a.test", "b.test"]), country, *coordinates(country.tolist()))
     assert where.country.tolist() == ["NL", ""]
     assert where.latitude[0] == pytest.approx(52, abs=1)
     assert np.isnan(where.latitude[1])

@@ -1,10 +1,9 @@
 import io
-import json
 from typing import Any
 
 from rich.console import Console
 
-from gossamer.watch.show import inspect_json, inspect_report
+from gossamer.cli.inspect import inspect_report
 
 FOUND: dict[str, Any] = {
     "url": "http://A.test",
@@ -86,7 +85,3 @@ def test_an_unreachable_robots_txt_and_a_trap() -> None:
     text = drawn({"url": "x", "robots": robots, "outcome": "robots_unreachable", "trap": "length"})
     assert "(no answer)" in text
     assert "length: links to it are not followed" in text
-
-
-def test_json() -> None:
-    assert json.loads(inspect_json(FOUND)) == FOUND

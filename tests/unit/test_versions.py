@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gossamer.columns import NO_TEXT, VISITED
 from gossamer.crawl import link_diff
-from gossamer.frontier.heap import Heap
+from gossamer.frontier.text_heap import TextHeap
 
 HOSTS = [0, 1, 2**24 - 1]
 KEY = st.builds(lambda host, page: host << 40 | page, st.sampled_from(HOSTS), st.integers(0, 2**40 - 1))
@@ -30,7 +30,7 @@ def packed(pages: list[tuple[int, list[int], int, str]]) -> list[bytes]:
 
 
 def remembered(pages: list[tuple[int, list[int], int, str]], texts: list[bytes]) -> link_diff.Earlier:
-    heap, rows = Heap(), np.zeros(len(pages), VISITED.numpy)
+    heap, rows = TextHeap(), np.zeros(len(pages), VISITED.numpy)
     rows["key"] = u8([page[0] for page in pages])
     rows["validators"] = heap.append(texts)
     return link_diff.earlier(heap, rows)
@@ -85,5 +85,5 @@ def test_validators_as_the_heap_keeps_them(etag: str, modified: str, kept: tuple
 def test_a_page_without_a_text_had_no_links() -> None:
     rows = np.zeros(2, VISITED.numpy)
     rows["validators"] = NO_TEXT
-    found = link_diff.earlier(Heap(), rows)
+    found = link_diff.earlier(TextHeap(), rows)
     assert (len(found.target), found.degree.tolist()) == (0, [0, 0])

@@ -7,9 +7,9 @@ import pytest
 
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.politeness import Deferred, Denied, Failed, Fetch, Step, Wait
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Step, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, origin_of, page_key
 
@@ -136,7 +136,7 @@ def test_rests_that_are_over_are_forgotten() -> None:
         bench.visit()
     bench.now += 11
     bench.next()
-    assert not bench.workbench._turns._memories
+    assert not bench.workbench._queues._rests
 
 
 @pytest.mark.parametrize(("known", "delay_s"), [(99, 15.0), (100, 5.0)])

@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.politeness import Deferred, Denied, Failed, Fetch, Wait
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Deferred, Denied, Failed, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, origin_of, page_key
 

@@ -4,9 +4,9 @@ import pytest
 
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.politeness import Deferred, Fetch, Wait
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_cache import RobotsCache
-from gossamer.fetch.steps import Deferred, Fetch, Wait
 from gossamer.fetch.workbench import Workbench
 from gossamer.web.url import host_of, page_key
 

@@ -1,0 +1,53 @@
+"""This module names the immutable files of the index: by kind, agent and round, so that names sort by age."""
+
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from gossamer.archive.manifest import Changes
+from gossamer.errors import ArchiveError
+
+Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
+
+
+class FileStore(Protocol):
+    """The index needs this part of `archive.store.Store`."""
+
+    def put(self, name: str, data: bytes | Path) -> None: ...
+
+    def local(self, name: str) -> Path: ...
+
+    def scratch(self, name: str) -> Path: ...
+
+
+def file_name(kind: str, label: str, extra: str = "") -> str:
+    stem = kind.removeprefix("index.").replace(".", "-")
+    suffix = "heap" if kind.startswith("index.heap") else "run"
+    return f"index/{stem}-{label}{extra and '-' + extra}.{suffix}"
+
+
+def mapped(path: Path) -> mmap.mmap:
+    """Maps a whole file, to be read. No file of the index is ever empty."""
+    with path.open("rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            raise damaged(path) from None
+
+
+def damaged(path: Path) -> ArchiveError:
+    """Returns the error for a damaged file. Checksums find most before; not in old files, nor in very large ones."""
+    return ArchiveError(
+        f"{path} is damaged: restore it from a copy, or see what `gossamer repair {path.parent.parent} --dry-run` "
+        "can do"
+    )
+
+
+def add(changes: Changes, kind: str, name: str) -> None:
+    changes.added.setdefault(kind, []).append(name)
+
+
+def remove(changes: Changes, kind: str, names: list[str]) -> None:
+    if names:
+        changes.removed.setdefault(kind, []).extend(names)
