@@ -1,8 +1,8 @@
-"""Makes the directory of a lost site again, of the replicas that other sites on this machine hold.
+"""This module restores the directory of a lost site from the replicas that other sites on this machine hold.
 
 What counts is what manifests say, not which directories there are: whoever has become a holder lately may have nothing
 yet, and who is one no longer may have the most. Chains are taken agent by agent. Any mixture of them is a state that
-the site could have been killed in, for what an agent has said to others is at all holders (see federation.gate).
+the site could have been killed in, for what an agent has sent to others is at all holders (`replicated_exchange`).
 """
 
 import shutil

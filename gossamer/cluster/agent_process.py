@@ -1,4 +1,4 @@
-"""One agent as a process of its site: it gets its task on standard input, and orders through the site's nats-server.
+"""This module is the process of an agent: it gets its task on standard input, and orders through the nats-server.
 
 It does not outlive its supervisor: whoever crawls here next must not find it at work. Where the kernel does not see to
 that (`processes`), it ends cleanly when standard input does.

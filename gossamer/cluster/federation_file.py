@@ -1,4 +1,4 @@
-"""A federation as its file describes it: which sites there are, where, at what price, and what they crawl."""
+"""`Federation` is what the file of one says: which sites there are, where, at what price, and what they crawl."""
 
 import re
 import tomllib

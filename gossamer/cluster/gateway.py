@@ -1,4 +1,5 @@
-"""How one agent speaks for its site: what is for other sites waits in our own server, and we fetch ours from theirs.
+"""`Gateway` lets one agent speak for its site: messages to other sites wait in our own server, and we fetch ours from
+theirs.
 
 The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
 """

@@ -1,4 +1,4 @@
-"""What we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
+"""`Link` is what we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
 
 import asyncio
 import contextlib

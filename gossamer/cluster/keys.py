@@ -1,4 +1,4 @@
-"""By which keys sites know each other: one authority for a federation, one certificate for each of its sites."""
+"""This module makes the keys by which sites know each other: one authority, and one certificate for each site."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""The Exchange of a site with several agents: NATS JetStream carries the batches and the receipts for them.
+"""`NatsExchange` is the Exchange of a site with several agents: JetStream carries the batches and their receipts.
 
 A batch is a message with the subject `links.<to>.<from>`. A job reads all that is there for this agent into
 memory, from the start in every new connection, so that nothing depends on what a connection before has seen;

@@ -1,5 +1,5 @@
-"""The only module that runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the
-other sites of a federation, who show certificates.
+"""`Server` runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the other sites
+of a federation, who show certificates.
 
 One folder has one server at a time, whoever starts it: the server itself holds the lock, as long as it lives.
 It never outlives the thread that started it.
@@ -56,7 +56,7 @@ class Open:
 
     site: str
     address: str  # HOST:PORT
-    files: Mapping[str, str]  # as `federation.keys.paths`
+    files: Mapping[str, str]  # as `keys.paths`
     sites: Sequence[str]
     others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
 

@@ -1,5 +1,4 @@
-"""`Processes` is the engine of one machine: each job is a process. Run as a module, it is what such a process does
-first.
+"""`Processes` is the engine of one machine: each job is a process of its own.
 
 A process ends with the thread that started it: the kernel sees to that (Linux).
 """
@@ -23,6 +22,13 @@ from gossamer.errors import SiteError
 _JOIN_S = 0.25
 _QUOTED = 8_192  # bytes of standard error
 _PR_SET_PDEATHSIG = 1
+# This package must be found by the new process, however it was found by ours.
+_ROOT = Path(__file__).parents[2]
+_START = """import sys
+root = sys.argv.pop(1)
+root in sys.path or sys.path.insert(0, root)
+from gossamer.cluster.processes import main
+main()"""
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
@@ -40,14 +46,13 @@ class Process:
     """A Handle."""
 
     def __init__(self, job: Job, received: Received | None) -> None:
-        command = [sys.executable, "-m", __name__, str(os.getpid()), job.module, *job.arguments]
+        command = [sys.executable, "-c", _START, str(_ROOT), str(os.getpid()), job.module, *job.arguments]
         with _file(job.errors) as self._errors:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE if job.task else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if received else subprocess.DEVNULL,
                 stderr=self._errors,
-                env=_environment(),
                 start_new_session=not job.is_foreground,
             )
         self._said = ""
@@ -124,13 +129,6 @@ def _file(path: Path | None) -> Iterator[IO[bytes]]:
         raise
 
 
-def _environment() -> dict[str, str]:
-    """This package must be found by the new process, however it was found by ours."""
-    root = str(Path(__file__).parents[2])
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
-
-
 def die_with_parent(parent: int) -> None:
     """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
     if _PRCTL is None:
@@ -141,11 +139,8 @@ def die_with_parent(parent: int) -> None:
 
 
 def main() -> None:
+    """What the process of a job does."""
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Asks all archives of a federation which hosts should change sites, and tells the sites to hand them over."""
+"""This module asks all archives of a federation which hosts should change sites, and the sites to hand them over."""
 
 import json
 from collections.abc import Mapping, Sequence
