@@ -21,9 +21,9 @@ from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
 
 _COPY_BYTES = 1 << 20
-_OPEN_FILES = 200  # merged at a time; more are merged in steps
+OPEN_FILES = 200
 _TEXTS = 64  # pages whose text is in memory at a time
-_GROUP_CHARACTERS = 16 << 20  # of text in a row group of Parquet
+GROUP_CHARACTERS = 16 << 20
 _TEXT_SQL = """SELECT url, last_visit AS time, title, language, warc, warc_offset FROM pages
     WHERE status = 'fetched' AND warc <> '' ORDER BY warc, warc_offset"""  # in the order of the files
 _URLS_SQL = {
@@ -76,14 +76,15 @@ def _append(source: Path, file: BinaryIO, inflated: bool = False) -> None:
         shutil.copyfileobj(data, file, _COPY_BYTES)
 
 
-def export_cdxj(where: Where, out: str | Path, force: bool = False) -> int:
-    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive."""
+def export_cdxj(where: Where, out: str | Path, force: bool = False, open_files: int = OPEN_FILES) -> int:
+    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive. More than
+    `open_files` files are merged in steps."""
 
     def work(at: Reading) -> int:
         # Scratch files and all sources are opened before the first line is written.
         lines = 0
         with ExitStack() as stack:
-            merged = _merged(at.paths("cdxj"), stack)
+            merged = _merged(at.paths("cdxj"), stack, open_files)
             with opened(out, force) as file:
                 for line in merged:
                     file.write(line)
@@ -93,14 +94,14 @@ def export_cdxj(where: Where, out: str | Path, force: bool = False) -> int:
     return reading(where, work)
 
 
-def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
+def _merged(paths: list[Path], stack: ExitStack, most: int) -> Iterator[bytes]:
     """The lines of sorted files, sorted, with a bounded number of files open."""
     files: list[BinaryIO] = []
-    if len(paths) > _OPEN_FILES:
-        for start in range(0, len(paths), _OPEN_FILES):
+    if len(paths) > most:
+        for start in range(0, len(paths), most):
             scratch = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             with ExitStack() as some:
-                scratch.writelines(_merged(paths[start : start + _OPEN_FILES], some))
+                scratch.writelines(_merged(paths[start : start + most], some, most))
             scratch.seek(0)
             files.append(scratch)
     else:
@@ -131,8 +132,9 @@ def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
     return written
 
 
-def export_text(where: Where, out: str | Path, force: bool = False) -> int:
-    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number."""
+def export_text(where: Where, out: str | Path, force: bool = False, group_characters: int = GROUP_CHARACTERS) -> int:
+    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number. A row group of
+    Parquet has `group_characters` of text."""
 
     def work(at: Reading) -> int:
         with (
@@ -143,7 +145,7 @@ def export_text(where: Where, out: str | Path, force: bool = False) -> int:
             texts = _texts(started(rows), contents)
             if str(out).endswith(".parquet"):
                 with replaced(Path(out), force) as part:
-                    return _write_parquet(texts, part)
+                    return _write_parquet(texts, part, group_characters)
             with opened(out, force) as file:
                 return _write_lines(texts, file)
 
@@ -173,7 +175,7 @@ def _iso(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds") + "Z"
 
 
-def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path) -> int:
+def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path, group_characters: int) -> int:
     schema = pa.schema(_TEXT_FIELDS)
     written = 0
     waiting: list[dict[str, Any]] = []
@@ -181,7 +183,7 @@ def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path) -> int:
         for rows in texts:
             waiting += ({**row, "time": row["time"].replace(tzinfo=UTC)} for row in rows)
             written += len(rows)
-            if sum(len(row["text"]) for row in waiting) >= _GROUP_CHARACTERS:
+            if sum(len(row["text"]) for row in waiting) >= group_characters:
                 writer.write_table(pa.Table.from_pylist(waiting, schema))
                 waiting = []
         writer.write_table(pa.Table.from_pylist(waiting, schema))

@@ -165,32 +165,20 @@ class Progress(Panel):
         return Text.assemble((label, "dim"), (sparkline(rates), "cyan"), no_wrap=True)
 
     def _figures(self, stats: Stats) -> RenderableType:
-        limit = self._config.polite.connections
-        rows: list[tuple[tuple[str, str, str], tuple[str, str, str]]] = [
-            (
-                ("pages", f"{rate(self._pace.pages())}/s", f"mean {rate(stats.mean_rate)}/s"),
-                ("connections", count(stats.connections), f"of {count(limit)}"),
-            ),
-            (
-                ("traffic", _per_second(self._pace.bytes()), f"total {size(stats.wire_bytes)}"),
-                (
-                    "hosts",
-                    f"{count(stats.active_hosts)} active",
-                    f"{count(stats.backed_off_hosts)} backed off",
-                ),
-            ),
-            (
-                ("frontier", count(stats.frontier), f"known {short(stats.known)}"),
-                ("round", count(stats.round), stats.phase or f"memory {size(stats.memory_bytes)}"),
-            ),
-        ]
         figures = Table.grid(padding=(0, 2, 0, 0))
         for _ in range(2):
             figures.add_column(style="dim", no_wrap=True)
             figures.add_column(justify="right", no_wrap=True)
             figures.add_column(style="dim", no_wrap=True)
-        for (name, value, more), right in rows:
-            figures.add_row(name, value, f"{more}  ", *right)
+        pages, traffic = f"{rate(self._pace.pages())}/s", _per_second(self._pace.bytes())
+        open_, most = count(stats.connections), count(self._config.polite.connections)
+        active, backed_off = f"{count(stats.active_hosts)} active", f"{count(stats.backed_off_hosts)} backed off"
+        now = stats.phase or f"memory {size(stats.memory_bytes)}"
+        figures.add_row("pages", pages, f"mean {rate(stats.mean_rate)}/s  ", "connections", open_, f"of {most}")
+        figures.add_row("traffic", traffic, f"total {size(stats.wire_bytes)}  ", "hosts", active, backed_off)
+        figures.add_row(
+            "frontier", count(stats.frontier), f"known {short(stats.known)}  ", "round", count(stats.round), now
+        )
         return figures
 
 

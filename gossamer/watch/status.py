@@ -23,7 +23,7 @@ from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
 from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
 from gossamer.watch.panel import grid, table
 
-FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
+SCANNED_ROWS = 2_000_000  # of pages and visits; a scan of more would keep the user waiting
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
 _SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
@@ -46,16 +46,16 @@ _COSTS_SQL = """
     SELECT sum(energy_low_j), sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g) FROM visits"""
 
 
-def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
+def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
     """Everything there is to know, as plain values; None is unknown.
 
-    Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`) is None
-    without `full`, which by default depends on the size of the crawl.
+    Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`, `costs_by_country`) is
+    None if they have more than `scanned_rows`.
     """
-    return reading(Path(directory), lambda at: _status(at, full))
+    return reading(directory, lambda at: _status(at, scanned_rows))
 
 
-def _status(at: Reading, full: bool | None) -> dict[str, Any]:
+def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     store = ReadOnly(at.directory)
     counters = _counters(at)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
@@ -67,8 +67,8 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
     started_s = min((state["started_s"] for state in states if "started_s" in state), default=None)
     visits = known["visits"]
     disk = _disk(at)
-    if full is None:
-        full = sum(pq.read_metadata(path).num_rows for path in _scanned(at)) <= FULL_ROWS
+    rows = sum(pq.read_metadata(path).num_rows for kind in ("pages", "visits") for path in at.paths(kind))
+    scanned = _scan(at) if rows <= scanned_rows else dict.fromkeys(("statuses", "top_hosts", "costs_by_country"))
     return {
         "directory": str(at.directory),
         "running": any(agent["pid"] for agent in agents.values()),
@@ -85,7 +85,7 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
         "costs": _costs(at),
-        **(_scan(at) if full else {"statuses": None, "top_hosts": None, "costs_by_country": None}),
+        **scanned,
         "disk": disk,
         "disk_bytes": sum(disk.values()),
         "where": {name: str(at.directory / name) for name in _PLACES},
@@ -128,10 +128,6 @@ def _disk(at: Reading) -> dict[str, int]:
     for kind in at.kinds:
         used[kind.partition(".")[0]] += sum(path.stat().st_size for path in at.paths(kind))
     return dict(used.most_common())
-
-
-def _scanned(at: Reading) -> list[Path]:
-    return [*at.paths("pages"), *at.paths("visits")]
 
 
 def _recent(at: Reading) -> dict[str, Any]:
