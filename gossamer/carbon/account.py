@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.archive.state import PriceState
 from gossamer.arrays import F64, Bools, Rows
 from gossamer.carbon.declared import Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
@@ -30,7 +31,7 @@ class Carbon:
         self,
         settings: Settings,
         index: PageIndex,
-        state: Mapping[str, Any],
+        state: PriceState,
         part: Callable[[], float] = lambda: 1.0,
     ) -> None:
         check_carbon(settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__, config
-from gossamer.cli import commands, options
+from gossamer.cli import commands, migrate, options
 from gossamer.config.folders import check_folder
 from gossamer.errors import ConfigError, GossamerError
 from gossamer.scan.defaults import defaults as scan_defaults
@@ -192,6 +192,9 @@ def _parser() -> argparse.ArgumentParser:
     what = sub.add_mutually_exclusive_group(required=True)
     what.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     what.add_argument("--apply", action="store_true", help="do it")
+
+    sub = add("migrate", migrate.migrate, "bring the directory of a crawl that an earlier version made up to date")
+    migrate.add_to(sub)
 
     sub = add(
         "inspect",

@@ -13,6 +13,7 @@ from pathlib import Path
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot, file_names
 from gossamer.archive.mark import MARK
+from gossamer.archive.state import total
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation_file import Federation
@@ -43,10 +44,9 @@ class Held:
     def in_words(self) -> str:
         if not self.chains:
             return "empty"
-        counters = [at.state.get("counters", {}) for at in self.chains.values()]
+        counters = total(at.state.counters for at in self.chains.values())
         commits = ", ".join(f"{at.number} of {agent}" for agent, at in self.chains.items())
-        known, visits = (sum(each.get(name, 0) for each in counters) for name in ("known", "visits"))
-        words = f"commit {commits}, {known:,} pages known, {visits:,} visits"
+        words = f"commit {commits}, {counters.known:,} pages known, {counters.visits:,} visits"
         lacking = [name for names in self.missing.values() for name in names]
         if lacking:
             words += f"; {len(lacking)} file{'s' * (len(lacking) > 1)} missing, such as {lacking[0]}"

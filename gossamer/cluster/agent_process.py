@@ -170,7 +170,7 @@ def _open(store: Store, name: str, exchange: Exchange, job: Mapping[str, Any], n
     """Also a chain that is new is taken over: somebody may have been about to begin it, and hang."""
     quiet_s = job["quiet_until_s"]
     zones = unowned(store) if job["is_home"] and name not in chains(store) else ()
-    return Chain.take_over(store, name, exchange, now_s, {"quiet_until_s": quiet_s} if quiet_s else {}, zones)
+    return Chain.take_over(store, name, exchange, now_s, quiet_s, zones)
 
 
 def _forward(stopping: threading.Event, agent: Agent) -> None:

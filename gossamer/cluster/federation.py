@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.state import Counters, total
 from gossamer.archive.store import Directory
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
@@ -231,15 +232,14 @@ def added(summaries: Collection[Summary], elapsed_s: float, phase: str) -> Stats
     return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
 
 
-def final(federation: Federation, before: Counter[str], refused: int, elapsed_s: float, ended: str) -> Stats:
+def final(federation: Federation, before: Counters, refused: int, elapsed_s: float, ended: str) -> Stats:
     """What is committed, at the end."""
-    total = _all_counters(federation)
-    run = Counter(total)
-    run.subtract(before)
-    figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
-    figures |= {"run_visits": run["visits"], "wire_bytes": run["wire_bytes"], "refused_seeds": refused}
-    figures["refused"] = refused_links(total)
-    figures["outcomes"] = {name: run[name] for name in map(word, Outcome) if run[name]}
+    after = _all_counters(federation)
+    run = after - before
+    figures: dict[str, Any] = {name: getattr(after, name) for name in ("visits", "hosts", "known", "frontier")}
+    figures |= {"run_visits": run.visits, "wire_bytes": run.wire_bytes, "refused_seeds": refused}
+    figures["refused"] = refused_links(after.refused)
+    figures["outcomes"] = {name: run.outcomes[name] for name in map(word, Outcome) if name in run.outcomes}
     return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, ended=ended, **figures)
 
 
@@ -249,11 +249,8 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     parse_seeds(seeds)  # a mistake should be found before any site is started
 
 
-def _all_counters(federation: Federation) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for site in federation.here:
-        total.update(counters(federation, site))
-    return total
+def _all_counters(federation: Federation) -> Counters:
+    return total(counters(federation, site) for site in federation.here)
 
 
 def status(federation: Federation) -> list[dict[str, Any]]:
@@ -283,10 +280,10 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         row |= {"state": "idle" if summary["finished"] else "crawling"}
         return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
     if site in federation.here:
-        total = counters(federation, site)
+        figures = counters(federation, site)
         home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-        state = "ended" if home and home.state.get("clean") else "not reached"
-        row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
+        state = "ended" if home and home.state.clean else "not reached"
+        row |= {"state": state, **{key: getattr(figures, key) for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
 
@@ -302,11 +299,8 @@ def _followed(federation: Federation, site: str, summary: Summary | None) -> dic
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
     """What a site has sent to each other one, by the books of its first agent."""
     home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-    return dict(home.state.get("crossed", {})) if home else {}
+    return dict(home.state.crossed) if home else {}
 
 
-def counters(federation: Federation, site: str) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for at in snapshots(Directory(federation.directory(site))).values():
-        total.update(at.state.get("counters", {}))
-    return total
+def counters(federation: Federation, site: str) -> Counters:
+    return total(at.state.counters for at in snapshots(Directory(federation.directory(site))).values())

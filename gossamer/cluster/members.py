@@ -53,18 +53,20 @@ class Member:
 
     @property
     def visits(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("visits", 0))
+        return self._figure("visits")
 
     @property
     def frontier(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("frontier") or 0)
+        return self._figure("frontier")
 
     @property
     def known(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("known") or 0)
+        return self._figure("known")
+
+    def _figure(self, name: str) -> int:
+        """As last reported, else as committed."""
+        counters = self.at.state.counters
+        return int(self.report["stats"][name] or 0) if "stats" in self.report else int(getattr(counters, name))
 
     @property
     def next_due_s(self) -> float | None:
@@ -122,7 +124,7 @@ def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[
 
 
 def _done_at(at: Snapshot) -> tuple[Any, ...]:
-    return _done(int(at.state.get("counters", {}).get("visits", 0)), at.marks, at.zones)
+    return _done(at.state.counters.visits, at.marks, at.zones)
 
 
 def incarnation(now_s: float) -> str:

@@ -7,13 +7,15 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import replace
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.cluster.federation_file import Federation, home_of, load
@@ -54,7 +56,7 @@ class Neighbours:
             )
         self._federation, self.site, self._clock = federation, site, clock
         kept = kept_by(federation, site)
-        self.members = to_carry_out(federation, site, kept.get("members"), _clean(kept))
+        self.members = to_carry_out(federation, site, kept.get("members"), kept.get("clean", {}))
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
@@ -200,7 +202,7 @@ class Neighbours:
         return all(serials[name] > before for name, before in self._wave[1].items())
 
     def _standing(self) -> dict[str, Any]:
-        members = asdict(replace(self.members, before=None))
+        members = replace(self.members, before=None).as_dict()
         return {
             "serial": self._serial,
             "done": self._done_s is not None,
@@ -260,13 +262,10 @@ def kept_by(federation: Federation, site: str) -> dict[str, Any]:
     if not (directory / "gossamer.json").exists():
         return {}
     at = snapshots(Directory(directory))
-    home = at[home_of(site)].state if home_of(site) in at else {}
-    lists = [one.state["members"] for one in at.values() if one.state.get("members")]
-    return {**home, "members": max(lists, key=lambda members: int(members["version"]), default=None)}
-
-
-def _clean(kept: Mapping[str, Any]) -> dict[str, int]:
-    return dict(kept.get("heard", {}).get("clean", {}))
+    home = at.get(home_of(site), Snapshot("")).state
+    lists = [one.state.members for one in at.values() if one.state.members]
+    newest = max(lists, key=lambda members: members.version, default=None)
+    return {"members": newest and newest.as_dict(), "clean": home.received.get("clean", {})}
 
 
 def _modified_s(path: Path) -> float:

@@ -353,7 +353,7 @@ class Supervisor:
             "sent": {stream: number for stream, number in home.sent.items() if _receiver(stream) in self._abroad},
             "marks": {stream: number for stream, number in home.marks.items() if _receiver(stream) in self._abroad},
             "numbers": {name: one.number for name, one in at.items()},
-            "crossed": home.state.get("crossed", {}),
+            "crossed": home.state.crossed,
             "agents": sum(member.is_running for member in self._members.values()),
             "stats": stats,
         }

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import total
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
 from gossamer.cluster.members import Member
@@ -21,7 +24,7 @@ class Totals:
     def __init__(self, before: Iterable[Snapshot], clock: Clock) -> None:
         self._clock = clock
         self._start_s = clock.monotonic()
-        self._before = _counters(before)
+        self._before = total(at.state.counters for at in before)
         self._seen: dict[tuple[str, int], Mapping[str, Any]] = {}  # by incarnation and life: the last figures
 
     @property
@@ -40,14 +43,14 @@ class Totals:
             outcomes.update(stats["outcomes"])
         known: Counter[str] = Counter()
         for member in members:
-            seen = member.report.get("stats") or member.at.state.get("counters", {})
+            seen = member.report.get("stats") or structs.asdict(member.at.state.counters)
             known.update({name: seen.get(name) or 0 for name in ("hosts", "known", "frontier", *_NOW)})
         figures: dict[str, Any] = {name: known[name] for name in ("hosts", "known", "frontier", *_NOW)}
         added = Stats(
             now_s=self._clock.now(),
             elapsed_s=self.elapsed_s,
             visits=sum(member.visits for member in members),
-            run_visits=sum(member.visits for member in members) - int(self._before["visits"]),
+            run_visits=sum(member.visits for member in members) - self._before.visits,
             wire_bytes=run["wire_bytes"],
             refused_seeds=run["refused_seeds"],
             outcomes=dict(outcomes),
@@ -57,28 +60,20 @@ class Totals:
         return replace(added, **figures)
 
     def final(self, after: Iterable[Snapshot], ended: str) -> Stats:
-        total = _counters(after)
+        all_ = total(at.state.counters for at in after)
+        run = all_ - self._before
         refused = sum(stats["refused_seeds"] for stats in self._seen.values())
-        run = Counter(total)
-        run.subtract(self._before)
         return Stats(
             now_s=self._clock.now(),
             elapsed_s=self.elapsed_s,
-            visits=total["visits"],
-            run_visits=run["visits"],
-            wire_bytes=run["wire_bytes"],
+            visits=all_.visits,
+            run_visits=run.visits,
+            wire_bytes=run.wire_bytes,
             refused_seeds=refused,
-            refused=refused_links(total),
-            outcomes={name: run[name] for name in map(word, Outcome) if run[name]},
-            hosts=total["hosts"],
-            known=total["known"],
-            frontier=total["frontier"],
+            refused=refused_links(all_.refused),
+            outcomes={name: run.outcomes[name] for name in map(word, Outcome) if name in run.outcomes},
+            hosts=all_.hosts,
+            known=all_.known,
+            frontier=all_.frontier,
             ended=ended,
         )
-
-
-def _counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for snapshot in snapshots:
-        total.update(snapshot.state.get("counters", {}))
-    return total

@@ -88,7 +88,7 @@ class Agent:
             order = own_first(order, lambda: chain.zones)  # they change, also in a moment
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
-        ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+        ledger = Ledger.of(chain.state.ledger)
         self._books = books = commit.Books(store, config, chain, index, frontier, ledger, order, scores)
         if config.refresh.policy != NEVER:
             books.refresher = Refresher(index, config, clock, books.part, books.carbon)
@@ -158,19 +158,19 @@ class Agent:
         if not (self._post.is_site or chain.number or incoming.has_seeds or incoming.batches()):
             raise SeedError(NO_SEEDS)
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if incoming.seeds or incoming.batches() or chain.state.get("clean", True) or self._membership.has_lost:
+        if incoming.seeds or incoming.batches() or chain.state.clean is not False or self._membership.has_lost:
             self._commit()
         self._allow()
         self._fetching.start()
 
     def _restore_politeness(self) -> None:
         """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
-        state, now_s = self._books.chain.state, self._clock.now()
-        if not state:
+        chain, now_s = self._books.chain, self._clock.now()
+        if not chain.number:
             return
-        contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
+        contact_s = min(chain.state.committed_s, now_s) if chain.state.clean else now_s
         # A successor waits until the last requests of the one before it are over, but not longer: clocks may be wrong.
-        quiet_s = min(state.get("quiet_until_s", 0.0), now_s + self._config.fetch.timeout_s)
+        quiet_s = min(chain.state.quiet_until_s, now_s + self._config.fetch.timeout_s)
         self._fetching.workbench.restore(self._books.resting.hosts, now_s, max(contact_s, quiet_s))
 
     # Deciding

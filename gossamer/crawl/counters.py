@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from gossamer.archive.chain import Chain, chains
+from gossamer.archive.state import Counters
 from gossamer.archive.store import Store
 from gossamer.crawl.round import Round
 from gossamer.crawl.stats import refused_links
@@ -13,12 +14,11 @@ class Tally:
     """Counts rounds as they are committed."""
 
     def __init__(self, store: Store, chain: Chain, is_site: bool) -> None:
-        self.counters: Counter[str] = Counter(chain.state.get("counters", {}))
-        self.costs: dict[str, float] = dict(chain.state.get("costs", {}))  # joules and grams
+        self.counters = chain.state.counters
+        self.costs: dict[str, float] = dict(chain.state.costs)  # joules and grams
         # A limit is one of the whole crawl: agents that have left have visited pages too.
         left = set() if is_site else chains(store) - {chain.agent}
-        elsewhere = [Chain.read(store, name).state.get("counters", {}).get("visits", 0) for name in left]
-        self._elsewhere = int(sum(elsewhere))
+        self._elsewhere = sum(Chain.read(store, name).state.counters.visits for name in left)
         self.visits_before = self.visits
         self.outcomes: Counter[str] = Counter()  # of this run, as all that follows
         self.run_visits = self.run_bytes = self.run_rounds = 0
@@ -26,17 +26,19 @@ class Tally:
     @property
     def visits(self) -> int:
         """Committed by the whole crawl; of a site, by this agent."""
-        return self._elsewhere + self.counters["visits"]
+        return self._elsewhere + self.counters.visits
 
     def add(self, round_: Round) -> None:
-        self.counters.update(round_.outcomes)
-        self.counters.update(round_.refused)
-        self.counters["visits"] += round_.pages
-        self.counters["wire_bytes"] += round_.wire_bytes
+        self.counters += Counters(
+            visits=round_.pages,
+            rounds=1,
+            deferred=len(round_.deferrals),
+            wire_bytes=round_.wire_bytes,
+            outcomes=round_.outcomes,
+            refused=round_.refused,
+        )
         for name, amount in round_.cost.items():
             self.costs[name] = self.costs.get(name, 0.0) + amount
-        self.counters["rounds"] += 1
-        self.counters["deferred"] += len(round_.deferrals)
         self.outcomes.update(round_.outcomes)
         self.run_visits += round_.pages
         self.run_rounds += bool(round_.pages)
@@ -48,5 +50,5 @@ class Tally:
             "run_visits": self.run_visits + round_.pages,
             "wire_bytes": self.run_bytes,
             "outcomes": dict(self.outcomes + round_.outcomes),
-            "refused": refused_links(self.counters),
+            "refused": refused_links(self.counters.refused),
         }

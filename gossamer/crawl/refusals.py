@@ -7,7 +7,6 @@ import numpy as np
 
 from gossamer.config import Limits
 from gossamer.crawl.reader import VERDICTS
-from gossamer.crawl.stats import REFUSED
 from gossamer.crawl.update import Verdict
 from gossamer.web.url import is_dynamic
 
@@ -18,7 +17,7 @@ _CAPS = {
     Verdict.BEST: "limits.new_per_round",
     Verdict.LENGTH: "limits.url_bytes",
 }
-COUNTERS = [REFUSED + name for name in ("limits.depth", "limits.depth_dynamic")]  # counters of what is too deep
+TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse what is too deep
 BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
 _BY_WORD = {"length": "limits.url_bytes", "best": "crawl.links_per_page"}
 
@@ -28,13 +27,13 @@ def counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[st
     found: Counter[str] = Counter()
     for verdict, capped, url in links:
         if setting := _setting(VERDICTS[verdict], capped, url, limits):
-            found[REFUSED + setting] += 1
+            found[setting] += 1
     return found
 
 
 def too_deep(urls: Iterable[str], limits: Limits) -> Counter[str]:
     """Counters of links that are refused as too deep."""
-    return Counter(REFUSED + _depth(url, limits) for url in urls)
+    return Counter(_depth(url, limits) for url in urls)
 
 
 def _setting(verdict: str, capped: int, url: str, limits: Limits) -> str:

@@ -1,7 +1,6 @@
 """Mends a crawl's directory: decides from what `verify` finds, then does it. Nothing is deleted: see `Aside`."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,9 +8,10 @@ from gossamer.archive.checksums import of_file
 from gossamer.archive.copies import Copied
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MANIFEST, Snapshot, chains, load, load_best, read_body
-from gossamer.archive.mark import MARK, check_mark
-from gossamer.archive.store import Directory, Unchecked, write_mark
+from gossamer.archive.manifest import MANIFEST, Snapshot, chains, load, load_best, read_document
+from gossamer.archive.mark import MARK, check_mark, write_mark
+from gossamer.archive.migrate import locked
+from gossamer.archive.store import Directory, Unchecked, new_mark
 from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.config.last_run import recall
@@ -100,10 +100,7 @@ class Repair:
 
     def apply(self, say: Callable[[str], None]) -> Plan:
         """Until nothing is left to do; what was, in the end. After a crash, do it again."""
-        with ExitStack() as stack:
-            names = {"a0", *(name.partition("/")[2] for name in self._store.list("lock/"))}
-            for agent in sorted(names | chains(self._store)):
-                stack.enter_context(self._store.lock(agent))
+        with locked(self._store):
             while (plan := self.plan()).restored:
                 for name, disk in plan.restored:
                     self._restore(name, disk)
@@ -114,7 +111,7 @@ class Repair:
     def _carry_out(self, plan: Plan, say: Callable[[str], None]) -> None:
         if plan.mark:
             self._aside.keep(MARK)
-            write_mark(self._directory, self._now_s)
+            write_mark(self._directory, new_mark(self._now_s))
             say(f"{MARK}: written anew")
         if plan.rebuild:
             for line in rebuild(self._store, self._aside, self._config, self._now_s):
@@ -201,6 +198,6 @@ def _is_local(kind: str) -> bool:
 
 def _is_manifest(disk: Path, name: str) -> bool:
     try:
-        return bool(MANIFEST.search(name)) and bool(read_body(Unchecked(disk), name))
+        return bool(MANIFEST.search(name)) and bool(read_document(Unchecked(disk), name))
     except (ArchiveError, OSError):
         return False

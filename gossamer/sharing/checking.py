@@ -12,12 +12,12 @@ What is refused is not acknowledged, and what comes behind it in its stream wait
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from math import isfinite
 from typing import Any
 
 from gossamer.archive.manifest import ZONES_IN_ALL
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.crawl.seeds import files_in
 from gossamer.errors import Unreadable

@@ -12,7 +12,6 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
@@ -28,6 +27,7 @@ from gossamer.archive.manifest import SEED_FILES as SEED_FILES
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES
 from gossamer.archive.manifest import Batch as Batch
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions

@@ -83,7 +83,7 @@ def _release(books: Books, exchange: Exchange, to: str, zones: list[int], now_s:
     # What is neither ours nor theirs now we found when we crossed over, and keep.
     changes = Changes({KIND: names})
     changes |= estate.forget(books, len(pages), lambda hosts: ~np.isin(zone_of_host(hosts), zones))
-    quiet_s = chain.state.get("quiet_until_s", 0.0)
+    quiet_s = chain.state.quiet_until_s
     letter = {"files": names, "zones": zones, "quiet_until_s": quiet_s}
     letter |= {"pages": len(pages), "cash": int(pages["cash"].sum())}
     chain.commit(
@@ -106,9 +106,7 @@ def forget_delivered(books: Books, exchange: Exchange, now_s: float) -> None:
     waiting = {f"{b.sender}-{b.number:08d}" for b in letters if b.number > exchange.confirmed(b.stream)}
     gone = [n for n in chain.files.get(KIND, []) if n.split("/")[1].rsplit("-", 1)[0] not in waiting]
     if gone:
-        chain.commit(
-            Changes({}, {KIND: gone}), state={}, marks={}, outbox=[], exchange=exchange, applied=[], now_s=now_s
-        )
+        chain.commit(Changes({}, {KIND: gone}), marks={}, outbox=[], exchange=exchange, applied=[], now_s=now_s)
 
 
 # The new owner
@@ -122,7 +120,7 @@ def adopt_zones(books: Books, exchange: Exchange, letter: Batch, now_s: float) -
     parts = (part for name, table in tables for part in _read(books, name, table))
     changes = estate.take_in(books, itertools.chain(parts, rests))
     marks = high_water([letter])
-    quiet_s = max(chain.state.get("quiet_until_s", 0.0), said["quiet_until_s"])
+    quiet_s = max(chain.state.quiet_until_s, said["quiet_until_s"])
     chain.commit(
         changes,
         state=estate.state_of(books, quiet_s, now_s),

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import U64
 from gossamer.cluster.federation_file import site_of
@@ -71,7 +71,7 @@ class Incoming:
         self.named = NamedSitemaps.read(store)
         self.seeds: list[str] = []
         self.again = Contributions.none()  # what is to be told once more
-        self.files = SeedFiles((), chain.state.get("seed_files", {}))
+        self.files = SeedFiles((), chain.state.seed_files)
         self._opened = chain.number
 
     def read_seeds(self, now_s: float) -> list[Batch]:

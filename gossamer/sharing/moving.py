@@ -15,6 +15,7 @@ import numpy as np
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, HostKeys, Rows
 from gossamer.config import CROSS_OVER
@@ -41,7 +42,7 @@ def release_hosts(books: Books, exchange: Exchange, place: Place, now_s: float) 
     hosts = books.index.hosts.rows
     sites = place.shall_be_at(hosts["host"])
     if place.placing is not None:
-        _heed(sites, hosts["host"], place, books.chain.state.get("moves", {}))
+        _heed(sites, hosts["host"], place, books.chain.state.moves)
     for number in np.unique(sites).tolist():
         to = place.sites.sites[number]
         if to != place.site:
@@ -135,7 +136,8 @@ def is_settled(store: Store, version: int) -> bool:
     for it."""
     everyone = snapshots(store)
     for at in everyone.values():
-        if at.zones and (at.state.get("members", {}).get("version", 1) < version or at.state.get("settling")):
+        carried_out = at.state.members.version if at.state.members else 1
+        if at.zones and (carried_out < version or at.state.settling):
             return False
         for _, _, batch in at.outbox:
             to = everyone.get(batch.to)
@@ -159,11 +161,12 @@ def _commit(
 ) -> None:
     chain, marks = books.chain, high_water(applied)
     # Whoever had the hosts until now may have contacted them just before.
-    quiet_s = max(chain.state.get("quiet_until_s", 0.0), now_s if marks else 0.0)
+    quiet_s = max(chain.state.quiet_until_s, now_s if marks else 0.0)
+    state = estate.state_of(books, quiet_s, now_s)
     chain.commit(
         changes,
         # By which list of sites hosts came or went must be on record with them.
-        state={**estate.state_of(books, quiet_s, now_s), **place.as_state()},
+        state=replace(state, members=place.members) if place.members else state,
         marks=marks,
         outbox=numbered_parts(letters),
         exchange=exchange,

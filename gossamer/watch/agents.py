@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.archive.reading import Reading, reading
+from gossamer.archive.state import Counters
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.registrar import Registrar
@@ -73,14 +74,14 @@ def _connected(directory: Path) -> Wire | None:
 
 def _row(at: Reading, name: str, report: Mapping[str, Any] | None) -> dict[str, Any]:
     snapshot = at.snapshots.get(name)
-    counters = snapshot.state.get("counters", {}) if snapshot else {}
+    counters = snapshot.state.counters if snapshot else Counters()
     row = {
         "agent": name,
         "state": "ended",
         "zones": list(snapshot.zones) if snapshot else [],
-        "visits": counters.get("visits", 0),
-        "known": counters.get("known", 0),
-        "frontier": counters.get("frontier", 0),
+        "visits": counters.visits,
+        "known": counters.known,
+        "frontier": counters.frontier,
         "pages_per_s": None,
         "memory_bytes": None,
         "cpu": None,
