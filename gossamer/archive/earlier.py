@@ -7,7 +7,7 @@ letters of the outbox were flat lists.
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.archive.state import AgentState
+from gossamer.archive.state import AgentState, name_as_text
 
 _FULL = {"agent", "number", "epoch", "time_s", "zones", "files", "marks", "sent", "state", "outbox", "applied"}
 _LATER = {"sums", "gone", "added", "removed"}  # of fields that a manifest may have, those that came after the first
@@ -24,6 +24,8 @@ def renamed(body: Mapping[str, Any]) -> dict[str, Any]:
     state = {name: value for name, value in state.items() if name in AgentState.__struct_fields__}
     if "counters" in state:
         state["counters"] = _counters(state["counters"])
+    if "seed_files" in state:
+        state["seed_files"] = {name_as_text(name): offset for name, offset in state["seed_files"].items()}
     if prices := state.get("prices"):
         groups = {name: places for name, places in prices.items() if name not in ("began_s", "day")}
         state["prices"] = {"began_s": prices.get("began_s"), "day": prices.get("day", 0), "groups": groups}

@@ -122,9 +122,10 @@ def _known_mark(path: Path) -> Mark:
             "or choose another --dir"
         )
     if mark.layout > LAYOUT:
+        by = f"Gossamer {mark.gossamer}" if mark.gossamer else "a later Gossamer"
         raise ArchiveVersion(
-            f"{path} has layout {mark.layout}, written by Gossamer {mark.gossamer or 'of a later version'}; this "
-            f"Gossamer knows layouts up to {LAYOUT}: use the version that wrote it, or choose another --dir"
+            f"{path} has layout {mark.layout}, written by {by}; this Gossamer knows layouts up to {LAYOUT}: "
+            "use the version that wrote it, or choose another --dir"
         )
     return mark
 

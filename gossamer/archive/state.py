@@ -7,16 +7,22 @@ gives it a default; whoever changes or removes one raises `mark.LAYOUT`, and tea
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace as replace
 
-T = TypeVar("T")
+# Bytes of a file's name that are not UTF-8 are lone surrogates for Python, which JSON cannot have: private use instead.
+_PRIVATE = {0xDC80 + byte: 0xF0080 + byte for byte in range(128)}
+_SURROGATE = {private: surrogate for surrogate, private in _PRIVATE.items()}
 
 
-class LedgerState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is as it would be by default is not written."""
+
+
+class LedgerState(Strict, frozen=True):
     """OPIC cash, as `crawl.ledger.Ledger` counts it."""
 
     v: int = 0
@@ -25,7 +31,7 @@ class LedgerState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     known: int = 0
 
 
-class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Counters(Strict, frozen=True):
     """What an agent has done in the whole crawl, and what it has now. Zones have one owner: those of several agents
     add up, and nothing is counted twice."""
 
@@ -49,7 +55,7 @@ class Counters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         )
 
 
-class PriceState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class PriceState(Strict, frozen=True):
     """What carbon costs: `carbon.prices.Prices`."""
 
     began_s: float | None = None
@@ -57,7 +63,7 @@ class PriceState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     groups: dict[str, dict[int, tuple[float, float, float]]] = {}  # price, unit, grams spent today
 
 
-class Members(Struct, frozen=True, forbid_unknown_fields=True):
+class Members(Strict, frozen=True, kw_only=False):
     """The sites of a federation, in one version of the list: `sharing.site_list`."""
 
     version: int
@@ -70,14 +76,14 @@ class Members(Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.asdict(self)
 
 
-class AgentState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class AgentState(Strict, frozen=True):
     """The next one is `replace(state, ...)` with what has changed; times are seconds since 1970."""
 
     # The crawl
     ledger: LedgerState = LedgerState()
     counters: Counters = Counters()
     costs: dict[str, float] = {}  # joules and grams of all visits
-    seed_files: dict[str, int] = {}  # by path: how many bytes have been read
+    seed_files: dict[str, int] = {}  # by path (`name_as_text`): how many bytes have been read
     order: str = ""
     depth_limits: tuple[int, ...] | None = None  # by which links were refused as too deep
     prices: PriceState = PriceState()
@@ -112,6 +118,14 @@ def encoded(value: Any) -> bytes:
 def settled(state: AgentState) -> AgentState:
     """As it will be read; and no longer the caller's to change."""
     return msgspec.json.decode(encoded(state), type=AgentState)
+
+
+def name_as_text(name: str) -> str:
+    return name.translate(_PRIVATE)
+
+
+def name_of_text(text: str) -> str:
+    return text.translate(_SURROGATE)
 
 
 def total(counters: Iterable[Counters]) -> Counters:

@@ -95,7 +95,7 @@ class Accounts:
             ledger=books.ledger.state(),
             counters=replace(self.tally.counters, **self._known()),
             costs=self.tally.costs,
-            seed_files=self.incoming.files.offsets,
+            seed_files=self.incoming.files.state(),
             resting={},
             started_s=now_s if before.started_s is None else before.started_s,
             committed_s=now_s,

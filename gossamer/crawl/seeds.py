@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from gossamer.archive.state import name_as_text, name_of_text
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.seed_lines import MARK_BYTES, REMEDY, check_file, encoding_of, lines, whole_lines
 from gossamer.errors import SeedError
@@ -57,13 +58,16 @@ class SeedFiles:
     """
 
     def __init__(self, files: Iterable[Path], offsets: Mapping[str, int]) -> None:
-        self.offsets = dict(offsets)
+        self.offsets = {name_of_text(text): offset for text, offset in offsets.items()}
         self.add(files)
         self.refused = 0  # lines that are no web address
 
     def add(self, files: Iterable[Path]) -> None:
         for path in files:
             self.offsets.setdefault(str(path), 0)
+
+    def state(self) -> dict[str, int]:
+        return {name_as_text(name): offset for name, offset in self.offsets.items()}
 
     def unread(self) -> bool:
         """Whether there is more to read, now or once it has settled."""

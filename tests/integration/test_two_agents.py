@@ -95,8 +95,8 @@ class Place:
 
     def missing(self) -> int:
         """Cash that this agent minted and does not have; below 0: what it has from the other."""
-        state = self.snapshot().state
-        return Ledger.of(state.ledger).missing(int(self.rows()["cash"].sum()))
+        at = self.snapshot()
+        return Ledger.of(at.state.ledger).missing(int(self.rows()["cash"].sum())) if at.number else 0
 
 
 def places(directory: Path, web: RunningWeb, *zones: range, values: dict[str, Any] | None = None) -> list[Place]:

@@ -1,6 +1,7 @@
 """What reaches an agent besides its pages: seeds of other agents' zones, news, letters that must wait."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Desk:
         orders = Orders(self.owners, others=self.others)
         arrived = self.incoming.take(batches, [], [], self.index, self.ledger, orders)
         self.chain.commit(
-            arrived.changes, state=AgentState(seed_files=self.incoming.files.offsets), marks=high_water(batches),
+            arrived.changes, state=AgentState(seed_files=self.incoming.files.state()), marks=high_water(batches),
             outbox=numbered_parts(arrived.outbox + (more or [])), exchange=self.exchange,
             applied=[(batch.stream, batch.number) for batch in batches], now_s=1.0,
         )  # fmt: skip
@@ -112,8 +113,9 @@ def test_seeds_of_a_file_and_of_the_inbox_too(tmp_path: Path) -> None:
     assert one.chain.state.seed_files == {str(file): file.stat().st_size}
 
 
-def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path) -> None:
-    file = tmp_path / "seeds.txt"
+@pytest.mark.parametrize("name", [b"seeds.txt", b"not UTF-8: \xff\xe9.txt"])
+def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path, name: bytes) -> None:
+    file = tmp_path / os.fsdecode(name)
     file.write_text(f"{URLS[0]}\n")
     one = Desk("a0", files=[file])
     one.incoming.read_seeds(1.0)

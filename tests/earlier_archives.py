@@ -11,7 +11,7 @@ from gossamer.archive.manifest import Delta, Snapshot, file_names, read_document
 from gossamer.archive.state import AgentState, encoded
 from gossamer.archive.store import Store
 
-KEPT = Path(__file__).parents[1] / "archives"
+KEPT = Path(__file__).parent / "archives"
 NAMES = {"reported": "said", "received": "heard", "gone": "without", "prices": "carbon"}
 
 
