@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
@@ -226,7 +227,7 @@ class Peer:
         changes = self._index.flush(self._store, self._chain.label)
         marks = high_water(batches)
         self._chain.commit(
-            changes, state={"ledger": self._ledger.as_dict()}, marks=marks, outbox=[], exchange=self._exchange,
+            changes, state=AgentState(ledger=self._ledger.state()), marks=marks, outbox=[], exchange=self._exchange,
             applied=list(marks.items()), now_s=time.time(),
         )  # fmt: skip
         self._index.release(changes)

@@ -145,7 +145,7 @@ class Done(Crawled):
 
     @property
     def visits(self) -> dict[str, int]:
-        return {name: federated.counters(self.federation, name)["visits"] for name in self.setting.names}
+        return {name: federated.counters(self.federation, name).visits for name in self.setting.names}
 
     def crossed(self) -> dict[str, int]:
         """Letters to other sites: links, urls, keys, bytes, cache_hits."""

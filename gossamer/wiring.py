@@ -17,7 +17,7 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
     if config.carbon != type(config.carbon)():
         from gossamer.carbon.account import Carbon
 
-        books.carbon = carbon = Carbon(config.carbon, books.index, chain.state.get("carbon", {}), books.part)
+        books.carbon = carbon = Carbon(config.carbon, books.index, chain.state.prices, books.part)
     if config.refresh.policy != NEVER:
         from gossamer.refresh.refresher import Refresher
 

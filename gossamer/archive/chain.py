@@ -22,31 +22,28 @@ is `Deposed`. Files are named by `Chain.label`: the agent, and the number that w
 uses a number up, so that a deposed owner that still writes can never touch a file of its successor.
 """
 
-import dataclasses
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
 from gossamer.archive.manifest import (
     ZONES_IN_ALL,
     Batch,
     Changes,
+    Delta,
     Files,
     Letter,
     Snapshot,
-    dumps,
     file_name,
     file_names,
-    flat,
     load,
     number_of,
     sealed,
-    whole,
 )
 from gossamer.archive.manifest import chains as chains
+from gossamer.archive.state import AgentState, replace, settled
 from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError, Deposed
 
@@ -81,7 +78,7 @@ class Chain:
         """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
         snapshot, full = load(store, agent)
         if not snapshot.number:
-            snapshot = dataclasses.replace(snapshot, zones=tuple(zones))
+            snapshot = replace(snapshot, zones=tuple(zones))
         chain = cls(store, snapshot, full)
         chain._recover(exchange)
         return chain
@@ -93,24 +90,18 @@ class Chain:
         agent: str,
         exchange: Publisher,
         now_s: float,
-        state: Mapping[str, Any] | None = None,
+        quiet_until_s: float = 0.0,
         zones: Iterable[int] = (),
     ) -> "Chain":
-        """Continue the chain of another owner, who is Deposed at its next commit; `state` is an update, `zones` are
-        for a chain that nobody has begun."""
+        """Continue the chain of another owner, who is Deposed at its next commit, and may go on fetching until
+        `quiet_until_s`. `zones` are for a chain that nobody has begun."""
         chain = cls(store, *load(store, agent))
         old = chain._at
-        if not old.number:
-            old = dataclasses.replace(old, zones=tuple(zones))
-        epochs = dict(list(old.state.get("epochs", {}).items())[-_EPOCHS:])
-        epochs[str(old.epoch + 1)] = old.number + 1
-        news = {
-            "number": old.number + 1,
-            "epoch": old.epoch + 1,
-            "time_s": now_s,
-            "state": {**(state or {}), "epochs": epochs},
-        }
-        chain._create(old.after(Changes(), news), {})
+        number, epoch = old.number + 1, old.epoch + 1
+        epochs = dict(list(old.state.epochs.items())[-_EPOCHS:]) | {epoch: number}
+        state = replace(old.state, epochs=epochs, quiet_until_s=quiet_until_s or old.state.quiet_until_s)
+        owned = old.zones if old.number else tuple(zones)
+        chain._create(replace(old, number=number, epoch=epoch, time_s=now_s, zones=owned, state=state), None)
         chain._recover(exchange)
         return chain
 
@@ -165,14 +156,14 @@ class Chain:
         return self._at.marks
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> AgentState:
         return self._at.state
 
     def commit(
         self,
         changes: Changes,
         *,
-        state: Mapping[str, Any],
+        state: AgentState | None = None,
         marks: Mapping[str, int],
         outbox: Sequence[Batch],
         exchange: Publisher,
@@ -182,40 +173,40 @@ class Chain:
     ) -> None:
         """Make a round part of the archive.
 
-        `state` and `marks` are updates: keys not given keep their values. `applied` has (stream, number) of
-        the inbox; batches of the `outbox` need sender, number, part, to, data and kind only. `zones` are what
-        the agent owns from now on, if that changes.
+        `state` is all of it, by default as it was; `marks` are updates. `applied` has (stream, number) of the inbox;
+        batches of the `outbox` need sender, number, part, to, data and kind only. `zones` are what the agent owns from
+        now on, if that changes.
         """
         old = self._at
         batches, sent = _numbered(outbox, old.sent)
         waiting = tuple(letter for letter in old.outbox if not _is_confirmed(letter.batch, exchange))
-        named = tuple(Letter(_outbox_name(b), len(b.data), dataclasses.replace(b, data=b"")) for b in batches)
+        named = tuple(Letter(_outbox_name(b), len(b.data), replace(b, data=b"")) for b in batches)
         for letter, batch in zip(named, batches, strict=True):
             self._store.put(letter.name, batch.data)
-        news: dict[str, Any] = {
-            "number": old.number + 1,
-            "time_s": now_s,
-            "state": json.loads(dumps(dict(state))),  # as `open` will read it, and the caller's no longer
-            "marks": dict(marks),
-            "sent": sent,
-            "outbox": waiting + named,
-            "applied": tuple(applied),
-        }
-        if zones is not None:
-            news["zones"] = tuple(sorted(zones))
-        new = old.after(changes, news)
+        delta = Delta(
+            number=old.number + 1,
+            time_s=now_s,
+            added=changes.added,
+            removed=changes.removed,
+            zones=None if zones is None else tuple(sorted(zones)),
+            marks=dict(marks),
+            sent=sent,
+            state=old.state if state is None else settled(state),
+            outbox=waiting + named,
+            applied=tuple(applied),
+        )
+        new = old.after(delta)
         sums = {name: self._store.checksum(name) for name in sorted(new.names() - old.names())}
-        new = dataclasses.replace(new, sums=new.sums | sums)
-        self._create(new, {"added": changes.added, "removed": changes.removed, **news, "sums": sums})
+        self._create(replace(new, sums=new.sums | sums), replace(delta, sums=sums))
         self._finish(exchange)
         added = {name for names in changes.added.values() for name in names}
         self._delete((old.names() | added) - self._at.names())
 
-    def _create(self, new: Snapshot, delta: dict[str, Any]) -> None:
+    def _create(self, new: Snapshot, delta: Delta | None) -> None:
         """Step 2: a full manifest when it is time or there is no delta."""
-        full = not delta or not self._full or new.number - self._full >= FULL_EVERY
-        body = whole(new) if full else {**delta, "outbox": flat(new.outbox)}
-        if not self._store.create(file_name(new.agent, new.number), sealed(body)):
+        full = delta is None or not self._full or new.number - self._full >= FULL_EVERY
+        document = new if full or delta is None else delta
+        if not self._store.create(file_name(new.agent, new.number), sealed(document)):
             raise Deposed(f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over")
         self._at = new
         if full:
@@ -226,7 +217,7 @@ class Chain:
         self._published &= set() if exchange.lost() else {letter.name for letter in self._at.outbox}
         for letter in self._at.outbox:
             if letter.name not in self._published and not _is_confirmed(letter.batch, exchange):
-                if not exchange.publish(dataclasses.replace(letter.batch, data=self._store.get(letter.name))):
+                if not exchange.publish(replace(letter.batch, data=self._store.get(letter.name))):
                     return
                 self._published.add(letter.name)
 
@@ -284,8 +275,7 @@ def _numbered(outbox: Sequence[Batch], sent: Mapping[str, int]) -> tuple[list[Ba
     found = sorted(outbox, key=lambda batch: (batch.stream, batch.number, batch.part))
     keys = [(batch.stream, batch.number) for batch in found]
     return [
-        dataclasses.replace(batch, parts=parts[key], previous=previous[key])
-        for batch, key in zip(found, keys, strict=True)
+        replace(batch, parts=parts[key], previous=previous[key]) for batch, key in zip(found, keys, strict=True)
     ], last
 
 

@@ -28,7 +28,7 @@ def unnamed(store: Store, at: Snapshot) -> Unnamed:
     """A crash leaves files of the next round, of a number that a take-over used up (the deposed owner may have written
     them), and files that the last commits removed. Files of an agent that has no manifest at all are strays too."""
     named, gone = at.names(), set(at.gone)
-    numbers = {at.number + 1, *(int(number) for number in at.state.get("epochs", {}).values())}
+    numbers = {at.number + 1, *at.state.epochs.values()}
     names = [name for folder in FOLDERS for name in store.list(folder) if name not in named]
     others = chains(store)  # listed after the files: an agent that begins now has its manifest first
     found = Unnamed([], [])

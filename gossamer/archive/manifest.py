@@ -1,16 +1,18 @@
 """What a manifest is: the files, letters, marks and state that one commit names, and how it is written and read."""
 
 import contextlib
-import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
 from xxhash import xxh3_64_hexdigest
 
+from gossamer.archive import earlier
 from gossamer.archive.checksums import Checksum
+from gossamer.archive.state import AgentState, encoded, replace
 from gossamer.archive.store import Store, where
 from gossamer.columns import ZONE_BITS
 from gossamer.errors import ArchiveError
@@ -24,22 +26,21 @@ MOVES = "moves"  # the sender of those that say which hosts shall go to other si
 LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 PROTOCOL = 3  # the version in which batches are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
-_FIRST = 1  # the protocol of batches that do not say theirs
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")
 _SEAL = re.compile(rb',"xxh3":"([0-9a-f]{16})"}')
+_SEAL_BYTES = len(',"xxh3":"0123456789abcdef"}')
 _GONE = 512  # names of files that were removed last and are remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True, array_like=True):
     """One part of what one agent says to another in a round; `Chain.commit` fills in `parts` and `previous`."""
 
     sender: str
     number: int
     part: int
     to: str
-    data: bytes
+    data: bytes  # of those that a manifest names, nothing: it has a file
     kind: str = LINKS
     parts: int = 1
     previous: int = 0  # the number before this one in its stream: who has not applied that one must wait
@@ -72,36 +73,61 @@ class Changes:
         return any(self.added.values()) or any(self.removed.values())
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What one manifest says, together with those before it."""
+class Delta(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="delta-4"
+):
+    """A manifest that says what is new since the one before it."""
+
+    number: int
+    time_s: float
+    added: Files = {}
+    removed: Files = {}
+    zones: tuple[int, ...] | None = None  # None: as before
+    marks: dict[str, int] = {}  # streams that are not here stay as they were; so do those of `sent`
+    sent: dict[str, int] = {}
+    state: AgentState = AgentState()
+    outbox: tuple[Letter, ...] = ()
+    applied: tuple[tuple[str, int], ...] = ()
+    sums: dict[str, Checksum] = {}  # of files that are new
+
+
+class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="full-4"):
+    """What one manifest says, together with those before it; also a manifest that says all of it."""
 
     agent: str
     number: int = 0
     epoch: int = 1
     time_s: float = 0.0  # when it was committed
     zones: tuple[int, ...] = ()
-    files: Files = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)  # stream: last number applied
-    sent: dict[str, int] = field(default_factory=dict)  # stream: last number published
-    state: dict[str, Any] = field(default_factory=dict)
+    files: Files = {}
+    marks: dict[str, int] = {}  # stream: last number applied
+    sent: dict[str, int] = {}  # stream: last number published
+    state: AgentState = AgentState()
     outbox: tuple[Letter, ...] = ()  # what receivers may not have committed yet
     applied: tuple[tuple[str, int], ...] = ()
-    sums: dict[str, Checksum] = field(default_factory=dict)  # of the files; of those written by earlier versions, none
+    sums: dict[str, Checksum] = {}  # of the files; of those written by earlier versions, none
     # Files that were removed last. A crash, or a power failure that undoes deletions, may have left some of them.
     gone: tuple[str, ...] = ()
 
-    def after(self, changes: Changes, news: Mapping[str, Any]) -> "Snapshot":
-        """The next one. `news` has the fields that are new; marks, sent, state and sums are updates."""
-        fields = dict(news)
-        for name in ("marks", "sent", "state", "sums"):
-            fields[name] = {**getattr(self, name), **fields.get(name, {})}
-        new = dataclasses.replace(self, files=_changed(self.files, changes), **fields)
+    def after(self, delta: Delta) -> "Snapshot":
+        """The next one."""
+        new = replace(
+            self,
+            number=delta.number,
+            time_s=delta.time_s,
+            zones=self.zones if delta.zones is None else delta.zones,
+            files=_changed(self.files, Changes(delta.added, delta.removed)),
+            marks=self.marks | delta.marks,
+            sent=self.sent | delta.sent,
+            state=delta.state,
+            outbox=delta.outbox,
+            applied=delta.applied,
+        )
         named = new.names()
-        gone = sorted({*self.names(), *(name for names in changes.added.values() for name in names)} - named)
-        return dataclasses.replace(
+        gone = sorted({*self.names(), *(name for names in delta.added.values() for name in names)} - named)
+        return replace(
             new,
-            sums={name: known for name, known in new.sums.items() if name in named},
+            sums={name: known for name, known in (self.sums | delta.sums).items() if name in named},
             # Those of the commit before stay until this one has removed files: they may not be deleted yet.
             gone=(*self.gone, *gone)[-max(_GONE, len(gone)) :] if gone else self.gone,
         )
@@ -110,7 +136,20 @@ class Snapshot:
         return {name for names in self.files.values() for name in names} | {letter.name for letter in self.outbox}
 
 
-_FIELDS = {f.name for f in dataclasses.fields(Snapshot)} | {"added", "removed"}
+class EarlierDelta(NamedTuple):
+    """A delta of layout 3 or before: of the state, it has what changed."""
+
+    number: int
+    body: dict[str, Any]
+
+    def on(self, before: AgentState) -> Delta:
+        part = msgspec.convert(self.body["state"], AgentState, str_keys=True)
+        state = replace(before, **{name: getattr(part, name) for name in self.body["state"]})
+        return replace(msgspec.convert({**self.body, "state": {}}, Delta, str_keys=True), state=state)
+
+
+Document = Snapshot | Delta | EarlierDelta
+_decoder: msgspec.json.Decoder[Snapshot | Delta] = msgspec.json.Decoder(Snapshot | Delta)
 
 
 def load(store: Store, agent: str) -> tuple[Snapshot, int]:
@@ -134,32 +173,35 @@ def load_best(store: Store, agent: str) -> Snapshot:
 
 
 def _replay(store: Store, agent: str, names: list[str]) -> tuple[Snapshot, int]:
-    deltas: list[dict[str, Any]] = []
+    deltas: list[Delta | EarlierDelta] = []
     snapshot, full = Snapshot(agent), 0
     for name in reversed(names):
-        body = read_body(store, name)
-        if deltas and deltas[-1]["number"] != body["number"] + 1:
-            raise ArchiveError(f"manifest {deltas[-1]['number'] - 1} of {agent} is missing; {remedy(store)}")
-        if "files" in body:
-            snapshot, full = Snapshot(**body), body["number"]
+        found = read_document(store, name)
+        if deltas and deltas[-1].number != found.number + 1:
+            raise ArchiveError(f"manifest {deltas[-1].number - 1} of {agent} is missing; {remedy(store)}")
+        if isinstance(found, Snapshot):
+            snapshot, full = found, found.number
             break
-        deltas.append(body)
+        deltas.append(found)
     else:
         if names:
             raise ArchiveError(f"{agent} has no full manifest; {remedy(store)}")
-    for body in reversed(deltas):
-        changes = Changes(body.pop("added"), body.pop("removed"))
-        snapshot = snapshot.after(changes, body)
+    for delta in reversed(deltas):
+        snapshot = snapshot.after(as_delta(delta, snapshot))
     return snapshot, full
 
 
-def read_body(store: Store, name: str) -> dict[str, Any]:
+def as_delta(found: Delta | EarlierDelta, before: Snapshot) -> Delta:
+    return found.on(before.state) if isinstance(found, EarlierDelta) else found
+
+
+def read_document(store: Store, name: str) -> Document:
     """Created whole or not at all: one that cannot be read was damaged later."""
     try:
-        body = _opened(store.get(name))
-        if body["number"] == number_of(name) and ("files" in body or "added" in body):
-            return _typed(body)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        found = _opened(store.get(name))
+        if found.number == number_of(name):
+            return found
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError):
         pass
     raise ArchiveError(f"{name} is damaged; {remedy(store)}")
 
@@ -168,50 +210,32 @@ def remedy(store: Store) -> str:
     return f"restore it from a copy, or see what `gossamer repair {where(store)} --dry-run` can do"
 
 
-def sealed(body: Mapping[str, Any]) -> bytes:
+def sealed(document: Snapshot | Delta) -> bytes:
     """A manifest's text, with a checksum of itself at its end."""
-    data = dumps(body)
+    data = encoded(document)
     return b'%s,"xxh3":"%s"}' % (data[:-1], xxh3_64_hexdigest(data).encode())
 
 
-def _opened(data: bytes) -> dict[str, Any]:
-    """What was sealed. Manifests of earlier versions have no checksum, neither of themselves nor of files."""
-    body = json.loads(data)
-    if _SEAL.fullmatch(data, max(len(data) - len(',"xxh3":""}') - 16, 0)):
-        if body.pop("xxh3") != xxh3_64_hexdigest(data[: data.rindex(b',"xxh3":')] + b"}"):
+def _opened(data: bytes) -> Document:
+    """What was sealed. The first manifests had no checksum, neither of themselves nor of files."""
+    seal = _SEAL.fullmatch(data, max(len(data) - _SEAL_BYTES, 0))
+    if seal:
+        data = data[:-_SEAL_BYTES] + b"}"
+        if seal[1].decode() != xxh3_64_hexdigest(data):
             raise ValueError("it is not what was written")
-    elif "sums" in body:
+    if data.startswith(b'{"format":'):
+        if not seal:
+            raise ValueError("its checksum is missing")
+        return _decoder.decode(data)
+    body = json.loads(data)
+    if "sums" in body and not seal:
         raise ValueError("its checksum is missing")
-    if not body.keys() <= _FIELDS:
-        raise ValueError("it has unknown fields")
-    return dict(body)
-
-
-def whole(snapshot: Snapshot) -> dict[str, Any]:
-    fields = {f.name: getattr(snapshot, f.name) for f in dataclasses.fields(snapshot)}
-    return {**fields, "outbox": flat(snapshot.outbox)}
-
-
-def flat(outbox: Iterable[Letter]) -> list[list[Any]]:
-    return [
-        [name, size, b.sender, b.number, b.part, b.to, b.kind, b.parts, b.previous, b.protocol]
-        for name, size, b in outbox
-    ]
-
-
-def _typed(body: dict[str, Any]) -> dict[str, Any]:
-    """JSON's lists as the tuples that a Snapshot has."""
-    outbox = tuple(
-        Letter(name, size, Batch(sender, number, part, to, b"", *more, *([] if len(more) > 3 else [_FIRST])))
-        for name, size, sender, number, part, to, *more in body["outbox"]
-    )
-    applied = tuple((stream, number) for stream, number in body["applied"])
-    typed = {**body, "outbox": outbox, "applied": applied}
-    for name in {"zones", "gone"} & body.keys():
-        typed[name] = tuple(body[name])
-    if "sums" in body:
-        typed["sums"] = {name: Checksum(*values) for name, values in body["sums"].items()}
-    return typed
+    body = earlier.renamed(body)
+    if "files" in body:
+        return msgspec.convert(body, Snapshot, str_keys=True)
+    found = EarlierDelta(body["number"], body)
+    found.on(AgentState())  # it can be read
+    return found
 
 
 def _changed(files: Files, changes: Changes) -> Files:
@@ -245,13 +269,3 @@ def chains(store: Store) -> set[str]:
 
 def number_of(name: str) -> int:
     return int(name.rpartition("/")[2].removesuffix(".json"))
-
-
-def dumps(value: Any) -> bytes:
-    return json.dumps(value, default=_plain, separators=(",", ":")).encode()
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be part of a manifest")

@@ -1,14 +1,29 @@
-"""An archive's mark, the file that makes a directory one: its layout, and whether what is in it can be trusted."""
+"""An archive's mark, the file that makes a directory one: its layout, who wrote it, and whether it can be trusted."""
 
-import json
+import os
 from pathlib import Path
-from typing import Any
 
-from gossamer.errors import ArchiveError, ArchiveVersion
+import msgspec
 
-LAYOUT = 3
+from gossamer.archive.state import encoded
+from gossamer.errors import ArchiveError, ArchiveVersion, disk_full_guard
+
+LAYOUT = 4
+MIGRATED = 3  # the first layout that `gossamer migrate` can bring up to date
 MARK = "gossamer.json"
+SCRATCH = "tmp/"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_READERS = "query, status, export, versions, show, verify"
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Later layouts may say more: only this much must be the same in all of them."""
+
+    layout: int
+    gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none said so
+    created: float = 0.0
+    migrating: bool = False  # some manifests may still be of the layout before
+    boot: str = ""  # the life of the machine in which it was begun, as long as its files are not synced
 
 
 def this_boot() -> str:
@@ -16,17 +31,37 @@ def this_boot() -> str:
     return _BOOT.read_text().strip()
 
 
-def read_mark(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((path / MARK).read_bytes())
-    return found
+def read_mark(path: Path) -> Mark:
+    return msgspec.json.decode((path / MARK).read_bytes(), type=Mark)
+
+
+def write_mark(path: Path, mark: Mark) -> None:
+    """One that names a boot is of an archive that is not synced yet."""
+    settle = (lambda _: None) if mark.boot else sync
+    with disk_full_guard(path):
+        (path / SCRATCH).mkdir(exist_ok=True)
+        scratch = path / SCRATCH / f"{os.getpid()}-{MARK}"
+        scratch.write_bytes(encoded(mark))
+        settle(scratch)
+        os.replace(scratch, path / MARK)  # somebody else may have been faster: the same archive
+        settle(path)
+        settle(path.parent)
+
+
+def sync(path: Path) -> None:
+    """A file or folder is on disk when it returns."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def is_trusted(path: Path) -> bool:
     """Whether all that was written can be there: it was synced, or the machine has not been down since."""
     try:
-        mark = read_mark(path)
-        return "boot" not in mark or bool(mark["boot"] == this_boot())
-    except (OSError, ValueError, TypeError):
+        return read_mark(path).boot in ("", this_boot())
+    except (OSError, msgspec.MsgspecError):
         return False
 
 
@@ -40,12 +75,36 @@ def is_federation(path: Path) -> bool:
     return path.suffix == ".toml" and path.is_file()
 
 
-def check_mark(path: Path, read_only: bool = False) -> dict[str, Any]:
+def check_mark(path: Path, read_only: bool = False) -> Mark:
     """The mark of an archive that can be used; otherwise an error that says why not. To be read only, it may have been
     written by an earlier version."""
+    mark = _known_mark(path)
+    if mark.layout < MIGRATED and not read_only:
+        raise _is_old(path, mark)
+    if (mark.layout < LAYOUT or mark.migrating) and not read_only:
+        why = f"has layout {mark.layout}, of an earlier Gossamer" if mark.layout < LAYOUT else "is half migrated"
+        raise ArchiveVersion(
+            f"{path} {why}: `gossamer migrate {path}` brings it up to date; until then it can be read ({_READERS})"
+        )
+    if not is_trusted(path):
+        raise ArchiveError(
+            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
+        )
+    return mark
+
+
+def check_migrates(path: Path) -> Mark:
+    """The mark of an archive that is up to date or can be brought there."""
+    mark = _known_mark(path)
+    if mark.layout < MIGRATED:
+        raise _is_old(path, mark)
+    return mark
+
+
+def _known_mark(path: Path) -> Mark:
+    mark = None
     try:
         mark = read_mark(path)
-        layout = mark["layout"]
     except (FileNotFoundError, NotADirectoryError):
         if holds_scans(path):
             raise ArchiveError(
@@ -55,25 +114,24 @@ def check_mark(path: Path, read_only: bool = False) -> dict[str, Any]:
         if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
             raise ArchiveError(f"there is no file {path}") from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
-    except (ValueError, KeyError, TypeError):
-        layout = None
-    if not isinstance(layout, int) or layout < 1:
+    except msgspec.MsgspecError:
+        pass
+    if mark is None or mark.layout < 1:
         raise ArchiveError(
             f"{path / MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
             "or choose another --dir"
-        ) from None
-    if layout > LAYOUT:
+        )
+    if mark.layout > LAYOUT:
+        by = f"Gossamer {mark.gossamer}" if mark.gossamer else "a later Gossamer"
         raise ArchiveVersion(
-            f"{path} has layout {layout}, this Gossamer knows layouts up to {LAYOUT}; "
+            f"{path} has layout {mark.layout}, written by {by}; this Gossamer knows layouts up to {LAYOUT}: "
             "use the version that wrote it, or choose another --dir"
         )
-    if layout < LAYOUT and not read_only:
-        raise ArchiveVersion(
-            f"{path} has layout {layout}, this Gossamer writes layout {LAYOUT}: it can be read (query, status, export, "
-            "versions, show), but not crawled on; use the version that wrote it, or choose another --dir"
-        )
-    if not is_trusted(path):
-        raise ArchiveError(
-            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
-        )
     return mark
+
+
+def _is_old(path: Path, mark: Mark) -> ArchiveVersion:
+    return ArchiveVersion(
+        f"{path} has layout {mark.layout}: it can be read ({_READERS}), but neither crawled on nor migrated, as its "
+        "index and its tables lack columns; use the version that wrote it, or choose another --dir"
+    )

@@ -45,7 +45,7 @@ class Reading:
     @property
     def overlap(self) -> bool:
         """Whether several agents may know the same page."""
-        return any(snapshot.state.get("overlap") for snapshot in self.snapshots.values())
+        return any(snapshot.state.overlap for snapshot in self.snapshots.values())
 
     def missing(self) -> Path | None:
         """A file that is no longer there."""

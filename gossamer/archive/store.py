@@ -4,7 +4,6 @@ import contextlib
 import errno
 import fcntl
 import itertools
-import json
 import os
 import shutil
 import tempfile
@@ -13,13 +12,15 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from gossamer import __version__
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
-from gossamer.archive.mark import LAYOUT, MARK, check_mark, read_mark, this_boot
+from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, read_mark, this_boot, write_mark
+from gossamer.archive.mark import sync as sync
+from gossamer.archive.state import replace
 from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
 
-_SCRATCH = "tmp/"
 _LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
 
 
@@ -80,9 +81,9 @@ class Directory:
         self.path = Path(path)
         self._serial = itertools.count()
         self._known: set[Path] = set()
-        self._unsynced = unsynced if "boot" in self._check() else 0
+        self._unsynced = unsynced if self._check().boot else 0
 
-    def _check(self) -> dict[str, Any]:
+    def _check(self) -> Mark:
         return check_mark(self.path)
 
     @classmethod
@@ -95,11 +96,11 @@ class Directory:
             with disk_full_guard(path):
                 path.mkdir(parents=True, exist_ok=True)
             # A crash while making one may leave the scratch directory; that is still empty.
-            if any(entry.name != _SCRATCH.rstrip("/") for entry in path.iterdir()):
+            if any(entry.name != SCRATCH.rstrip("/") for entry in path.iterdir()):
                 raise ArchiveError(
                     f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
                 )
-            write_mark(path, now_s, **({"boot": this_boot()} if unsynced else {}))
+            write_mark(path, new_mark(now_s, this_boot() if unsynced else ""))
         return cls(path, unsynced)
 
     def put(self, name: str, data: bytes | Path) -> None:
@@ -161,7 +162,7 @@ class Directory:
         self.local(name).unlink(missing_ok=True)
 
     def scratch(self, name: str) -> Path:
-        path = self.path / _SCRATCH / checked(name).replace("/", "+")
+        path = self.path / SCRATCH / checked(name).replace("/", "+")
         with disk_full_guard(path):
             path.parent.mkdir(exist_ok=True)
         return path
@@ -220,7 +221,7 @@ class Directory:
                 for name in (*names, ""):
                     with contextlib.suppress(FileNotFoundError):  # swept, or another's scratch file
                         sync(Path(folder, name))
-            _mark(self.path, {name: value for name, value in read_mark(self.path).items() if name != "boot"})
+            write_mark(self.path, replace(read_mark(self.path), boot=""))
 
     def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
         """Write and sync a scratch file, then `place` it: link (fails if the target exists) or replace."""
@@ -243,15 +244,15 @@ class Directory:
 class ReadOnly(Directory):
     """The same for those who only look: an archive of an earlier layout too."""
 
-    def _check(self) -> dict[str, Any]:
+    def _check(self) -> Mark:
         return check_mark(self.path, read_only=True)
 
 
 class Unchecked(Directory):
     """The same for those who verify and repair: also if the mark is missing or damaged."""
 
-    def _check(self) -> dict[str, Any]:
-        return {}
+    def _check(self) -> Mark:
+        return Mark(layout=LAYOUT)
 
 
 class Memory:
@@ -321,30 +322,8 @@ class _Place(Protocol):
     def __call__(self, source: Path, target: Path, /) -> None: ...
 
 
-def write_mark(path: Path, now_s: float, **more: str) -> None:
-    _mark(path, {"layout": LAYOUT, "created": now_s, **more})
-
-
-def _mark(path: Path, content: dict[str, Any]) -> None:
-    """One that names a boot is of an archive that is not synced yet."""
-    settle = (lambda _: None) if "boot" in content else sync
-    with disk_full_guard(path):
-        (path / _SCRATCH).mkdir(exist_ok=True)
-        scratch = path / _SCRATCH / f"{os.getpid()}-{MARK}"
-        scratch.write_text(json.dumps(content))
-        settle(scratch)
-        os.replace(scratch, path / MARK)  # somebody else may have been faster: the same archive
-        settle(path)
-        settle(path.parent)
-
-
-def sync(path: Path) -> None:
-    """A file or folder is on disk when it returns."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def new_mark(now_s: float, boot: str = "") -> Mark:
+    return Mark(layout=LAYOUT, gossamer=__version__, created=now_s, boot=boot)
 
 
 def _flocked(descriptor: int, tries: int) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.archive.state import PriceState
 from gossamer.arrays import F64, Bools, Rows
 from gossamer.carbon.declared import INDEX, INTENSITY, Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
@@ -34,7 +35,7 @@ class Carbon:
         self,
         settings: Settings,
         index: PageIndex,
-        state: Mapping[str, Any],
+        state: PriceState,
         part: Callable[[], float] = lambda: 1.0,
     ) -> None:
         check_carbon(settings)
@@ -83,9 +84,9 @@ class Carbon:
         columns = {**columns, "carbon_low_g": carbon_g(columns["energy_low_j"], columns["g_per_kwh"])}
         return {name: float(columns[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g", "carbon_low_g")}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> PriceState:
         """For the manifest: a crawl goes on with the prices that it had."""
-        return self.prices.as_dict()
+        return self.prices.state()
 
     def seen(self) -> dict[str, Any]:
         """What signals said when decisions were made, since the last call: columns of the SIGNALS table."""

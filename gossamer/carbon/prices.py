@@ -4,10 +4,10 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from gossamer.archive.state import PriceState
 from gossamer.arrays import F64, Bools, Integers
 from gossamer.carbon.energy import GAIN, Contract, Lambdas, agreed, pace
 from gossamer.config import Carbon
@@ -51,15 +51,15 @@ class _Group:
 class Prices:
     """`part` says how much of the crawl's budgets is ours: an agent has some of the zones."""
 
-    def __init__(self, settings: Carbon, state: Mapping[str, Any], part: Callable[[], float] = lambda: 1.0) -> None:
+    def __init__(self, settings: Carbon, state: PriceState, part: Callable[[], float] = lambda: 1.0) -> None:
         contracts = load_contracts(Path(settings.contracts)) if settings.contracts else {}
         overall = Contract(settings.g_per_day or None, settings.price or None)
         countries = {packed(name): contract for name, contract in contracts.items() if is_country(name)}
         hosts = {host_key(name): contract for name, contract in contracts.items() if not is_country(name)}
         self._groups = {"all": _Group.of({0: overall}), "country": _Group.of(countries), "host": _Group.of(hosts)}
         self._part = part
-        self._began_s: float | None = state.get("began_s")  # days are counted from here
-        self._day: int = state.get("day", 0)
+        self._began_s: float | None = state.began_s  # days are counted from here
+        self._day = state.day
         self._stepped_s: float | None = None
         self._promises: list[tuple[Keys, Keys, F64]] = []  # pages, their countries, grams
         self._recall(state)
@@ -138,20 +138,21 @@ class Prices:
             for group in self._groups.values():
                 group.spent_g[:] = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def state(self) -> PriceState:
         """For the manifest: a crawl goes on with the prices that it had."""
-        return {"began_s": self._began_s, "day": self._day} | {
+        groups = {
             name: {
-                str(place): [float(group.lambdas.value[at]), float(group.lambdas.unit[at]), float(group.spent_g[at])]
+                place: (float(group.lambdas.value[at]), float(group.lambdas.unit[at]), float(group.spent_g[at]))
                 for at, place in enumerate(group.names.tolist())
             }
             for name, group in self._groups.items()
         }
+        return PriceState(began_s=self._began_s, day=self._day, groups=groups)
 
-    def _recall(self, state: Mapping[str, Any]) -> None:
+    def _recall(self, state: PriceState) -> None:
         for name, group in self._groups.items():
             for at, place in enumerate(group.names.tolist()):
-                value, unit, spent_g = state.get(name, {}).get(str(place), (None, 0.0, 0.0))
+                value, unit, spent_g = state.groups.get(name, {}).get(place, (None, 0.0, 0.0))
                 if value is not None and group.lambdas.adapts[at]:
                     group.lambdas.value[at], group.lambdas.unit[at] = value, unit
                 group.spent_g[at] = spent_g

@@ -31,6 +31,7 @@ COMMANDS = {
     "restore": ("gossamer.cli.repair", "restore a crawl from its copies (site.copies), after its disk was lost"),
     "verify": ("gossamer.cli.repair", "check every file of a crawl: is it there, and is it as it was written"),
     "repair": ("gossamer.cli.repair", "repair the directory of a crawl from what is left of it; nothing is deleted"),
+    "migrate": ("gossamer.cli.migrate", "bring the directory of a crawl that an earlier version made up to date"),
     "inspect": ("gossamer.cli.inspect", "show how the crawler sees one URL: normal form, robots.txt, answer, links"),
     "scan": ("gossamer.cli.scan", "scan a list of websites, once or regularly, for links that lead away from them"),
     "plan": ("gossamer.cli.scan", "plan which client should scan which websites next, and how long that will take"),

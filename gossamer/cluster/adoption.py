@@ -13,11 +13,11 @@ from pathlib import Path
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot, file_names
 from gossamer.archive.mark import MARK
+from gossamer.archive.state import total
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.replicas import is_of_another_life, replica_of
-from gossamer.cluster.site_agent import counters
 from gossamer.errors import ConfigError
 
 _UNFINISHED = ".adopting"
@@ -44,9 +44,9 @@ class Held:
     def in_words(self) -> str:
         if not self.chains:
             return "empty"
-        total = counters(self.chains.values())
+        counters = total(at.state.counters for at in self.chains.values())
         commits = ", ".join(f"{at.number} of {agent}" for agent, at in self.chains.items())
-        words = f"commit {commits}, {total['known']:,} pages known, {total['visits']:,} visits"
+        words = f"commit {commits}, {counters.known:,} pages known, {counters.visits:,} visits"
         lacking = [name for names in self.missing.values() for name in names]
         if lacking:
             words += f"; {len(lacking)} file{'s' * (len(lacking) > 1)} missing, such as {lacking[0]}"

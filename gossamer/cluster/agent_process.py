@@ -140,9 +140,8 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     try:
         with log:
             # Also a chain that is new is taken over: somebody may have been about to begin it, and hang.
-            quiet = {"quiet_until_s": task.quiet_until_s} if task.quiet_until_s else {}
             zones = unowned(store) if task.is_home and name not in chains(store) else ()
-            chain = Chain.take_over(store, name, exchange, clock.now(), quiet, zones)
+            chain = Chain.take_over(store, name, exchange, clock.now(), task.quiet_until_s, zones)
             if gate:
                 gate.committed = lambda: chain.number
             while True:

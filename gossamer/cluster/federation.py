@@ -4,7 +4,6 @@ import contextlib
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import Counters, total
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
@@ -22,7 +22,6 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
-from gossamer.cluster.site_agent import counters as counted
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, added, final
 from gossamer.config.last_run import remember
@@ -237,9 +236,9 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
         row |= {"state": "idle" if summary.finished else "crawling"}
         return row | {"agents": summary.agents, "crossed": summary.crossed}
     if site in federation.here:
-        total = counters(federation, site)
-        state = "ended" if _home(federation, site).state.get("clean") else "not reached"
-        row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
+        figures = counters(federation, site)
+        state = "ended" if _home(federation, site).state.clean else "not reached"
+        row |= {"state": state, **{key: getattr(figures, key) for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
 
@@ -255,7 +254,7 @@ def _followed(federation: Federation, site: str, summary: Summary | None) -> dic
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
     """What a site has sent to each other one, by the manifest of its first agent."""
-    return dict(_home(federation, site).state.get("crossed", {}))
+    return dict(_home(federation, site).state.crossed)
 
 
 def _home(federation: Federation, site: str) -> Snapshot:
@@ -263,6 +262,7 @@ def _home(federation: Federation, site: str) -> Snapshot:
     return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
 
 
-def counters(federation: Federation, *sites: str) -> Counter[str]:
+def counters(federation: Federation, *sites: str) -> Counters:
     """What the manifests of sites on this machine count."""
-    return counted(at for site in sites for at in snapshots(Directory(federation.directory(site))).values())
+    found = [at for site in sites for at in snapshots(Directory(federation.directory(site))).values()]
+    return total(at.state.counters for at in found)

@@ -206,7 +206,7 @@ class Neighbours:
             serial=self._serial,
             done=self.is_done,
             over=sorted(self._over),
-            members=replace(self.members, before=None),
+            members=msgspec.structs.replace(self.members, before=None),
             refused=self.refused,
         )
 
@@ -260,9 +260,9 @@ def kept_by(federation: Federation, site: str) -> Kept:
         return Kept()
     at = snapshots(Directory(directory))
     home = at.get(home_of(site), Snapshot(site)).state
-    lists = [one.state["members"] for one in at.values() if one.state.get("members")]
-    latest = max(lists, key=lambda members: int(members["version"]), default=None)
-    return Kept(latest, home.get("heard", {}).get("clean", {}))
+    lists = [one.state.members for one in at.values() if one.state.members]
+    latest = max(lists, key=lambda members: members.version, default=None)
+    return Kept(latest.as_dict() if latest else None, home.received.get("clean", {}))
 
 
 def _modified_s(path: Path) -> float:

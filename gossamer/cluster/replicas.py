@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import field
 
 from gossamer.archive.chain import chains
-from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed, whole
+from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed
 from gossamer.archive.mark import MARK
 from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import Clock
@@ -159,7 +159,7 @@ class Replica:
                 self._keep(name, ask)
         # One manifest that says all: those before it name files that may be gone.
         newest = file_name(agent, at.number)
-        self._store.create(newest, sealed(whole(at)))
+        self._store.create(newest, sealed(at))
         self._sweep(agent, at.names(), [newest])
         self._name()
 
@@ -228,11 +228,10 @@ def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
     """Whether a chain cannot have been as `mine` before it was as `at`: its site has come back from a replica that was
     behind. Then the same numbers, and names of files, mean other things. Each process that continues a chain begins an
     epoch, and says with which number."""
-    epochs: Numbers = mine.state.get("epochs", {})
-    theirs: Numbers = at.state.get("epochs", {})
+    epochs, theirs = mine.state.epochs, at.state.epochs
     if any(theirs.get(epoch, begun) != begun for epoch, begun in epochs.items()):
         return True
-    begun = theirs.get(str(mine.epoch + 1))
+    begun = theirs.get(mine.epoch + 1)
     return mine.number > at.number or (begun is not None and 0 < begun <= mine.number)
 
 

@@ -1,7 +1,6 @@
 """`SiteAgent` is an agent as its supervisor sees it: as of its last report, or of its manifest if it does not run."""
 
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -46,7 +45,7 @@ class SiteAgent(Member):
 
     def figure(self, name: str) -> int:
         """One of those that `Stats` and the counters of a manifest have in common."""
-        return int((getattr(self.report.stats, name) if self.report else counters([self.at])[name]) or 0)
+        return int(getattr(self.report.stats if self.report else self.at.state.counters, name) or 0)
 
     def begin(self, now_s: float) -> None:
         """A new incarnation, with a name that is later in the alphabet than all before it."""
@@ -77,12 +76,4 @@ def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[
 
 
 def _done_at(at: Snapshot) -> tuple[Any, ...]:
-    return _done(int(counters([at])["visits"]), at.marks, at.zones)
-
-
-def counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
-    """What manifests count, added up: zones have one owner, so that no page is counted twice."""
-    total: Counter[str] = Counter()
-    for snapshot in snapshots:
-        total.update(snapshot.state.get("counters", {}))
-    return total
+    return _done(at.state.counters.visits, at.marks, at.zones)

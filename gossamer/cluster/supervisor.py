@@ -374,7 +374,7 @@ class Supervisor:
             sent={stream: number for stream, number in home.sent.items() if _receiver(stream) in self._remote_sites},
             marks={stream: number for stream, number in home.marks.items() if _receiver(stream) in self._remote_sites},
             numbers={name: one.number for name, one in at.items()},
-            crossed=home.state.get("crossed", {}),
+            crossed=home.state.crossed,
             agents=sum(agent.is_running for agent in self._agents.values()),
             stats=self.totals.now(self._everybody(), ""),
         )

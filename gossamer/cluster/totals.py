@@ -1,14 +1,15 @@
 """`Totals` has the figures of all agents of a site as those of one crawl; a federation adds its sites up likewise."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import Counters, total
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
-from gossamer.cluster.site_agent import SiteAgent, counters
+from gossamer.cluster.site_agent import SiteAgent
 from gossamer.columns import Outcome
 from gossamer.crawl.stats import Stats, refused_links, waited_for_s
 
@@ -23,7 +24,7 @@ class Totals:
     def __init__(self, before: Iterable[Snapshot], clock: Clock) -> None:
         self._clock = clock
         self._start_s = clock.monotonic()
-        self._before = counters(before)
+        self._before = total(at.state.counters for at in before)
         self._seen: dict[tuple[str, int], Stats] = {}  # by incarnation and life: the last figures
 
     @property
@@ -36,13 +37,15 @@ class Totals:
         running = added([agent.report.stats for agent in agents if agent.report], phase, *times)
         run = added(self._seen.values(), phase, *times)  # also of those that have ended since it began
         figures: dict[str, Any] = {name: sum(agent.figure(name) for agent in agents) for name in _COMMITTED}
-        figures["run_visits"] = figures["visits"] - int(self._before["visits"])
+        figures["run_visits"] = figures["visits"] - self._before.visits
         grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds")}
         return replace(running, **figures, **grown)
 
     def final(self, after: Iterable[Snapshot], ended: str) -> Stats:
         refused = sum(stats.refused_seeds for stats in self._seen.values())
-        return final(self._before, counters(after), refused, self._clock.now(), self.elapsed_s, ended)
+        return final(
+            self._before, total(at.state.counters for at in after), refused, self._clock.now(), self.elapsed_s, ended
+        )
 
 
 def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float) -> Stats:
@@ -56,21 +59,18 @@ def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float
     return Stats(now_s, elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
 
 
-def final(
-    before: Mapping[str, float], after: Counter[str], refused_seeds: int, now_s: float, elapsed_s: float, ended: str
-) -> Stats:
+def final(before: Counters, after: Counters, refused_seeds: int, now_s: float, elapsed_s: float, ended: str) -> Stats:
     """What is committed, at the end."""
-    run = Counter(after)
-    run.subtract(before)
-    figures: dict[str, Any] = {name: after[name] for name in _COMMITTED}
+    run = after - before
+    figures: dict[str, Any] = {name: getattr(after, name) for name in _COMMITTED}
     return Stats(
         now_s=now_s,
         elapsed_s=elapsed_s,
-        run_visits=run["visits"],
-        wire_bytes=run["wire_bytes"],
+        run_visits=run.visits,
+        wire_bytes=run.wire_bytes,
         refused_seeds=refused_seeds,
-        refused=refused_links(after),
-        outcomes={name: run[name] for name in map(word, Outcome) if run[name]},
+        refused=refused_links(after.refused),
+        outcomes={name: run.outcomes[name] for name in map(word, Outcome) if name in run.outcomes},
         ended=ended,
         **figures,
     )

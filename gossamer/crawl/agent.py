@@ -99,19 +99,19 @@ class Agent:
         if not (self._peers.is_site or chain.number or self._intake.has_seeds or messages):
             raise SeedError(NO_SEEDS)
         # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
-        if is_urgent or self._intake.seeds or messages or chain.state.get("clean", True):
+        if is_urgent or self._intake.seeds or messages or chain.state.clean is not False:
             self._commit()
         self._allow()
         self._fetching.start()
 
     def _restore_politeness(self) -> None:
         """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
-        state, now_s = self._books.chain.state, self._clock.now()
-        if not state:
+        chain, now_s = self._books.chain, self._clock.now()
+        if not chain.number:
             return
-        contact_s = min(state["committed_s"], now_s) if state.get("clean") else now_s
+        contact_s = min(chain.state.committed_s, now_s) if chain.state.clean else now_s
         # A successor waits until the last requests of the one before it are over, but not longer: clocks may be wrong.
-        quiet_s = min(state.get("quiet_until_s", 0.0), now_s + self._config.fetch.timeout_s)
+        quiet_s = min(chain.state.quiet_until_s, now_s + self._config.fetch.timeout_s)
         self._fetching.workbench.restore(self._books.resting.hosts, now_s, max(contact_s, quiet_s))
 
     # Deciding

@@ -16,7 +16,7 @@ from gossamer.columns import ACCOUNT, DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNA
 from gossamer.config import FIREWALL, Config
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
-from gossamer.crawl.counters import BY_LIMITS, COUNTERS, counted, too_deep
+from gossamer.crawl.counters import BY_LIMITS, TOO_DEEP, counted, too_deep
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
 from gossamer.crawl.round import Round, keep_best
@@ -134,14 +134,13 @@ def _refused(
     if not _are_limits_new(books):
         found.subtract(too_deep(again.url, limits))
         return found
-    left, before = too_deep(onward.refused(books.index), limits), books.chain.state.get("counters", {})
-    return Counter({**found, **{name: left[name] - before.get(name, 0) for name in COUNTERS}})
+    left, before = too_deep(onward.refused(books.index), limits), books.chain.state.counters.refused
+    return Counter({**found, **{name: left[name] - before.get(name, 0) for name in TOO_DEEP}})
 
 
 def _are_limits_new(books: Books) -> bool:
     """More or less depth is allowed than before."""
-    limits = depth_limits(books.config)
-    return bool(books.chain.state.get("depth_limits", limits) != limits)
+    return books.chain.state.depth_limits not in (None, depth_limits(books.config))
 
 
 def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
@@ -190,9 +189,9 @@ def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply
     return joined, again
 
 
-def depth_limits(config: Config) -> list[int]:
+def depth_limits(config: Config) -> tuple[int, ...]:
     """When these change, links that were refused are judged again."""
-    return [config.limits.depth, config.limits.depth_dynamic]
+    return config.limits.depth, config.limits.depth_dynamic
 
 
 def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:

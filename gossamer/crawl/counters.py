@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain, chains
+from gossamer.archive.state import Counters
 from gossamer.archive.store import Store
 from gossamer.config import Limits
 from gossamer.crawl.reader import VERDICTS
 from gossamer.crawl.round import Round
-from gossamer.crawl.stats import REFUSED, refused_links
+from gossamer.crawl.stats import refused_links
 from gossamer.crawl.update import Verdict
 from gossamer.web.url import is_dynamic
 
@@ -21,12 +22,11 @@ class Tally:
     """Counts rounds as they are committed."""
 
     def __init__(self, store: Store, chain: Chain, is_site: bool) -> None:
-        self.counters: Counter[str] = Counter(chain.state.get("counters", {}))
-        self.costs: dict[str, float] = dict(chain.state.get("costs", {}))  # joules and grams
+        self.counters = chain.state.counters
+        self.costs: dict[str, float] = dict(chain.state.costs)  # joules and grams
         # A limit is one of the whole crawl: agents that have left have visited pages too.
         left = set() if is_site else chains(store) - {chain.agent}
-        elsewhere = [Chain.read(store, name).state.get("counters", {}).get("visits", 0) for name in left]
-        self._elsewhere = int(sum(elsewhere))
+        self._elsewhere = sum(Chain.read(store, name).state.counters.visits for name in left)
         self.visits_before = self.visits
         self.outcomes: Counter[str] = Counter()  # of this run, as all that follows
         self.run_visits = self.run_bytes = self.run_rounds = 0
@@ -34,17 +34,19 @@ class Tally:
     @property
     def visits(self) -> int:
         """Committed by the whole crawl; of a site, by this agent."""
-        return self._elsewhere + self.counters["visits"]
+        return self._elsewhere + self.counters.visits
 
     def add(self, round_: Round) -> None:
-        self.counters.update(round_.outcomes)
-        self.counters.update(round_.refused)
-        self.counters["visits"] += round_.pages
-        self.counters["wire_bytes"] += round_.wire_bytes
+        self.counters += Counters(
+            visits=round_.pages,
+            rounds=1,
+            deferred=len(round_.deferrals),
+            wire_bytes=round_.wire_bytes,
+            outcomes=round_.outcomes,
+            refused=round_.refused,
+        )
         for name, amount in round_.cost.items():
             self.costs[name] = self.costs.get(name, 0.0) + amount
-        self.counters["rounds"] += 1
-        self.counters["deferred"] += len(round_.deferrals)
         self.outcomes.update(round_.outcomes)
         self.run_visits += round_.pages
         self.run_rounds += bool(round_.pages)
@@ -56,7 +58,7 @@ class Tally:
             "run_visits": self.run_visits + round_.pages,
             "wire_bytes": self.run_bytes,
             "outcomes": dict(self.outcomes + round_.outcomes),
-            "refused": refused_links(self.counters),
+            "refused": refused_links(self.counters.refused),
         }
 
 
@@ -67,7 +69,7 @@ _CAPS = {
     Verdict.BEST: "limits.new_per_round",
     Verdict.LENGTH: "limits.url_bytes",
 }
-COUNTERS = [REFUSED + name for name in ("limits.depth", "limits.depth_dynamic")]  # counters of what is too deep
+TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse what is too deep
 BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
 _BY_WORD = {"length": "limits.url_bytes", "best": "crawl.links_per_page"}
 
@@ -77,13 +79,13 @@ def counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[st
     found: Counter[str] = Counter()
     for verdict, capped, url in links:
         if setting := _setting(VERDICTS[verdict], capped, url, limits):
-            found[REFUSED + setting] += 1
+            found[setting] += 1
     return found
 
 
 def too_deep(urls: Iterable[str], limits: Limits) -> Counter[str]:
     """Counters of links that are refused as too deep."""
-    return Counter(REFUSED + _depth(url, limits) for url in urls)
+    return Counter(_depth(url, limits) for url in urls)
 
 
 def _setting(verdict: str, capped: int, url: str, limits: Limits) -> str:

@@ -9,7 +9,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol, cast
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from gossamer.archive.manifest import ANY, LINKS, NEWS, SEEDS, Batch
+from gossamer.archive.state import replace
 from gossamer.archive.store import Memory, Store
 from gossamer.columns import CONTRIBUTION, Contributions
 from gossamer.errors import Unreadable

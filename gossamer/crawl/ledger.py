@@ -9,6 +9,8 @@ what the virtual page has given to each page since the beginning, and giving is 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from gossamer.archive.state import LedgerState
+
 SEED_CASH = 1 << 40
 MAX_MINTED = 1 << 62  # any sum of cash stays an int64
 
@@ -46,9 +48,9 @@ class Ledger:
         """What the account lacks, given the sums of stored cash and of cash on its way: always 0."""
         return self.minted - (stored + self.known * self.v + self.pool + outboxes)
 
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+    def state(self) -> LedgerState:
+        return LedgerState(**asdict(self))
 
     @classmethod
-    def from_dict(cls, values: dict[str, int]) -> "Ledger":
-        return cls(**values)
+    def of(cls, state: LedgerState) -> "Ledger":
+        return cls(state.v, state.pool, state.minted, state.known)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.manifest import ZONES_IN_ALL, Files
+from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, Bools, Rows
 from gossamer.columns import Contributions
@@ -72,7 +73,7 @@ class Accounting(Protocol):
     def seen(self) -> dict[str, Any]:
         """What decisions were based on since the last call: columns of the SIGNALS table."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> PriceState:
         """For the manifest."""
 
 
@@ -107,7 +108,7 @@ class Books:
             order = own_first(order, lambda: chain.zones)  # they change, also in a moment
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
-        ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+        ledger = Ledger.of(chain.state.ledger)
         return cls(store, config, chain, index, frontier, ledger, order, scores)
 
     def part(self) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gossamer.archive.chain import Publisher
 from gossamer.archive.manifest import SEED_FILES, SEEDS, Batch, Changes
+from gossamer.archive.state import AgentState
 from gossamer.arrays import Bools
 from gossamer.columns import Contributions
 from gossamer.crawl.commit import Closed, Whose
@@ -94,8 +95,8 @@ class Peers(Whose, Protocol):
     def send(self, closed: Closed, /) -> Sent:
         """The round is closed: what of it is for others. `take` came before."""
 
-    def state(self) -> dict[str, Any]:
-        """For the manifest of the commit that `send` was called for."""
+    def noted(self, state: AgentState) -> AgentState:
+        """The state with what is to be kept, for the manifest of the commit that `send` was called for."""
 
 
 class Alone:
@@ -145,5 +146,5 @@ class Alone:
     def facts(self) -> Mapping[str, Any]:
         return {}
 
-    def state(self) -> dict[str, Any]:
-        return {}
+    def noted(self, state: AgentState) -> AgentState:
+        return state

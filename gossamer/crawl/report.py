@@ -4,6 +4,7 @@ import resource
 from dataclasses import dataclass, field
 from typing import Any
 
+from gossamer.archive.state import AgentState, replace
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl.commit import depth_limits
@@ -12,7 +13,6 @@ from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Peers
-from gossamer.crawl.resting import NONE_IN_STATE
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.stats import Stats
@@ -34,7 +34,7 @@ class Accounts:
 
     def __post_init__(self) -> None:
         self.start_s = self.clock.monotonic()
-        self.busy_before_s = float(self.books.chain.state.get("busy_s", 0.0))
+        self.busy_before_s = self.books.chain.state.busy_s or 0.0
 
     @property
     def elapsed_s(self) -> float:
@@ -78,27 +78,28 @@ class Accounts:
             **self.peers.facts(),
         )
 
-    def state(self, clean: bool) -> dict[str, Any]:
+    def state(self, clean: bool) -> AgentState:
         """What the next run must know, and `gossamer status`."""
         now_s = self.clock.now()
         books, before = self.books, self.books.chain.state
-        return {
-            "ledger": books.ledger.as_dict(),
-            "counters": {**self.tally.counters, **self._known()},
-            "costs": self.tally.costs,
-            "seed_files": self.peers.intake.files.offsets,
-            **NONE_IN_STATE,
-            "started_s": before.get("started_s", now_s),
-            "committed_s": now_s,
-            "busy_s": self.busy_before_s + self.elapsed_s,
-            "waits_until_s": self._waits_until_s(),
-            "order": books.strategy.name,
-            "depth_limits": depth_limits(self.config),
-            "carbon": books.carbon.state() if books.carbon else before.get("carbon", {}),
-            "overlap": before.get("overlap", False) or self.config.site.mode == CROSS_OVER,
-            "clean": clean,
-            **self.peers.state(),
-        }
+        state = replace(
+            before,
+            ledger=books.ledger.state(),
+            counters=replace(self.tally.counters, **self._known()),
+            costs=self.tally.costs,
+            seed_files=self.peers.intake.files.state(),
+            resting={},
+            started_s=now_s if before.started_s is None else before.started_s,
+            committed_s=now_s,
+            busy_s=self.busy_before_s + self.elapsed_s,
+            waits_until_s=self._waits_until_s(),
+            order=books.strategy.name,
+            depth_limits=depth_limits(self.config),
+            prices=books.carbon.state() if books.carbon else before.prices,
+            overlap=before.overlap or self.config.site.mode == CROSS_OVER,
+            clean=clean,
+        )
+        return self.peers.noted(state)
 
     def _known(self) -> dict[str, Any]:
         index, frontier = self.books.index, self.books.frontier

@@ -4,8 +4,6 @@ A commit adds one file, with the hosts that changed since the one before. If the
 takes their place: a row is written again about as often as the logarithm of their number says, and few files stay.
 """
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,7 +16,6 @@ from gossamer.errors import ArchiveError
 
 Rests = dict[str, tuple[float, int]]  # by host name: until when, and failures in a row
 
-NONE_IN_STATE: dict[str, object] = {"resting": {}}  # earlier versions had all of them in every manifest's state
 _AWAKE = (0.0, 0)  # of a host that rests no more
 _LONGER = 2  # so many times as long as what is new may a file be that it replaces
 
@@ -35,10 +32,10 @@ class Resting:
             self._files.append((name, len(rows)))
             self._kept |= rows
         self._kept = _asleep(self._kept)
-        self.hosts: Rests = {**_from_state(chain), **self._kept}
+        self.hosts: Rests = {**chain.state.resting, **self._kept}
 
     def write(self, hosts: Rests) -> Changes:
-        """What the next commit must have so that these are the hosts that rest; its state must have NONE_IN_STATE."""
+        """What the next commit must have so that these are the hosts that rest; its state must have none."""
         new = {host: rest for host, rest in hosts.items() if self._kept.get(host) != rest}
         new |= dict.fromkeys(self._kept.keys() - hosts.keys(), _AWAKE)
         self.hosts = self._kept = hosts
@@ -63,11 +60,6 @@ class Resting:
 
 def _asleep(hosts: Rests) -> Rests:
     return {host: rest for host, rest in hosts.items() if rest != _AWAKE}
-
-
-def _from_state(chain: Chain) -> Rests:
-    before: Mapping[str, tuple[float, int]] = chain.state.get("resting", {})
-    return {host: (float(until_s), int(failures)) for host, (until_s, failures) in before.items()}
 
 
 def _read(store: Store, name: str) -> Rests:

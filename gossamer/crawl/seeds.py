@@ -14,6 +14,7 @@ import numpy as np
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import NEWS, SEED_FILES, SEEDS, Batch, Changes
+from gossamer.archive.state import name_as_text, name_of_text
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.crawl.inbox import Aside, Inbox, blank, decode, encode
@@ -106,9 +107,12 @@ class SeedFiles:
     """
 
     def __init__(self, files: Iterable[Path], offsets: Mapping[str, int]) -> None:
-        self.offsets = dict(offsets)
+        self.offsets = {name_of_text(text): offset for text, offset in offsets.items()}
         self.add(files)
         self.refused = 0  # lines that are no web address
+
+    def state(self) -> dict[str, int]:
+        return {name_as_text(name): offset for name, offset in self.offsets.items()}
 
     def add(self, files: Iterable[Path]) -> None:
         for path in files:
@@ -157,7 +161,7 @@ class Intake:
         self.scope = Scope(scope_kind, _scope_hosts(store))
         self.named = NamedSitemaps.read(store)
         self.seeds: list[str] = []
-        self.files = SeedFiles((), chain.state.get("seed_files", {}))
+        self.files = SeedFiles((), chain.state.seed_files)
 
     def read(self, messages: Iterable[Batch], now_s: float) -> None:
         """New lines of seed files, those among them that have just been handed in."""

@@ -7,8 +7,6 @@ from typing import Any
 # Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
 CALM = ("ok", "unchanged", "moved", "denied")
 
-REFUSED = "refused "  # a counter of links that were not followed: this, and the name of the setting that lifts it
-
 LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
 
 
@@ -65,9 +63,9 @@ def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:
     return min(times) if times and None not in times else None
 
 
-def refused_links(counters: Mapping[str, float]) -> dict[str, int]:
+def refused_links(refused: Mapping[str, int]) -> dict[str, int]:
     """How many links each setting has kept from being followed, most first."""
-    found = {name.removeprefix(REFUSED): int(n) for name, n in counters.items() if name.startswith(REFUSED) and n > 0}
+    found = {name: times for name, times in refused.items() if times > 0}
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import Counters
 from gossamer.archive.store import Memory, Store
 from gossamer.archive.tables import arrow_table
 from gossamer.archive.views import statements
@@ -208,12 +209,12 @@ def opened(files: Mapping[str, Sequence[Path]]) -> duckdb.DuckDBPyConnection:
     return database
 
 
-def figures(files: Mapping[str, Sequence[Path]]) -> dict[str, int]:
+def figures(files: Mapping[str, Sequence[Path]]) -> Counters:
     """Returns the totals of an agent's visits, as its counters have them."""
     with closing(opened(files)) as database:
         found = database.execute(_FIGURES).fetchall()
-    total = {outcome: visits for outcome, visits, _ in found if visits}
-    return {**total, "visits": sum(total.values()), "wire_bytes": sum(size for _, _, size in found)}
+    outcomes = {outcome: visits for outcome, visits, _ in found if visits}
+    return Counters(visits=sum(outcomes.values()), wire_bytes=sum(size for _, _, size in found), outcomes=outcomes)
 
 
 def seed_hosts(files: Mapping[str, Sequence[Path]]) -> list[str]:

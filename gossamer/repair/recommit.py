@@ -1,6 +1,5 @@
 """This module commits a repair: one commit that names mended files, or all manifests and the index made again."""
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +20,12 @@ from gossamer.archive.manifest import (
     load_best,
     number_of,
     sealed,
-    whole,
 )
+from gossamer.archive.state import AgentState, LedgerState, replace
 from gossamer.archive.store import Store
 from gossamer.archive.views import KINDS
 from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
-from gossamer.crawl.ledger import Ledger
 from gossamer.repair import found_files
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_files import Mended, add_rows, covered, is_mendable, mend_cdxj, mend_table, mend_warc
@@ -55,7 +53,7 @@ def commit_mended(store: Store, aside: Aside, agent: str, faults: Sequence[Fault
         files["scope"] = named
         mended.append(scope)
     gone = sorted({name for names in at.files.values() for name in names} - {n for ns in files.values() for n in ns})
-    new = dataclasses.replace(at, number=number, time_s=now_s, files=files, gone=(*at.gone, *gone))
+    new = replace(at, number=number, time_s=now_s, files=files, gone=(*at.gone, *gone))
     for name in gone:
         aside.keep(name)
     known = {name: known for name, known in at.sums.items() if name not in mine}
@@ -95,7 +93,7 @@ def commit_anew(store: Store, aside: Aside, config: Config, now_s: float) -> Ite
     for agent in agents:
         new = _snapshot(store, best[agent], numbers, files[agent], now_s)
         if agent == home:
-            new = dataclasses.replace(new, zones=tuple(range(ZONES_IN_ALL)), state=_state_of(new.state, rebuilt))
+            new = replace(new, zones=tuple(range(ZONES_IN_ALL)), state=_state_of(new.state, rebuilt))
         _create(store, new, {n: known for n, known in best[agent].sums.items() if n not in bad[agent]})
     taken = _take_out(store, aside, {n for of in files.values() for names in of.values() for n in names}, numbers)
     store.delete(UNFINISHED)
@@ -192,11 +190,17 @@ def _snapshot(store: Store, best: Snapshot, numbers: Mapping[str, int], files: F
     too."""
     agent, number, epoch = best.agent, numbers[best.agent], best.epoch + 1
     streams = {f"{one}>{other}": numbers[one] for one in numbers for other in numbers}
-    counters = {**figures(_paths(store, [files])), "rounds": number, "known": 0, "hosts": 0, "frontier": 0}
-    state = {name: value for name, value in best.state.items() if name != "settling"}
-    state |= {"counters": counters, "ledger": Ledger().as_dict(), "clean": False, "committed_s": now_s}
-    state |= {"started_s": state.get("started_s", now_s), "epochs": {str(epoch): number}}
-    state |= {"depth_limits": []}  # none is equal to it: what was refused as too deep is judged and counted again
+    state = replace(
+        best.state,
+        ledger=LedgerState(),
+        counters=replace(figures(_paths(store, [files])), rounds=number),
+        depth_limits=(),  # none is equal to it: what was refused as too deep is judged and counted again
+        started_s=now_s if best.state.started_s is None else best.state.started_s,
+        committed_s=now_s,
+        clean=False,
+        epochs={epoch: number},
+        settling=False,
+    )
     return Snapshot(
         agent,
         number,
@@ -209,11 +213,11 @@ def _snapshot(store: Store, best: Snapshot, numbers: Mapping[str, int], files: F
     )
 
 
-def _state_of(state: dict[str, Any], rebuilt: RebuiltIndex) -> dict[str, Any]:
+def _state_of(state: AgentState, rebuilt: RebuiltIndex) -> AgentState:
     rows = rebuilt.index.hosts.rows
     waiting = int(rows["known"].sum()) - int(rows["visited"].sum())
-    known = {"known": rebuilt.index.count, "hosts": len(rows), "frontier": waiting}
-    return {**state, "counters": state["counters"] | known, "ledger": rebuilt.ledger.as_dict()}
+    counters = replace(state.counters, known=rebuilt.index.count, hosts=len(rows), frontier=waiting)
+    return replace(state, counters=counters, ledger=rebuilt.ledger.state())
 
 
 def _inbox_marks(store: Store) -> dict[str, int]:
@@ -230,7 +234,7 @@ def _inbox_marks(store: Store) -> dict[str, int]:
 
 def _create(store: Store, new: Snapshot, known: Mapping[str, Checksum]) -> None:
     sums = {name: known.get(name) or store.checksum(name) for name in sorted(new.names())}
-    store.create(file_name(new.agent, new.number), sealed(whole(dataclasses.replace(new, sums=sums))))
+    store.create(file_name(new.agent, new.number), sealed(replace(new, sums=sums)))
 
 
 def _take_out(store: Store, aside: Aside, named: set[str], numbers: Mapping[str, int]) -> int:

@@ -17,9 +17,9 @@ from gossamer.archive.checksums import of_file
 from gossamer.archive.copies import Copied
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_body
-from gossamer.archive.mark import MARK, check_mark
-from gossamer.archive.store import Directory, Unchecked, write_mark
+from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document
+from gossamer.archive.mark import MARK, check_mark, write_mark
+from gossamer.archive.store import Directory, Unchecked, new_mark
 from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.config.last_run import recall
@@ -122,7 +122,7 @@ class Repair:
     def _carry_out(self, plan: Plan, say: Callable[[str], None]) -> None:
         if plan.mark:
             self._aside.keep(MARK)
-            write_mark(self._directory, self._now_s)
+            write_mark(self._directory, new_mark(self._now_s))
             say(f"{MARK}: written anew")
         if plan.rebuild:
             for line in commit_anew(self._store, self._aside, self._config, self._now_s):
@@ -203,6 +203,6 @@ def _is_local(kind: str) -> bool:
 
 def _is_manifest(disk: Path, name: str) -> bool:
     try:
-        return bool(MANIFEST.search(name)) and bool(read_body(Unchecked(disk), name))
+        return bool(MANIFEST.search(name)) and bool(read_document(Unchecked(disk), name))
     except (ArchiveError, OSError):
         return False

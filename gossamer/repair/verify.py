@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.damage import fault, files_in_words, unnamed
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import Snapshot, chains, file_names, load, number_of, read_body
+from gossamer.archive.manifest import Snapshot, chains, file_names, load, number_of, read_document
 from gossamer.archive.mark import MARK, check_mark
 from gossamer.archive.store import Directory, Unchecked
 from gossamer.archive.views import KINDS
@@ -104,7 +104,7 @@ def _chain(store: Directory, agent: str, found: Verified) -> Snapshot | None:
     damaged: list[str] = []
     for name in file_names(store, agent):
         try:
-            read_body(store, name)
+            read_document(store, name)
         except FileNotFoundError:
             continue
         except ArchiveError:

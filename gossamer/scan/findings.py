@@ -75,7 +75,7 @@ def findings(at: Reading, website: Website, config: Config, scope: str) -> Findi
         reason,
         _asked_s(at, config),
         sorted(failed["url"].to_pylist()),
-        sum(float(snapshot.state.get("busy_s", 0.0)) for snapshot in at.snapshots.values()),
+        sum(snapshot.state.busy_s or 0.0 for snapshot in at.snapshots.values()),
         figures,
     )
 

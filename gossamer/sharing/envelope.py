@@ -7,12 +7,12 @@ of its data a message has, `digest` what the xxh3 of that piece is.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
 from gossamer.archive.manifest import ANY, PROTOCOL, Batch
+from gossamer.archive.state import replace
 from gossamer.errors import TooNew, Unreadable
 
 PIECE_BYTES = 1 << 20  # half of what a server takes: the rest is more than enough for headers

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import I64, Bools, Rows
 from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
-from gossamer.crawl.resting import NONE_IN_STATE, Rests
+from gossamer.crawl.resting import Rests
 from gossamer.crawl.update import is_final
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import Keys, search
@@ -185,18 +186,18 @@ def _take_rests(resting: Rests, rows: Rows, texts: Texts) -> None:
         resting[host] = max(rest, resting.get(host, rest))
 
 
-def state_of(books: Books, quiet_s: float, now_s: float) -> dict[str, Any]:
+def state_of(books: Books, quiet_s: float, now_s: float) -> AgentState:
     """Nothing is being fetched, here or (of what has come) there; and nothing was, later than now."""
     rows = books.index.hosts.rows
     unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
-    figures = {"known": books.index.count, "hosts": len(rows), "frontier": unvisited}
-    counters = {**books.chain.state.get("counters", {}), **figures}
-    return {
-        "ledger": books.ledger.as_dict(),
-        "counters": counters,
-        **NONE_IN_STATE,
-        "quiet_until_s": quiet_s,
-        "committed_s": now_s,
-        "clean": True,
-        "settling": True,  # what came may have to go on: until the agent begins, nobody knows
-    }
+    before = books.chain.state
+    return replace(
+        before,
+        ledger=books.ledger.state(),
+        counters=replace(before.counters, known=books.index.count, hosts=len(rows), frontier=unvisited),
+        resting={},
+        quiet_until_s=quiet_s,
+        committed_s=now_s,
+        clean=True,
+        settling=True,  # what came may have to go on: until the agent begins, nobody knows
+    )

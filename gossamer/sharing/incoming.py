@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import U64
 from gossamer.columns import Contributions

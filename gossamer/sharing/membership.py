@@ -9,6 +9,7 @@ import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
+from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import Rows
 from gossamer.placement.hostmap import ENTRY
@@ -25,8 +26,8 @@ class Membership:
 
     def __init__(self, store: Store, chain: Chain, place: Place | None) -> None:
         self._store, self._chain, self._place = store, chain, place
-        self._said: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.get("said", {})}
-        self._heard: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.get("heard", {})}
+        self._said: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.reported}
+        self._heard: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.received}
         self.moves: dict[str, str] = {}  # hosts that a rebalance gives to other sites: `settle` carries it out
         self._due = ""
 
@@ -41,7 +42,7 @@ class Membership:
         place = self._place
         if place is None or place.home != self._chain.agent:
             return False
-        return not set(place.gone) <= set(self._chain.state.get("without", ()))
+        return not set(place.gone) <= set(self._chain.state.gone)
 
     def hear(self, site: str, news: Mapping[str, Any]) -> None:
         """What another site says, or of moves our own."""
@@ -84,17 +85,19 @@ class Membership:
         headers = [json.loads(self._store.get(name)) for name, _, batch in letters if batch.part == 0]
         return np.concatenate([np.zeros(0, ENTRY), *(unpacked(header["hosts"]) for header in headers)])
 
-    def state(self) -> dict[str, Any]:
+    def noted(self, state: AgentState) -> AgentState:
+        """For the manifest."""
         if self._place is None or self._place.members is None:
-            return {}
-        said = {"said": self._said, "heard": self._heard}
-        return {
-            **self._place.as_state(),
-            **said,
-            "moves": self.moves,
-            "without": list(self._place.gone),
-            "settling": False,
-        }
+            return state
+        return replace(
+            state,
+            members=self._place.members,
+            reported=self._said,
+            received=self._heard,
+            moves=self.moves,
+            gone=tuple(self._place.gone),
+            settling=False,
+        )
 
     def facts(self, exchange: Exchange) -> dict[str, Any]:
         """What the site is told: which others are clean, and whether hosts pass through us just now."""

@@ -27,7 +27,7 @@ class Outgoing:
 
     def __init__(self, config: Config, chain: Chain, ledger: Ledger) -> None:
         self._config, self._chain, self._ledger = config, chain, ledger
-        self.crossed: dict[str, dict[str, int]] = dict(chain.state.get("crossed", {}))  # to other sites, so far
+        self.crossed: dict[str, dict[str, int]] = dict(chain.state.crossed)  # to other sites, so far
         self._cache = SentCache(config.site.sent_cache)
 
     def letters(self, columns: Contributions, owners: Owners, from_abroad: U64 = NO_KEYS) -> list[Batch]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -48,10 +48,6 @@ class Place:
     def others(self) -> list[str]:
         """The other sites that can be spoken with."""
         return [name for name in self.sites.sites if name != self.site and name not in self.gone]
-
-    def as_state(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {"members": self.members.as_dict()} if self.members else {}
 
     def towards(self, agent: str, site: str) -> str:
         """Whom an agent gives what is for another site."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gossamer.archive.manifest import Batch
+from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
@@ -165,7 +166,6 @@ class Sharing:
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(letters), links=count, remote=outgoing.abroad)
 
-    def state(self) -> dict[str, Any]:
-        place = self._place
-        figures = place.placing.state() if place and place.placing else {}
-        return {"crossed": self._outgoing.crossed, **figures, **self._membership.state()}
+    def noted(self, state: AgentState) -> AgentState:
+        place, state = self._place, replace(state, crossed=self._outgoing.crossed)
+        return self._membership.noted(place.placing.noted(state) if place and place.placing else state)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
 from gossamer.frontier.pages import host_of_key
@@ -38,9 +39,9 @@ class Placing:
         self._new: list[Rows] = []  # since the last commit
         self._arrived: U32 = np.zeros(0, np.uint32)  # hosts that our index has, sorted
 
-    def open(self, store: Store, files: Iterable[str], state: Mapping[str, Any]) -> None:
+    def open(self, store: Store, files: Iterable[str], state: AgentState) -> None:
         """What is on record at our site."""
-        self._round_trips.recall(state.get("round_trips", {}))
+        self._round_trips.recall(state.round_trips)
         for name in files:
             self._hosts.record(np.frombuffer(store.get(name), ENTRY))
 
@@ -81,9 +82,9 @@ class Placing:
         if self._partitioner is not None:
             self._round_trips.measure(self._site, countries, connect_s)
 
-    def state(self) -> dict[str, Any]:
+    def noted(self, state: AgentState) -> AgentState:
         """For the manifest."""
-        return {"round_trips": self._round_trips.as_dict()} if self._partitioner is not None else {}
+        return state if self._partitioner is None else replace(state, round_trips=self._round_trips.as_dict())
 
     def homes(self, host_keys: Integers) -> I64:
         return self._hosts.homes(host_keys)

@@ -7,25 +7,13 @@ clean, it does not touch hosts that were not its own before: somebody may still 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from gossamer.archive.state import Members as Members
 from gossamer.cluster.federation_file import Federation
 from gossamer.errors import ConfigError
 
 Weights = Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Members:
-    version: int
-    weights: Weights  # of all sites there ever were; 0: it takes no hosts
-    partitioner: str
-    # The lists before it, from the last that was carried out on: what is ours by all of them is ours. None: we are new.
-    before: list[Weights] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def of_file(federation: Federation) -> Members:

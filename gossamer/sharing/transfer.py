@@ -18,14 +18,15 @@ import pyarrow as pa
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Batch, Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, Bools, HostKeys, Rows
 from gossamer.config import CROSS_OVER
 from gossamer.crawl.control import Orders
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
-from gossamer.frontier.merging import Keys
 from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.sharing import estate, placing
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import numbered_parts
@@ -86,7 +87,8 @@ def is_settled(store: Store, version: int) -> bool:
     for it."""
     everyone = snapshots(store)
     for at in everyone.values():
-        if at.zones and (at.state.get("members", {}).get("version", 1) < version or at.state.get("settling")):
+        carried_out = at.state.members.version if at.state.members else 1
+        if at.zones and (carried_out < version or at.state.settling):
             return False
         for _, _, batch in at.outbox:
             to = everyone.get(batch.to)
@@ -126,7 +128,7 @@ class Transfer:
             pages = np.bincount(zone_of_host(rows["host"]), rows["known"], minlength=ZONES_IN_ALL)[zones]
             for group in (zones[part] for part in _groups(pages.tolist())):
                 first = np.array([zone << int(ZONE_SHIFT) for zone in group], np.uint64)
-                header = {"zones": group, "quiet_until_s": chain.state.get("quiet_until_s", 0.0)}
+                header = {"zones": group, "quiet_until_s": chain.state.quiet_until_s}
                 # What is neither ours nor theirs now we found when we crossed over, and keep.
                 leaves = _in(group)
                 hosts = books.index.hosts.rows
@@ -144,7 +146,7 @@ class Transfer:
         hosts = books.index.hosts.rows
         sites = place.shall_be_at(hosts["host"])
         if place.placing is not None:
-            _heed(sites, hosts["host"], place, books.chain.state.get("moves", {}))
+            _heed(sites, hosts["host"], place, books.chain.state.moves)
         for number in np.unique(sites).tolist():
             to = place.sites.sites[number]
             rows = hosts[sites == number]
@@ -247,12 +249,14 @@ class Transfer:
         zones: Collection[int] | None = None,
     ) -> None:
         books, chain, marks = self.books, self.books.chain, high_water(applied or ())
-        quiet_s = max(chain.state.get("quiet_until_s", 0.0), quiet_s)
+        quiet_s = max(chain.state.quiet_until_s, quiet_s)
         # By which list of sites hosts came or went must be on record with them.
-        sites = self.place.as_state() if self.place is not None and zones is None else {}
+        state = estate.state_of(books, quiet_s, self.now_s)
+        if self.place is not None and self.place.members and zones is None:
+            state = replace(state, members=self.place.members)
         chain.commit(
             changes,
-            state={**estate.state_of(books, quiet_s, self.now_s), **sites},
+            state=state,
             marks=marks,
             outbox=numbered_parts(outbox),
             exchange=self.exchange,
@@ -281,7 +285,7 @@ class Transfer:
         files = [name for name in chain.files.get(FILES, []) if name.split("/")[1].rsplit("-", 1)[0] not in waiting]
         if files or any(f"{batch.sender}-{batch.number:08d}" not in waiting for batch in sent):
             changes = Changes({}, {FILES: files})
-            chain.commit(changes, state={}, marks={}, outbox=[], exchange=exchange, applied=[], now_s=self.now_s)
+            chain.commit(changes, marks={}, outbox=[], exchange=exchange, applied=[], now_s=self.now_s)
 
 
 def _groups(pages: Sequence[float]) -> Iterator[slice]:

@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.archive.reading import Reading, reading
+from gossamer.archive.state import Counters
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
-from gossamer.cluster.site_agent import counters
 from gossamer.cluster.supervisor import FOLDER
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
@@ -73,14 +73,14 @@ def _connected(directory: Path) -> Wire | None:
 
 def _row(at: Reading, name: str, beat: Heartbeat | None) -> dict[str, Any]:
     snapshot = at.snapshots.get(name)
-    counted = counters([snapshot] if snapshot else [])
+    counted = snapshot.state.counters if snapshot else Counters()
     row = {
         "agent": name,
         "state": "ended",
         "zones": list(snapshot.zones) if snapshot else [],
-        "visits": counted["visits"],
-        "known": counted["known"],
-        "frontier": counted["frontier"],
+        "visits": counted.visits,
+        "known": counted.known,
+        "frontier": counted.frontier,
         "pages_per_s": None,
         "memory_bytes": None,
         "cpu": None,

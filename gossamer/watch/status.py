@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
+from gossamer.archive.state import AgentState, total
 from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
@@ -57,14 +58,14 @@ def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any
 
 def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     store = ReadOnly(at.directory)
-    counters = _counters(at)
+    states = [snapshot.state for snapshot in at.snapshots.values()]
+    counters = total(state.counters for state in states)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
     agents = {agent: _agent(at, store, agent) for agent in sorted({*at.snapshots, *locks})}
-    outcomes = {name: counters[name] for name in map(word, Outcome) if counters.get(name)}
-    known: dict[str, Any] = {name: counters.get(name) for name in _SUMMED}
-    states = [snapshot.state for snapshot in at.snapshots.values()]
-    busy_s = max((state["busy_s"] for state in states if "busy_s" in state), default=None)
-    started_s = min((state["started_s"] for state in states if "started_s" in state), default=None)
+    outcomes = {name: counters.outcomes[name] for name in map(word, Outcome) if name in counters.outcomes}
+    known: dict[str, Any] = {name: getattr(counters, name) if states else None for name in _SUMMED}
+    busy_s = max((state.busy_s for state in states if state.busy_s is not None), default=None)
+    started_s = min((state.started_s for state in states if state.started_s is not None), default=None)
     visits = known["visits"]
     disk = _disk(at)
     rows = sum(pq.read_metadata(path).num_rows for kind in ("pages", "visits") for path in at.paths(kind))
@@ -79,7 +80,7 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
         "waits_until_s": _waits_until_s(states, RealClock().now()),
         "rounds": sum(at.numbers.values()),
         **known,
-        "refused_links": refused_links(counters),
+        "refused_links": refused_links(counters.refused),
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
@@ -98,28 +99,19 @@ def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
     return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None}
 
 
-def _waits_until_s(states: Sequence[Mapping[str, Any]], now_s: float) -> float | None:
+def _waits_until_s(states: Sequence[AgentState], now_s: float) -> float | None:
     """When something is due again, if nothing was at the last commits of all agents."""
-    seen = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
+    seen = [(state.waits_until_s, state.counters.frontier) for state in states]
     until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
     return until_s if until_s is not None and until_s > now_s else None
 
 
-def _counters(at: Reading) -> dict[str, float]:
-    """The agents' counters, added up. Zones have one owner, so that no host or page is counted twice."""
-    total: Counter[str] = Counter()
-    for snapshot in at.snapshots.values():
-        total.update(snapshot.state.get("counters", {}))
-    return dict(total)
-
-
 def _costs(at: Reading) -> dict[str, float]:
     """Energy and carbon of all visits, at both ends of the estimates for a byte."""
-    total: Counter[str] = Counter()
+    costs: dict[str, float] = {}
     for snapshot in at.snapshots.values():
-        for name, amount in snapshot.state.get("costs", {}).items():
-            total[name] += amount
-    return dict(total)
+        costs |= {name: costs.get(name, 0.0) + amount for name, amount in snapshot.state.costs.items()}
+    return costs
 
 
 def _disk(at: Reading) -> dict[str, int]:

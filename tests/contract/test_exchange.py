@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 
 import nats_site
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats_site import Network, eventually
 
+from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.cluster.jetstream import MESSAGE_BYTES
 from gossamer.sharing.envelope import PIECE_BYTES

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.spread import Shelf, Spread, place_of
+from gossamer import __version__
 from gossamer.archive.copies import Copied
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace, disk_full_guard
@@ -169,9 +170,13 @@ def test_holder_of_nothing(directory: Directory) -> None:
 
 def test_prepare_makes_and_opens(tmp_path: Path) -> None:
     Directory.prepare(tmp_path / "a" / "b", 5.0)
-    assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {"layout": 3, "created": 5.0}
+    assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {
+        "layout": 4,
+        "gossamer": __version__,
+        "created": 5.0,
+    }
     Directory.prepare(tmp_path / "a" / "b", 6.0)
-    assert Directory(tmp_path / "a" / "b").get("gossamer.json") == b'{"layout": 3, "created": 5.0}'
+    assert Directory(tmp_path / "a" / "b").get("gossamer.json").endswith(b'"created":5.0}')
 
 
 def test_prepare_after_a_crash_while_preparing(tmp_path: Path) -> None:

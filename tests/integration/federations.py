@@ -114,13 +114,13 @@ class Sites:
 
     def visits(self, site: str = "") -> int:
         found = [at for name in self.federation.sites if site in ("", name) for at in self.at(name).values()]
-        return sum(at.state.get("counters", {}).get("visits", 0) for at in found)
+        return sum(at.state.counters.visits for at in found)
 
     def replicated_visits(self, site: str) -> int:
         """What the replica has of a site's visits."""
         (holder,) = holders(list(self.federation.sites), site, 2)
         found = snapshots(Directory(replica_of(self.federation.directory(holder), site)))
-        return sum(at.state.get("counters", {}).get("visits", 0) for at in found.values())
+        return sum(at.state.counters.visits for at in found.values())
 
     def at(self, site: str) -> dict[str, Snapshot]:
         directory = self.federation.directory(site)
@@ -176,7 +176,7 @@ class Sites:
             store, indexes = Directory(self.federation.directory(site)), self.indexes(site)
             for name, at in self.at(site).items():
                 stored = sum(int(rows["cash"].sum()) for rows in indexes[name].pages.scan())
-                missing += Ledger.from_dict(at.state["ledger"]).missing(stored) if at.state.get("ledger") else 0
+                missing += Ledger.of(at.state.ledger).missing(stored)
                 for letter in at.outbox:
                     if letter.batch.number > marks.get(letter.batch.stream, 0):
                         data = store.get(letter.name)

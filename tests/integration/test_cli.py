@@ -133,8 +133,8 @@ def test_one_signal_ends_cleanly_and_the_crawl_goes_on_later(web: RunningWeb, tm
     stopped = json.loads(out)
     assert 5 <= stopped["visits"] < len(of_host(web, "h0.test"))
     state = Chain.read(Directory(tmp_path / "crawl"), "a0").state
-    assert state["clean"]
-    assert state["counters"]["visits"] == stopped["visits"] == urls_of(tmp_path / "crawl").total()
+    assert state.clean
+    assert state.counters.visits == stopped["visits"] == urls_of(tmp_path / "crawl").total()
     found = answer(*command, *SLOW, "--delay", "0", "--json", at=tmp_path)
     assert found["visits"] == stopped["visits"] + found["run_visits"]
     assert urls_of(tmp_path / "crawl") == Counter(of_host(web, "h0.test"))
@@ -172,8 +172,8 @@ def test_a_terminal_that_is_closed_ends_the_crawl_cleanly(web: RunningWeb, tmp_p
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     state = Chain.read(Directory(tmp_path / "crawl"), "a0").state
-    assert state["clean"]
-    assert 5 <= state["counters"]["visits"] < len(of_host(web, "h0.test"))
+    assert state.clean
+    assert 5 <= state.counters.visits < len(of_host(web, "h0.test"))
 
 
 def test_hang_ups_come_in_numbers_and_nohup_is_obeyed(web: RunningWeb, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_hang_ups_come_in_numbers_and_nohup_is_obeyed(web: RunningWeb, tmp_path:
                 crawl.signal(number)
                 time.sleep(0.3)
             assert crawl.finish() == (0, "", "")
-    assert Chain.read(Directory(tmp_path / "crawl"), "a0").state["clean"]
+    assert Chain.read(Directory(tmp_path / "crawl"), "a0").state.clean
     deaf = line("crawl", web.start_url, "--testweb", web.address, *SLOW, "--pages", "20", "--json", "--dir", "deaf")
     with subprocess.Popen(["nohup", *deaf], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) as crawl:
         while not committed_visits(tmp_path / "deaf"):

@@ -40,7 +40,7 @@ def missing_cash(directory: Path) -> int:
     snapshot = Chain.read(store, "a0")
     index = PageIndex.open(store, snapshot.files, Config().index)
     stored = sum(int(rows["cash"].sum()) for rows in index.pages.scan())
-    return Ledger.from_dict(snapshot.state["ledger"]).missing(stored)
+    return Ledger.of(snapshot.state.ledger).missing(stored)
 
 
 def test_a_crawl_visits_what_can_be_reached_and_nothing_else(web: RunningWeb, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_hosts_are_placed_as_they_are_discovered(
         assert len(at_work) > 1
         for site in sites.federation.sites:  # each knows how far hosts are from all who have met some
             state = snapshots(Directory(sites.federation.directory(site)))[home_of(site)].state
-            far = {name: found["NG"] for name, found in state["round_trips"].items()}
+            far = {name: found["NG"] for name, found in state.round_trips.items()}
             assert list(far) == at_work
             assert 0 < min(far.values()) <= max(far.values()) < 60
         proposal = propose(sites.federation)
@@ -286,7 +286,7 @@ def test_a_terminal_that_is_closed_ends_all_sites_cleanly(web: RunningWeb, tmp_p
     assert "ended: stopped" in said
     states = [at.state for site in ("north", "east") for at in snapshots(Directory(tmp_path / site)).values()]
     assert len(states) == 2
-    assert all(state["clean"] for state in states)
+    assert all(state.clean for state in states)
 
 
 def test_a_ring_cannot_be_rebalanced_and_only_lost_sites_are_adopted(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def check_cash(found: Crawl) -> None:
     at, store, lacking, flying = states(found), Directory(found.directory), 0, 0
     for snapshot in at.values():
         opened, rows = index(found, snapshot)
-        ledger = Ledger.from_dict(snapshot.state["ledger"])
+        ledger = Ledger.of(snapshot.state.ledger)
         assert ledger.known == len(rows) == opened.count
         lacking += ledger.missing(int(rows["cash"].sum()))
         for letter in snapshot.outbox:
@@ -163,7 +163,7 @@ def test_firewall_stays_in_its_zones(web: RunningWeb, seeds: list[str], tmp_path
     assert sum(event["sent_links"] for event in commits(found)) == 0
     check_cash(found)
     check_hosts(found)
-    ledgers = [Ledger.from_dict(at.state["ledger"]) for at in states(found).values()]
+    ledgers = [Ledger.of(at.state.ledger) for at in states(found).values()]
     given = sum(ledger.v * ledger.known for ledger in ledgers)  # by the virtual page, to all
     assert sum(ledger.pool for ledger in ledgers) + given > 0
     assert bool(given) == (order == "opic-virtual")

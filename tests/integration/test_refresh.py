@@ -34,7 +34,7 @@ AGAIN = {
 def opened(directory: Path) -> tuple[PageIndex, Ledger]:
     store = Directory(directory)
     snapshot = Chain.read(store, "a0")
-    return PageIndex.open(store, snapshot.files, Config().index), Ledger.from_dict(snapshot.state["ledger"])
+    return PageIndex.open(store, snapshot.files, Config().index), Ledger.of(snapshot.state.ledger)
 
 
 def hits(directory: Path) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """Damage of every kind to a crawl's directory: it is found, named, and mended or set aside; nothing else is touched."""
 
-import dataclasses
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import complaint, run, succeed
 from crawls import QUICK, crawl, statuses, visited
+from earlier_archives import rewritten
 from raw_server import Loopback
 from warcio.archiveiterator import ArchiveIterator
 
@@ -18,6 +17,7 @@ from gossamer import Config, Crawl
 from gossamer.archive import manifest, store
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl import onward
@@ -344,12 +344,8 @@ def test_the_index_is_never_opened_damaged(web: RunningWeb, damaged: Path, kind:
 
 
 def forget_checksums(directory: Path) -> None:
-    """As an earlier version of this layout wrote manifests."""
-    for path in (directory / "manifest" / "a0").iterdir():
-        body = json.loads(path.read_bytes())
-        for field in ("sums", "gone", "xxh3"):
-            body.pop(field, None)
-        path.write_text(json.dumps(body))
+    """As an earlier version wrote manifests."""
+    rewritten(Directory(directory), "a0", drop=("sums", "gone"))
 
 
 def test_files_without_checksums_are_counted(damaged: Path) -> None:
@@ -386,7 +382,7 @@ def test_an_old_manifest_that_nobody_needs(damaged: Path, how: str) -> None:
     patient = Directory(damaged)
     current = at(damaged)
     full = manifest.file_name("a0", current.number + 1)
-    body = manifest.sealed(manifest.whole(dataclasses.replace(current, number=current.number + 1)))
+    body = manifest.sealed(replace(current, number=current.number + 1))
     assert patient.create(full, body)
     old = sorted((damaged / "manifest" / "a0").iterdir())[-3]
     if how == "missing":

@@ -16,6 +16,7 @@ from commands import ROOT, answer, complaint, environment, line, running, succee
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.state import AgentState, Counters
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.members import Ended
@@ -64,7 +65,7 @@ def visits(directory: Path) -> int:
     if not (directory / "manifest").exists():
         return 0
     found = snapshots(Directory(directory)).values()
-    return sum(at.state.get("counters", {}).get("visits", 0) for at in found)
+    return sum(at.state.counters.visits for at in found)
 
 
 def test_one_crawl_with_exact_limits(web: RunningWeb, tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_one_crawl_with_exact_limits(web: RunningWeb, tmp_path: Path) -> None:
 def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
     """A process hung before its first commit; its successor was told to be quiet, and knows nothing else."""
     store, exchange, clock = Directory.prepare(tmp_path / "c", 1.0), InProcess(), RealClock()
-    chain = Chain.take_over(store, "a1", exchange, 1.0, {"quiet_until_s": clock.now()})
+    chain = Chain.take_over(store, "a1", exchange, 1.0, clock.now())
     config = Config().replace({"crawl.agent": "a1", "resolve.map": {"*": web.address}})
     with EventLog(tmp_path / "log") as log:
         books = open_books(store, config, clock, chain)
@@ -100,8 +101,8 @@ def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
         peers.settle(clock.now())
         assert Agent(books, clock, peers, log).run(lambda _: None).visits == 0
     state = Chain.read(store, "a1").state
-    assert state["clean"]
-    assert state["counters"]["known"] == 0
+    assert state.clean
+    assert state.counters.known == 0
 
 
 def test_starting_again_is_not_getting_on() -> None:
@@ -110,7 +111,7 @@ def test_starting_again_is_not_getting_on() -> None:
     for number in range(1, 4):
         agent.ended(crash, Snapshot("a0", number=3 * number))
         assert agent.crashes == number
-    agent.ended(crash, Snapshot("a0", number=12, state={"counters": {"visits": 1}}))
+    agent.ended(crash, Snapshot("a0", number=12, state=AgentState(counters=Counters(visits=1))))
     assert agent.crashes == 0
 
 
@@ -127,7 +128,7 @@ def test_stopped_and_gone_on_with(web: RunningWeb, tmp_path: Path, number: int) 
     assert json.loads(out)["ended"] == "stopped"
     assert len(processes) == 3
     assert not any(is_alive(number) for number in processes.values())
-    assert all(at.state["clean"] for at in snapshots(Directory(directory)).values())
+    assert all(at.state.clean for at in snapshots(Directory(directory)).values())
     succeed("add", "c", *(f"http://h{host}.test/added" for host in range(8)), at=tmp_path)  # several agents' zones
     told = answer(*crawl(web), at=tmp_path)
     assert told["visits"] == len(web.truth.reachable()) + 8

@@ -98,8 +98,8 @@ class Place:
 
     def missing(self) -> int:
         """Cash that this agent minted and does not have; below 0: what it has from the other."""
-        state = self.snapshot().state
-        return Ledger.from_dict(state["ledger"]).missing(int(self.rows()["cash"].sum())) if state else 0
+        at = self.snapshot()
+        return Ledger.of(at.state.ledger).missing(int(self.rows()["cash"].sum())) if at.number else 0
 
 
 def places(directory: Path, web: RunningWeb, *zones: range, values: dict[str, Any] | None = None) -> list[Place]:
@@ -213,7 +213,7 @@ def test_in_short_runs(web: RunningWeb, alone: Place, tmp_path: Path) -> None:
     for place in both:
         place.seeds = web.start_urls
     visits = -1
-    while visits < (visits := sum(place.snapshot().state.get("counters", {}).get("visits", 0) for place in both)) or (
+    while visits < (visits := sum(place.snapshot().state.counters.visits for place in both)) or (
         any(not place.is_idle() for place in both)
     ):
         for place in both:
@@ -249,7 +249,7 @@ def test_links_that_vanish_no_longer_count_at_the_other_agent(tmp_path: Path) ->
         web.advance(2 * 86_400.0)
         again = {"refresh.policy": "fixed", "refresh.interval_s": 1.0, "refresh.least_s": 1.0, "refresh.share": 1.0}
         for place in both:
-            visits = place.snapshot().state["counters"]["visits"]
+            visits = place.snapshot().state.counters.visits
             place.config = place.config.replace({**again, "crawl.pages": visits + len(first[both.index(place)])})
             place.run()
             assert sum(p.missing() for p in both) == in_flight(both)

@@ -25,7 +25,7 @@ from support import crawl_here
 from gossamer.archive import chain
 from gossamer.frontier import frontier, hosts, table, text_heap
 
-_open, _fsync, _pwrite, _unlink = io.open, os.fsync, os.pwrite, os.unlink
+_open, _fsync, _pwrite, _unlink, _replace = io.open, os.fsync, os.pwrite, os.unlink, os.replace
 _PIECE_BYTES = 8 << 10
 
 
@@ -44,7 +44,7 @@ class Death:
             chain.FULL_EVERY = 1
             frontier.KEEP_SHARE = 0
             table.MAX_DELTAS = hosts.MAX_DELTAS = text_heap.MAX_DELTAS = 1
-        _install(Operations(self))
+        install(Operations(self))
         crawl_here(arguments, output)
 
 
@@ -56,7 +56,7 @@ class Operations:
         self._over = False
         self._report = _open(death.report, "a", buffering=1)
         self._synced: dict[int, int] = {}  # inode of a file with bytes not synced: how many are
-        self._named: list[tuple[str, str]] = []  # (directory, path) of names not synced
+        self._named: list[tuple[str, str, bytes | None]] = []  # (directory, path, what it was) of names not synced
 
     def concern(self, path: Any) -> bool:
         return not self._over and os.fspath(path).startswith(self._top)
@@ -87,14 +87,18 @@ class Operations:
     def clean(self, descriptor: int) -> None:
         self._synced.pop(os.fstat(descriptor).st_ino, None)
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        self._named = [(folder, name) for folder, name in self._named if folder != path]
+        self._named = [each for each in self._named if each[0] != path]
 
-    def named(self, path: Any) -> None:
-        self._named.append((os.path.dirname(os.fspath(path)), os.fspath(path)))
+    def named(self, path: Any, before: bytes | None = None) -> None:
+        self._named.append((os.path.dirname(os.fspath(path)), os.fspath(path), before))
 
     def _cut(self) -> None:
-        for _, path in reversed(self._named):
-            if os.path.isdir(path):
+        for _, path, before in reversed(self._named):
+            if before is not None:  # a rename that replaced a file
+                with _open(path + ".before", "wb") as file:
+                    file.write(before)
+                _replace(path + ".before", path)
+            elif os.path.isdir(path):
                 shutil.rmtree(path)
             elif os.path.exists(path):
                 _unlink(path)
@@ -144,7 +148,7 @@ class Watched:
         return getattr(self._file, name)
 
 
-def _install(operations: Operations) -> None:
+def install(operations: Operations) -> None:
     """Replace what Python code calls to change files. Arrow writes its files itself: it gets one of ours."""
 
     def opened(file: Any, mode: str = "r", *args: Any, **more: Any) -> Any:
@@ -174,8 +178,9 @@ def _install(operations: Operations) -> None:
         def act(source: Any, target: Any, **more: Any) -> None:
             if operations.concern(target):
                 operations.done(kind, target)
+            before = Path(target).read_bytes() if kind == "rename" and os.path.isfile(target) else None
             real(source, target, **more)
-            operations.named(target)
+            operations.named(target, before)
 
         return act
 

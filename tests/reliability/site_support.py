@@ -76,7 +76,7 @@ class Site(Command):
         """Committed so far."""
         if not (self.directory / "manifest").exists():
             return 0
-        return sum(at.state.get("counters", {}).get("visits", 0) for at in snapshots(self.directory).values())
+        return sum(at.state.counters.visits for at in snapshots(self.directory).values())
 
     def wait_until(self, process: "Popen[bytes]", condition: Callable[[], object], what: str) -> None:
         end_s = time.monotonic() + _PATIENCE_S
@@ -233,8 +233,8 @@ def check_indexes(directory: Path) -> None:
     for index, at in indexes(directory).values():
         rows = rows_of(index)
         assert set(zone_of_key(rows["key"]).tolist()) <= set(at.zones)
-        ledger = Ledger.from_dict(at.state.get("ledger", {}))
-        assert len(rows) == index.count == ledger.known == at.state["counters"]["known"]
+        ledger = Ledger.of(at.state.ledger)
+        assert len(rows) == index.count == ledger.known == at.state.counters.known
         lacking += ledger.missing(int(rows["cash"].sum()))
         hosts = index.hosts.rows
         assert int(hosts["known"].sum()) == len(rows)
@@ -250,7 +250,7 @@ def check_indexes(directory: Path) -> None:
     for key, (_, status) in known.items():
         says = pages[key]["status"]
         assert Status(status).name.lower() == says or (says == "failed" and status == Status.GONE), pages[key]
-    counted = sum(at.state["counters"]["visits"] for at in snapshots(directory).values())
+    counted = sum(at.state.counters.visits for at in snapshots(directory).values())
     assert counted == sum(outcomes(directory).values())
 
 

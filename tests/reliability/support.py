@@ -194,7 +194,7 @@ def check_index(directory: Path) -> None:
     """The index agrees with itself, with the ledger and with the tables."""
     snapshot, index = snapshot_of(directory), open_index(directory)
     rows = np.concatenate(list(index.pages.scan()))
-    ledger = Ledger.from_dict(snapshot.state["ledger"])
+    ledger = Ledger.of(snapshot.state.ledger)
     assert ledger.missing(int(rows["cash"].sum())) == 0, "cash was lost or made"
     pages = {row["key"]: row for row in ask(directory, "SELECT * FROM pages")}
     assert len(rows) == index.count == ledger.known == len(pages)
@@ -208,9 +208,9 @@ def check_index(directory: Path) -> None:
     assert int(hosts["known"].sum()) == len(rows)
     final = ~np.isin(rows["status"], (Status.NEW, Status.FAILED))
     assert int(hosts["visited"].sum()) == int(final.sum())
-    counters = snapshot.state["counters"]
-    assert counters["known"] == len(rows)
-    assert counters["visits"] == sum(outcomes(directory).values())
+    counters = snapshot.state.counters
+    assert counters.known == len(rows)
+    assert counters.visits == sum(outcomes(directory).values())
 
 
 def check_no_leftovers(directory: Path) -> None:

@@ -3,7 +3,6 @@ as if they had never come."""
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from support import Command
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
@@ -179,8 +179,9 @@ def test_more_hosts_rest_than_a_message_can_name(web: RunningWeb, tmp_path: Path
     resting = Resting(store, chain)
     hosts |= resting.hosts
     changes = Changes() if in_state else resting.write(dict(hosts))
+    state = replace(chain.state, resting=hosts if in_state else {})
     chain.commit(
-        changes, state={"resting": hosts if in_state else {}}, marks={}, outbox=[], exchange=Inbox(store), applied=[],
+        changes, state=state, marks={}, outbox=[], exchange=Inbox(store), applied=[],
         now_s=time.time(),
     )  # fmt: skip
     for agents, pages in ((2, 120), (1, 180)):
@@ -189,7 +190,7 @@ def test_more_hosts_rest_than_a_message_can_name(web: RunningWeb, tmp_path: Path
             more.end(process)
         at = snapshots(site.directory)
         found = {name: Resting(store, Chain(store, one, 0)).hosts for name, one in at.items()}
-        assert sum(one.state["counters"]["visits"] for one in at.values()) == pages
+        assert sum(one.state.counters.visits for one in at.values()) == pages
         assert all(len(rests) > 40_000 for name, rests in found.items() if at[name].zones)
         together = {host: rest for rests in found.values() for host, rest in rests.items()}
         assert hosts.items() <= together.items()

@@ -73,7 +73,7 @@ def check_committed(directory: Path) -> int:
     if snapshot.number:
         assert [name for name in snapshot.names() if not (directory / name).exists()] == []
         stored = sum(int(rows["cash"].sum(dtype=np.int64)) for rows in open_index(directory).pages.scan())
-        assert Ledger.from_dict(snapshot.state["ledger"]).missing(stored) == 0
+        assert Ledger.of(snapshot.state.ledger).missing(stored) == 0
     return snapshot.number
 
 

@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with RunningWeb(SPEC, log_path=where / "requests") as web:
         Command(web, where / "undisturbed", OPTIONS).finish(240)
         alone = snapshots(where / "undisturbed")["a0"]
-        yield World(web, where / "undisturbed", alone.state["counters"]["visits"])
+        yield World(web, where / "undisturbed", alone.state.counters.visits)
 
 
 def disturbed(site: Site, world: World, faults: list[str], chance: random.Random, agents: list[int]) -> Trouble:

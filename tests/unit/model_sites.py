@@ -3,13 +3,14 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
+from gossamer.archive.state import replace
+from gossamer.archive.state import replace as renew
 from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
 from gossamer.cluster.neighbours import place
@@ -89,7 +90,7 @@ class OneSite:
     def _open(self) -> None:
         index = PageIndex.open(self._store, self.chain.files, CONFIG.index)
         frontier = Frontier(index, ORDER, CONFIG.index)
-        ledger = Ledger.from_dict(self.chain.state.get("ledger", {}))
+        ledger = Ledger.of(self.chain.state.ledger)
         self.books = Books(self._store, CONFIG, self.chain, index, frontier, ledger, ORDER)
         assert self.place.placing is not None
         self.place.placing.open(self._store, hostmap_files(self._store), self.chain.state)
@@ -131,7 +132,7 @@ class OneSite:
         letters += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
         self.chain.commit(
             changes,
-            state={"ledger": books.ledger.as_dict(), "committed_s": 1.0, **self._membership.state()},
+            state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
             marks=high_water(batches),
             outbox=numbered_parts(letters),
             exchange=self._exchange,

@@ -11,6 +11,7 @@ from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
 from gossamer.archive.merge import merge
+from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Directory
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import IDENTICAL, WarcWriter, payload_digest
@@ -86,7 +87,7 @@ class Sample:
         visits: Sequence[Visit] = (),
         links: Sequence[tuple[str, str, str]] = (),
         robots: Sequence[dict[str, Any]] = (),
-        state: dict[str, Any] | None = None,
+        **state: Any,
     ) -> None:
         number = self._chain.round
         warc = WarcWriter(self._store, number, self._config)
@@ -103,16 +104,17 @@ class Sample:
                 columns = {column.name: _values(column, rows) for column in table.columns}
                 changes |= write_table(self._store, table, self._chain.agent, number, columns)
         changes |= write_cdxj(self._store, self._chain.agent, number, captures)
-        self._commit(changes, state or {})
+        self._commit(changes, **state)
 
     def merge(self) -> None:
         """Make one file of each kind; the old ones are gone afterwards."""
         config = self._config.replace({"archive.merge_files": 2})
         changes = merge(self._store, self._chain.files, config, self._chain.round)
         assert {"warc", "visits", "pages", "cdxj"} <= set(changes.removed)
-        self._commit(changes, {})
+        self._commit(changes)
 
-    def _commit(self, changes: Changes, state: dict[str, Any]) -> None:
+    def _commit(self, changes: Changes, **news: Any) -> None:
+        state = replace(self._chain.state, **news)
         now_s = NOW_S + self._chain.round
         self._chain.commit(changes, state=state, marks={}, outbox=[], exchange=self._exchange, applied=[], now_s=now_s)
 
@@ -173,7 +175,7 @@ def sample(path: Path) -> Path:
         ],
         links=[(A, B, "followed"), (A, C, "followed"), (A, "http://x.test/", "scope")],
         robots=[robots_txt | {"verdict": "rules", "body": b"User-agent: *\nDisallow:\n"}],
-        state={"counters": {"visits": 2, "ok": 1, "moved": 1, "hosts": 2, "known": 3, "frontier": 1}},
+        counters=Counters(visits=2, hosts=2, known=3, frontier=1, outcomes={"ok": 1, "moved": 1}),
     )
     again = Response(A, body.encode(), started_s=NOW_S + 60)
     archive.commit(

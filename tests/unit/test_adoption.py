@@ -7,6 +7,7 @@ from test_replicas import Quiet
 
 from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Directory
 from gossamer.cluster.adoption import adopt
 from gossamer.cluster.federation_file import Federation, load
@@ -39,7 +40,7 @@ def commit(store: Directory, agent: str, times: int = 1, now_s: float = 0.0) -> 
     for _ in range(times):
         name, visits = f"warc/{chain.label}.warc.gz", 10 * chain.round
         store.put(name, f"{name} of {now_s}".encode())
-        state = {"counters": {"visits": visits, "known": 2 * visits}}
+        state = replace(chain.state, counters=Counters(visits=visits, known=2 * visits))
         chain.commit(
             Changes({"warc": [name]}), state=state, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=now_s
         )
@@ -128,7 +129,7 @@ def test_a_replica_behind_what_others_have_heard_is_refused(tmp_path: Path) -> N
     catch_up(south, held_by(sites, "east"))
     north = Chain.open(Directory.prepare(sites.directory("north"), 0.0), "north_a0", InProcess())
     marks = {"south_a0>north": 8}
-    north.commit(Changes(), state={}, marks=marks, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+    north.commit(Changes(), marks=marks, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
     with pytest.raises(ConfigError, match=r"north has heard of commit 8 of south_a0.*commit 5.*on another machine"):
         adopt(sites, "south")
     assert not sites.directory("south").exists()

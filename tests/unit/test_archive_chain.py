@@ -1,15 +1,17 @@
 """The commit protocol, above all what a crash at each of its steps leaves."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from earlier_archives import rewritten
 
 from gossamer.archive.chain import FULL_EVERY, Chain
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveError, Deposed
 from gossamer.sharing.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
@@ -65,8 +67,12 @@ class Mortal:
 
 
 def commit(chain: Chain, exchange: Any, changes: Changes | None = None, **given: Any) -> None:
-    values: dict[str, Any] = {"state": {}, "marks": {}, "outbox": [], "applied": [], "now_s": 1.0}
+    values: dict[str, Any] = {"marks": {}, "outbox": [], "applied": [], "now_s": 1.0}
     chain.commit(changes or Changes(), exchange=exchange, **(values | given))
+
+
+def counted(visits: int) -> AgentState:
+    return AgentState(counters=Counters(visits=visits))
 
 
 def crawl(store: Any, exchange: Any, rounds: int) -> None:
@@ -77,10 +83,10 @@ def crawl(store: Any, exchange: Any, rounds: int) -> None:
         marks = high_water(ready)
         name = f"warc/a0-{chain.round:08d}-0.warc.gz"
         store.put(name, b"%d" % chain.round)
-        total = chain.state.get("total", 0) + sum(int(b.data) for b in ready)
+        total = chain.state.counters.visits + sum(int(b.data) for b in ready)
         send = [Batch("a0", chain.round, part, "a3", b"%d/%d" % (chain.round, part)) for part in range(2)]
         changes = Changes({"warc": [name]}, {"warc": chain.files.get("warc", [])[:-1]})
-        state = {"total": total}
+        state = counted(total)
         commit(chain, exchange, changes, state=state, marks=marks, outbox=send, applied=list(marks.items()))
         exchange.take()
 
@@ -125,7 +131,7 @@ def test_crash_at_every_operation(k: int, before: bool) -> None:
 
     crawl(store, exchange, 3)
     end = Chain.read(store, "a0")
-    assert end.state == {"total": 1110}
+    assert end.state == counted(1110)
     assert exchange.pending("a0", end.marks) == []
     assert exchange.take() == told(3)
     assert {letter.batch.number for letter in end.outbox} == {3}, "what is confirmed is no longer named"
@@ -150,7 +156,7 @@ def test_crash_while_recovering() -> None:
         with pytest.raises(Crash):
             Chain.open(dying, "a0", dying)
     crawl(store, exchange, 3)
-    assert Chain.read(store, "a0").state == {"total": 1110}
+    assert Chain.read(store, "a0").state == counted(1110)
 
 
 def test_new_chain() -> None:
@@ -161,15 +167,21 @@ def test_new_chain() -> None:
 def test_state_comes_back_as_it_will_be_read() -> None:
     store, exchange = Memory(), InProcess()
     chain = Chain.open(store, "a0", exchange)
-    keys = np.array([2**64 - 1, 1], np.uint64)
-    commit(chain, exchange, state={"keys": keys, "n": np.int64(3), "by": {1: (2,)}}, marks={"seeds": 4})
-    commit(chain, exchange, state={"n": 4})
-    expected = {"keys": [2**64 - 1, 1], "n": 4, "by": {"1": [2]}}
+    offsets = {"seeds.txt": np.int64(3)}
+    state = AgentState(seed_files=offsets, epochs={1: 2}, resting={"a.test": (np.float64(2.5), 1)})
+    commit(chain, exchange, state=state, marks={"seeds": 4})
+    offsets["seeds.txt"] = np.int64(5)
+    commit(chain, exchange, state=replace(chain.state, busy_s=4.0))
+    commit(chain, exchange)
+    expected = AgentState(seed_files={"seeds.txt": 3}, epochs={1: 2}, resting={"a.test": (2.5, 1)}, busy_s=4.0)
     assert chain.state == expected
     again = Chain.open(store, "a0", exchange)
-    assert (again.state, again.marks, again.number) == (expected, {"seeds": 4}, 2)
+    assert (again.state, again.marks, again.number) == (expected, {"seeds": 4}, 3)
     with pytest.raises(TypeError, match="object"):
-        commit(chain, exchange, state={"x": object()})
+        commit(chain, exchange, state=AgentState(order=object()))  # type: ignore[arg-type]
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `str`, got `int` - at `\$.order`"):
+        commit(chain, exchange, state=AgentState(order=4))  # type: ignore[arg-type]
+    assert (Chain.read(store, "a0").number, chain.number) == (3, 3)
 
 
 def test_deltas_full_ones_and_forgetting() -> None:
@@ -179,7 +191,7 @@ def test_deltas_full_ones_and_forgetting() -> None:
         name = f"warc/{number}"
         store.put(name, b"")
         removed = {"warc": [f"warc/{number - 2}"]} if number > 2 else {}
-        commit(chain, exchange, Changes({"warc": [name]}, removed), state={"n": number}, now_s=float(number))
+        commit(chain, exchange, Changes({"warc": [name]}, removed), state=counted(number), now_s=float(number))
         read = Chain.read(store, "a0")
         assert (read.number, read.zones, read.time_s) == (number, (7,), number)
         assert read.files == chain.files == {"warc": [f"warc/{n}" for n in (number - 1, number) if n > 0]}
@@ -193,22 +205,22 @@ def test_deltas_full_ones_and_forgetting() -> None:
 def test_two_owners() -> None:
     store, exchange = Memory(), InProcess()
     old = Chain.open(store, "a0", exchange, zones=[1, 2])
-    commit(old, exchange, state={"n": 1}, marks={"seeds": 1})
+    commit(old, exchange, state=counted(1), marks={"seeds": 1})
     store.put(f"warc/a0-{old.round:08d}-0.warc.gz", b"old")
     new = Chain.take_over(store, "a0", exchange, 2.0)
     assert (new.number, new.epoch, new.zones, new.state, new.marks) == (
         2,
         2,
         (1, 2),
-        {"n": 1, "epochs": {"2": 2}},
+        replace(counted(1), epochs={2: 2}),
         {"seeds": 1},
     )
     assert new.round > old.round, "their files have different names"
     assert store.list("warc/") == []
     with pytest.raises(Deposed, match="taken this crawl over"):
-        commit(old, exchange, state={"n": 99})
+        commit(old, exchange, state=counted(99))
     commit(new, exchange)
-    assert Chain.read(store, "a0").state["n"] == 1
+    assert Chain.read(store, "a0").state.counters.visits == 1
     assert Chain.read(store, "a0").epoch == 2
 
 
@@ -331,13 +343,9 @@ def test_any_flipped_bit_of_a_manifest_is_found(place: int) -> None:
 def test_manifests_of_earlier_versions_open() -> None:
     """They have no checksums, neither of files nor of themselves."""
     store, exchange = crawled(3)
-    for name in store.list("manifest/"):
-        body = json.loads(store.get(name))
-        for field in ("sums", "gone", "xxh3"):
-            body.pop(field, None)
-        store.put(name, json.dumps(body).encode())
+    rewritten(store, "a0", drop=("sums", "gone"))
     chain = Chain.open(store, "a0", exchange)
-    assert (chain.number, chain.snapshot.sums, chain.state) == (3, {}, {"total": 0})
+    assert (chain.number, chain.snapshot.sums, chain.state) == (3, {}, counted(0))
     commit(chain, exchange, outbox=[chain.letter("a5", b"hello", "links")])
     assert list(Chain.read(store, "a0").sums) == ["outbox/a5/a0-000000000004-0000.links"]
 

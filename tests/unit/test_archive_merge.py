@@ -27,7 +27,7 @@ CONFIG = Config().replace({"archive.merge_files": 4})
 
 
 def commit(chain: Chain, changes: Changes) -> None:
-    chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0)
+    chain.commit(changes, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0)
 
 
 def round_of(number: int, pages: int) -> list[Response]:

@@ -55,7 +55,7 @@ def test_replay(pywb: str, tmp_path: Path) -> None:
     ]
     again = [answer(p.request.url, p.body, head=p.head, started_s=START + 86_400) for p in pages]
     chain = Chain.open(store, "a0", InProcess())
-    values = {"state": {}, "marks": {}, "outbox": [], "exchange": InProcess(), "applied": [], "now_s": 1.0}
+    values = {"marks": {}, "outbox": [], "exchange": InProcess(), "applied": [], "now_s": 1.0}
     chain.commit(Round(1).write(store, config, pages), **values)
     chain.commit(Round(2).write(store, config, again, revisit=True), **values)
     shutil.copytree(store.path, tmp_path / "before")

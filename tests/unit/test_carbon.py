@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gossamer.archive.state import PriceState
 from gossamer.archive.store import Memory
 from gossamer.carbon.account import Carbon, check_carbon
 from gossamer.carbon.grid import means
@@ -27,7 +28,7 @@ def carbon_of(index=None, state=None, **values):
     given = {"carbon.signal": "mean", "carbon.places": PLACES}
     given |= {f"carbon.{name}": value for name, value in values.items()}
     index = index or PageIndex.open(Memory(), {}, Config().index)
-    return Carbon(Config().replace(given).carbon, index, state or {})
+    return Carbon(Config().replace(given).carbon, index, state or PriceState())
 
 
 def rows_of(*visits):
@@ -130,21 +131,21 @@ def settings_of(**values):
 
 
 def test_prices_rise_over_budget_and_fall_below_it():
-    it = Prices(settings_of(g_per_day=144.0), {})  # a tenth of a gram a minute
+    it = Prices(settings_of(g_per_day=144.0), PriceState())  # a tenth of a gram a minute
     high = spend(it, 0.5, 30)
     assert high > 0
     assert spend(it, 0.001, 30, NOW_S + 1800) < high
 
 
 def test_a_price_that_was_set_stays():
-    it = Prices(settings_of(price=3.0), {})
+    it = Prices(settings_of(price=3.0), PriceState())
     assert spend(it, 99.0, 20) == 3.0
 
 
 def test_contracts_of_hosts_and_countries(tmp_path: Path):
     file = tmp_path / "contracts.toml"
     file.write_text('["a.test"]\nprice = 2.0\n[DE]\ng_per_day = 1.44\n["b.test"]\nprice = 4.0\ng_per_day = 0.0\n')
-    it = Prices(settings_of(contracts=str(file), price=1.0), {})
+    it = Prices(settings_of(contracts=str(file), price=1.0), PriceState())
     hosts = np.array([host_key("a.test"), host_key("a.test"), host_key("c.test")], np.uint32)
     countries = np.array([packed("DE"), packed("FR"), packed("FR")], np.uint32)
     assert it.of(hosts, countries).tolist() == [3.0, 3.0, 1.0]
@@ -155,28 +156,28 @@ def test_contracts_of_hosts_and_countries(tmp_path: Path):
 
 
 def test_prices_survive_a_restart():
-    it = Prices(settings_of(g_per_day=1.0), {})
+    it = Prices(settings_of(g_per_day=1.0), PriceState())
     price = spend(it, 5.0, 20)
-    again = Prices(settings_of(g_per_day=1.0), it.as_dict())
+    again = Prices(settings_of(g_per_day=1.0), it.state())
     assert again.of(np.zeros(1, np.uint32), np.zeros(1, np.uint32)).tolist() == [price]
-    other = Prices(settings_of(price=2.0), it.as_dict())
+    other = Prices(settings_of(price=2.0), it.state())
     assert other.of(np.zeros(1, np.uint32), np.zeros(1, np.uint32)).tolist() == [2.0]
 
 
 def test_when_a_days_budget_is_spent_nothing_is_affordable_until_the_next_day():
-    it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(2, np.uint32)
+    it, none = Prices(settings_of(g_per_day=1.0), PriceState()), np.zeros(2, np.uint32)
     assert it.affords(none, none, np.array([0.9, 1.1]), NOW_S).tolist() == [True, False]
     it.chosen(keys_of(none[:1]), none[:1], np.ones(1), np.array([0.4]))
     assert it.affords(none, none, np.array([0.5, 0.7]), NOW_S).tolist() == [True, False]
     it.spent(none[:1], none[:1], np.array([0.2]), NOW_S + 1, NONE)  # it took less
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 2).tolist() == [True, False]
-    again = Prices(settings_of(g_per_day=1.0), it.as_dict())
+    again = Prices(settings_of(g_per_day=1.0), it.state())
     assert again.affords(none, none, np.array([0.7, 0.9]), NOW_S + 2).tolist() == [True, False]
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 86_401).tolist() == [True, True]
 
 
 def test_what_is_under_way_at_a_commit_stays_promised():
-    it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(2, np.uint32)
+    it, none = Prices(settings_of(g_per_day=1.0), PriceState()), np.zeros(2, np.uint32)
     pages = np.array([3, 5], np.uint64)
     it.chosen(pages, none, np.ones(2), np.array([0.4, 0.3]))
     it.spent(none[:1], none[:1], np.array([0.4]), NOW_S, pages[1:])
@@ -186,7 +187,7 @@ def test_what_is_under_way_at_a_commit_stays_promised():
 
 
 def test_a_round_that_tells_of_yesterdays_visits_does_not_begin_a_day():
-    it, none = Prices(settings_of(g_per_day=1.0), {}), np.zeros(1, np.uint32)
+    it, none = Prices(settings_of(g_per_day=1.0), PriceState()), np.zeros(1, np.uint32)
     it.spent(none, none, np.array([0.1]), NOW_S, NONE)
     it.spent(none, none, np.array([0.9]), NOW_S + 86_401, NONE)
     it.spent(none, none, np.array([0.0]), NOW_S + 86_399, NONE)  # they began before midnight
@@ -195,7 +196,7 @@ def test_a_round_that_tells_of_yesterdays_visits_does_not_begin_a_day():
 
 def test_visits_that_are_made_together_are_paid_together(tmp_path: Path):
     (tmp_path / "c.toml").write_text("[DE]\ng_per_day = 1.0\n[FR]\ng_per_day = 5.0\n")
-    it = Prices(settings_of(contracts=str(tmp_path / "c.toml"), g_per_day=4.0), {})
+    it = Prices(settings_of(contracts=str(tmp_path / "c.toml"), g_per_day=4.0), PriceState())
     country = np.array([packed(code) for code in ("DE", "FR", "DE", "FR", "SE", "SE")], np.uint32)
     grams = np.array([0.6, 1.0, 0.6, 1.0, 0.5, 0.5])
     hosts = np.zeros(6, np.uint32)
@@ -206,7 +207,7 @@ def test_visits_that_are_made_together_are_paid_together(tmp_path: Path):
 def test_a_budget_is_met():
     """Visits of random worth and cost: those that are worth their price are made, and a week costs what it may."""
     rng, budget = np.random.default_rng(1), 2.0
-    it, spent = Prices(settings_of(g_per_day=budget), {}), 0.0
+    it, spent = Prices(settings_of(g_per_day=budget), PriceState()), 0.0
     none = np.zeros(1, np.uint32)
     for step in range(7 * 288):
         worth, grams = rng.exponential(1.0, 100), rng.exponential(0.001, 100)

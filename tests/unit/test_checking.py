@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
 from gossamer.crawl.inbox import Aside, refused, set_aside

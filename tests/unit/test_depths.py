@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.digests import DigestCache
+from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
 from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
@@ -81,7 +82,7 @@ class World:
         order = strategy("breadth-first")
         chain = Chain.open(self.store, name, self.exchange, zones=self._zones(name))
         index = PageIndex.open(self.store, chain.files, self.config.index)
-        ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+        ledger = Ledger.of(chain.state.ledger)
         frontier = Frontier(index, order, self.config.index)
         return Books(self.store, self.config, chain, index, frontier, ledger, order)
 
@@ -111,7 +112,7 @@ class World:
         closed = commit.close(books, round_, rows, owners, 0, 1.0)
         for to, part in owners.by_name(closed.links.key):
             self.letters[to].append(closed.links.take(part))
-        state = {"ledger": books.ledger.as_dict(), "depth_limits": commit.depth_limits(self.config)}
+        state = AgentState(ledger=books.ledger.state(), depth_limits=commit.depth_limits(self.config))
         books.chain.commit(
             closed.changes, state=state, marks={}, outbox=[], exchange=self.exchange, applied=[], now_s=1.0
         )

@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from test_archive_chain import Crash, Mortal
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import ZONES_IN_ALL, Changes
+from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
@@ -61,7 +61,7 @@ def books(store: Any, exchange: Any, name: str, is_new: bool = False) -> Books:
     order = strategy("opic-virtual")
     frontier = Frontier(index, order, CONFIG.index)
     frontier.restore(store, chain.files)
-    ledger = Ledger.from_dict(chain.state.get("ledger", {}))
+    ledger = Ledger.of(chain.state.ledger)
     return Books(store, CONFIG, chain, index, frontier, ledger, order)
 
 
@@ -95,10 +95,10 @@ def filled(store: Memory, exchange: InProcess, name: str, v: int) -> None:
     if name == "a1":  # a0's manifest is of an earlier version, which had hosts that rest in its state
         changes |= mine.resting.write(resting)
         resting = {}
-    state = {
-        "ledger": mine.ledger.as_dict(), "counters": {"visits": len(seen), "known": len(rows)}, "resting": resting,
-        "committed_s": 1.0, "clean": False, "quiet_until_s": 7.0 * (name == "a0"),
-    }  # fmt: skip
+    state = AgentState(
+        ledger=mine.ledger.state(), counters=Counters(visits=len(seen), known=len(rows)), resting=resting,
+        committed_s=1.0, clean=False, quiet_until_s=7.0 * (name == "a0"), epochs=mine.chain.state.epochs,
+    )  # fmt: skip
     mine.chain.commit(changes, state=state, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
     mine.index.release(changes)
 
@@ -127,11 +127,11 @@ def facts(store: Memory) -> dict[str, Any]:
     lacking = 0
     for name in NAMES:
         at = Chain.read(store, name)
-        index, ledger = PageIndex.open(store, at.files, CONFIG.index), Ledger.from_dict(at.state["ledger"])
+        index, ledger = PageIndex.open(store, at.files, CONFIG.index), Ledger.of(at.state.ledger)
         rows = np.concatenate([np.zeros(0, PAGE.numpy), *index.pages.scan()])
         assert set(zone_of_key(rows["key"]).tolist()) <= set(at.zones)
         assert set(zone_of_host(index.hosts.rows["host"]).tolist()) <= set(at.zones)
-        assert index.count == ledger.known == at.state["counters"]["known"] == len(rows)
+        assert index.count == ledger.known == at.state.counters.known == len(rows)
         for row, url in zip(rows.tolist(), index.urls(rows), strict=True):
             assert row[0] not in pages
             pages[row[0]] = (row[1] + ledger.v, url, *row[3:])
@@ -234,9 +234,9 @@ def test_quiet_time_goes_with_the_zones() -> None:
     """Who hosts were contacted by, and may still be: nobody contacts them before that is over."""
     store, exchange = world()
     settle(store, exchange, SWAPPED)
-    assert Chain.read(store, "a1").state["quiet_until_s"] == 7.0
-    assert Chain.read(store, "a1").state["clean"], "nothing is being fetched"
-    assert Chain.read(store, "a1").state["committed_s"] == 2.0
+    assert Chain.read(store, "a1").state.quiet_until_s == 7.0
+    assert Chain.read(store, "a1").state.clean, "nothing is being fetched"
+    assert Chain.read(store, "a1").state.committed_s == 2.0
 
 
 def test_a_new_owner_visits_what_has_come() -> None:
@@ -315,7 +315,7 @@ def test_nothing_to_hand_over() -> None:
     store, exchange = Memory(), InProcess()
     for name in NAMES:
         mine = books(store, exchange, name, is_new=True)
-        state = {"ledger": mine.ledger.as_dict(), "counters": {"known": 0}, "resting": {}, "committed_s": 1.0}
+        state = replace(mine.chain.state, ledger=mine.ledger.state(), committed_s=1.0)
         mine.chain.commit(
             mine.index.flush(store, mine.chain.label), state=state, marks={}, outbox=[], exchange=exchange, applied=[],
             now_s=1.0,
@@ -406,4 +406,4 @@ def test_of_two_who_begin_a_chain_one_is_deposed() -> None:
     second = Chain.take_over(store, "a1", exchange, 1.0)
     assert first.label != second.label
     with pytest.raises(Deposed):
-        first.commit(Changes(), state={}, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+        first.commit(Changes(), marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)

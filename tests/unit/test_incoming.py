@@ -1,6 +1,7 @@
 """What reaches an agent besides its pages: seeds of other agents' zones, news, letters that must wait."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
+from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
 from gossamer.config import Config
 from gossamer.crawl.control import Orders
@@ -62,7 +64,7 @@ class Desk:
         orders = Orders(self.owners, others=self.others)
         arrived = self.incoming.arrived(batches, [], [], self.index, self.ledger, orders)
         self.chain.commit(
-            arrived.changes, state={"seed_files": self.incoming.files.offsets}, marks=high_water(batches),
+            arrived.changes, state=AgentState(seed_files=self.incoming.files.state()), marks=high_water(batches),
             outbox=numbered_parts(arrived.outbox + (more or [])), exchange=self.exchange,
             applied=[(batch.stream, batch.number) for batch in batches], now_s=1.0,
         )  # fmt: skip
@@ -108,11 +110,12 @@ def test_seeds_of_a_file_and_of_the_inbox_too(tmp_path: Path) -> None:
     assert set(one.commit().url) == of("a0")
     assert set(other.commit().url) == of("a1")
     assert one.commit().url == []
-    assert one.chain.state["seed_files"] == {str(file): file.stat().st_size}
+    assert one.chain.state.seed_files == {str(file): file.stat().st_size}
 
 
-def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path) -> None:
-    file = tmp_path / "seeds.txt"
+@pytest.mark.parametrize("name", [b"seeds.txt", b"not UTF-8: \xff\xe9.txt"])
+def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path, name: bytes) -> None:
+    file = tmp_path / os.fsdecode(name)
     file.write_text(f"{URLS[0]}\n")
     one = Desk("a0", files=[file])
     one.incoming.read_seeds(1.0)
@@ -175,9 +178,7 @@ def test_links_behind_a_zone_wait_for_it() -> None:
     assert other.incoming.batches() == []
     (letter,) = arrivals(one.exchange, other.chain, (), None)
     marks = high_water(letter)
-    other.chain.commit(
-        Changes(), state={}, marks=marks, outbox=[], exchange=one.exchange, applied=list(marks.items()), now_s=1.0
-    )
+    other.chain.commit(Changes(), marks=marks, outbox=[], exchange=one.exchange, applied=list(marks.items()), now_s=1.0)
     assert not arrivals(one.exchange, other.chain, (), None)
     assert other.commit().url == urls[1:2]
 
@@ -207,7 +208,7 @@ def test_what_we_sent_ourselves_waits_until_we_open_anew(expecting: Desk) -> Non
     assert sent == 1, "it does not go round and round"
     everything = Chain.take_over(expecting.store, "a0", expecting.exchange, 1.0)
     everything.commit(
-        Changes(), state={}, marks={}, outbox=[], exchange=expecting.exchange, applied=[], now_s=1.0, zones=range(256)
+        Changes(), marks={}, outbox=[], exchange=expecting.exchange, applied=[], now_s=1.0, zones=range(256)
     )
     expecting.chain = everything
     expecting.incoming = Incoming(expecting.store, everything, expecting.exchange, "host")
@@ -249,7 +250,7 @@ def test_sitemaps_elsewhere_are_told_to_the_other_agents() -> None:
     naming = Naming("a.test", "http://cdn.test/s.xml")
     arrived = one.incoming.arrived(batches, [], [naming], one.index, one.ledger, orders)
     one.chain.commit(
-        arrived.changes, state={}, marks={}, outbox=numbered_parts(arrived.outbox), exchange=one.exchange,
+        arrived.changes, marks={}, outbox=numbered_parts(arrived.outbox), exchange=one.exchange,
         applied=[], now_s=1.0,
     )  # fmt: skip
     assert one.incoming.named.hosts(naming.sitemap) == {"a.test"}

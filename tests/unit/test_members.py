@@ -202,8 +202,7 @@ def test_a_site_that_does_not_go_by_the_file_is_behind(tmp_path: Path) -> None:
 
 def test_status_says_who_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(federated, "_CONNECT_S", 0.1)  # nobody is there
-    kept = of_file(written(tmp_path, TWO)).as_dict()
-    Sample(tmp_path / "paris", "paris_a0").commit(state={"members": kept})
+    Sample(tmp_path / "paris", "paris_a0").commit(members=of_file(written(tmp_path, TWO)))
     changed = written(tmp_path, {**TWO, "lima": "gone = true"})
     federated.prepare(changed)
     said = io.StringIO()

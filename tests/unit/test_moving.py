@@ -1,7 +1,6 @@
 """Hosts change hands between sites: everything arrives, everybody hears of it, and a crash forgets nothing of that."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import test_handover as zones
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.crawl.control import Orders
 from gossamer.frontier.pages import HOST_SHIFT
@@ -49,7 +49,7 @@ def left_paris() -> tuple[np.ndarray, list[list[Batch]], int]:
         outbox = [letter for letter in books.chain.snapshot.outbox if letter.batch.kind == HOSTS]
         letters.append([replace(letter.batch, data=store.get(letter.name)) for letter in outbox])
         cash += json.loads(letters[-1][0].data)["cash"]
-        assert books.chain.state["members"]["version"] == 2, "by which list they went is on record with them"
+        assert books.chain.state.members.version == 2, "by which list they went is on record with them"
     return hosts, letters, cash
 
 
@@ -57,7 +57,7 @@ def empty_lima() -> tuple[Memory, InProcess]:
     store, exchange = Memory(), InProcess()
     for name in zones.NAMES:
         books = zones.books(store, exchange, name, is_new=True)
-        state = {"ledger": books.ledger.as_dict(), "committed_s": 1.0}
+        state = replace(books.chain.state, ledger=books.ledger.state(), committed_s=1.0)
         books.chain.commit(Changes(), state=state, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
     return store, exchange
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gossamer.archive.state import PriceState
 from gossamer.archive.store import Memory
 from gossamer.carbon.account import Carbon
 from gossamer.carbon.prices import packed
@@ -205,7 +206,7 @@ def green(policy="green", **values):
     index.hosts.locate(hosts, np.array([packed("PL"), packed("SE"), packed("SE")], np.uint16))
     given = {"refresh.policy": policy, "refresh.least_s": 1.0, "refresh.weight": "alike", "carbon.signal": "mean"}
     config = Config().replace(given | {name.replace("__", "."): value for name, value in values.items()})
-    carbon = Carbon(config.carbon, index, {})
+    carbon = Carbon(config.carbon, index, PriceState())
     return Refresher(index, config, VirtualClock(NOW_S), carbon=carbon), carbon
 
 

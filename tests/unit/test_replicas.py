@@ -40,7 +40,7 @@ def commit(chain: Chain, names: list[str], removed: list[str], store: Directory)
     for name in names:
         store.put(name, name.encode() * 1000)
     changes = Changes({"warc": names}, {"warc": removed})
-    chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+    chain.commit(changes, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
 
 
 def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_second_life_in_an_epoch_of_the_same_number_is_another(tmp_path: Path)
             name = f"warc/{chain.label}.warc.gz"
             store.put(name, f"in the {store.path.name} life".encode())
             changes = Changes({"warc": [name]}, {})
-            chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+            chain.commit(changes, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
         source = Source(store, ["east"])
         replica.catch_up(lambda request, source=source: source.answer(encode(request)))
     there = Directory(tmp_path / "east")
@@ -117,7 +117,7 @@ def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) ->
         store_name = f"warc/north_a0-{number:08d}.warc.gz"
         second.put(store_name, b"another life")
         changes = Changes({"warc": [store_name]}, {})
-        chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
+        chain.commit(changes, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
     replica.catch_up(ask_of(Source(second, ["east"])))
     there = Directory(tmp_path / "east")
     assert snapshots(there) == snapshots(second)

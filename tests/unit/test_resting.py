@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes, Snapshot
+from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
-from gossamer.crawl.resting import NONE_IN_STATE, Resting, Rests
+from gossamer.crawl.resting import Resting, Rests
 from gossamer.sharing.exchange import InProcess
 
 
 def commit(chain: Chain, changes: Changes) -> None:
-    chain.commit(
-        changes, state=NONE_IN_STATE, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0
-    )  # fmt: skip
+    state = replace(chain.state, resting={})
+    chain.commit(changes, state=state, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0)
 
 
 def opened(store: Memory) -> Chain:
@@ -39,7 +39,7 @@ def test_what_is_read_is_what_was_written(in_state: Rests, rounds: list[tuple[Re
     store = Memory()
     chain = opened(store)
     chain.commit(
-        Changes(), state={"resting": in_state}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0
+        Changes(), state=AgentState(resting=in_state), marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=1.0
     )
     resting = Resting(store, opened(store))
     assert resting.hosts == in_state

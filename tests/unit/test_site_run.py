@@ -7,6 +7,7 @@ import pytest
 from sample_archive import Sample, page
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.state import Counters
 from gossamer.archive.store import Directory
 from gossamer.cluster.federation import SiteRun, prepare
 from gossamer.cluster.federation_file import load
@@ -33,9 +34,9 @@ def test_it_goes_on_with_its_figures_when_the_list_of_sites_changes(
     def run(self: Supervisor, show: Callable[[Stats], None]) -> Stats:
         """Without a server: each run commits a visit, and the first sees a new list of sites."""
         number = len(shown) + 1
-        counters = {"visits": number, "ok": number, "wire_bytes": 100 * number}
+        counters = Counters(visits=number, wire_bytes=100 * number, outcomes={"ok": number})
         url = f"http://a.test/{number}"
-        Sample(tmp_path / "paris", "paris_a0").commit([url], [page(url, "x")], state={"counters": counters})
+        Sample(tmp_path / "paris", "paris_a0").commit([url], [page(url, "x")], counters=counters)
         path.write_text(f"[federation]\nversion = 2\n{SITES}gone = true\n")
         show(self.totals.now([], ""))
         at = snapshots(Directory(tmp_path / "paris")).values()

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from sample_archive import NOW_S, A, Sample, page, sample
 
+from gossamer.archive.state import Counters
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.errors import ArchiveError
@@ -26,7 +27,7 @@ def crawl(tmp_path: Path) -> Path:
 
 
 def test_status(crawl: Path) -> None:
-    Sample(crawl).commit(state={"busy_s": 4.0, "started_s": NOW_S})
+    Sample(crawl).commit(busy_s=4.0, started_s=NOW_S)
     found = status(crawl)
     assert not found["running"]
     assert found["agents"] == {"a0": {"round": 3, "committed_s": NOW_S + 3, "pid": None}}
@@ -56,16 +57,17 @@ def test_rendered(crawl: Path) -> None:
 @pytest.mark.parametrize(("ahead_s", "is_said"), [(90.0, True), (-5.0, False)])
 def test_what_is_waited_for_is_said(crawl: Path, ahead_s: float, is_said: bool) -> None:
     until_s = RealClock().now() + ahead_s
-    Sample(crawl).commit(state={"waits_until_s": until_s})
+    Sample(crawl).commit(waits_until_s=until_s)
     found = status(crawl)
     assert found["waits_until_s"] == (until_s if is_said else None)
     assert ("waits until" in drawn(found)) == is_said
 
 
-def test_unknown_is_a_dash(crawl: Path) -> None:
-    found = status(crawl)
-    assert found["busy_s"] is None
-    assert found["rate"]["mean"] is None
+def test_unknown_is_a_dash(crawl: Path, tmp_path: Path) -> None:
+    assert status(crawl)["busy_s"] is None
+    assert status(crawl)["rate"]["mean"] is None
+    found = status(Directory.prepare(tmp_path / "begun", NOW_S).path)
+    assert found["visits"] is None
     assert ["traffic", "-", "bodies", "as", "sent"] in [line.split() for line in drawn(found).splitlines()]
 
 
@@ -97,8 +99,8 @@ def test_big_crawls_are_not_scanned(crawl: Path) -> None:
 
 
 def test_agents_are_added_up(crawl: Path) -> None:
-    counters = {"visits": 5, "ok": 4, "timeout": 1, "known": 9}
-    Sample(crawl, "a1").commit(["http://z.test/"], [page("http://z.test/", "x")], state={"counters": counters})
+    counters = Counters(visits=5, known=9, outcomes={"ok": 4, "timeout": 1})
+    Sample(crawl, "a1").commit(["http://z.test/"], [page("http://z.test/", "x")], counters=counters)
     found = status(crawl)
     assert found["visits"] == 7
     assert found["known"] == 12

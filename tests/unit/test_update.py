@@ -384,7 +384,7 @@ def test_minting_stops_before_sums_overflow():
     assert ledger.mint(100) == 0
     assert ledger.mint(0) >= 0
     assert ledger.minted <= MAX_MINTED
-    assert Ledger.from_dict(ledger.as_dict()) == ledger
+    assert Ledger.of(ledger.state()) == ledger
 
 
 def test_postponed_pages_wait():
