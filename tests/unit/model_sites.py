@@ -3,13 +3,13 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch
-from gossamer.archive.state import replace
 from gossamer.archive.state import replace as renew
 from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
