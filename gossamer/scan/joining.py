@@ -68,8 +68,8 @@ class Session:
         while not self._lines.empty():
             self._pass_on(self._lines.get())
         self._mailbox.flush()
-        for silent in self._members.silent([self._client]):
-            silent.handle and silent.handle.kill()  # it hangs; its end is noticed as any other
+        if self._members.silent([self._client]):
+            self._process.kill()  # it hangs; its end is noticed as any other
 
     def _pass_on(self, line: bytes | None) -> None:
         self._client.reported(self._clock.monotonic())
