@@ -106,7 +106,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         for row in rows:
             print(json.dumps(row))
     else:
-        print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; {len(starts):,} start pages")
+        print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; start pages: {len(starts):,}")
         if not graph.has_hosts:
             print("its hosts come from a rule (--hosts), and hours and orders that rank hosts depend on it")
         _print(rows)
