@@ -43,77 +43,35 @@ def simulate_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the directory of a crawl; or a list of links, two columns per line; or an .npz file (see docs/lab.md)",
     )
-    polite = Config().polite
-    parser.add_argument(
-        "--order",
-        action="append",
-        metavar="NAME",
-        help=f"an order to try, several times for several (default: {', '.join(ORDERS)}); `gossamer orders` lists them",
-    )
-    parser.add_argument(
-        "--connections",
-        action="append",
-        type=positive,
-        metavar="N",
-        help=f"connections at a time, several times to compare (default: {polite.connections})",
-    )
-    parser.add_argument(
-        "--delay",
-        type=span,
-        default=polite.delay_s,
-        metavar="S",
-        help=f"seconds between two connections to a host (default: {polite.delay_s:g})",
-    )
-    parser.add_argument("--small-delay", type=span, default=0.0, metavar="S", help="the same for hosts with few pages")
-    parser.add_argument(
-        "--small-pages", type=natural, default=polite.small_pages, metavar="N", help="below so many a host has few"
-    )
-    parser.add_argument("--burst", type=positive, default=1, metavar="N", help="pages per connection (default: 1)")
-    parser.add_argument("--burst-delay", type=span, default=0.0, metavar="S", help="seconds between those (default: 0)")
-    parser.add_argument("--bandwidth", type=span, default=0.0, metavar="B", help="of your own link, bytes per second")
-    parser.add_argument(
-        "--width",
-        type=natural,
-        default=0,
-        metavar="N",
-        help="choose so many pages at a time, in rounds as a crawl does (default: choose after every page)",
-    )
-    parser.add_argument(
-        "--early",
-        type=part,
-        default=0.0,
-        metavar="PART",
-        help="with --width: plain batches, of which the rest is given back when less than this part of the "
-        "connections is busy (0.1)",
-    )
-    parser.add_argument(
-        "--advance",
-        type=part,
-        default=0.0,
-        metavar="PART",
-        help="with --width: plain batches, and more is chosen when this part of a batch is left (0.5)",
-    )
-    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="stop after so many (default: all)")
-    parser.add_argument(
-        "--starts",
-        type=natural,
-        default=0,
-        metavar="N",
-        help="begin with so many random pages (default: where the crawl began, or else 50)",
-    )
-    parser.add_argument(
-        "--hosts", default="", metavar="RULE", help="put the pages on other hosts: even:N, power:N or cuts:N"
-    )
-    parser.add_argument(
-        "--topic", metavar="WORDS", help="for the order `relevance`; GRAPH must be the directory of a crawl"
-    )
-    parser.add_argument("--history", type=Path, metavar="DIR", help="an earlier crawl, for orders that remember one")
-    parser.add_argument(
-        "--rescore", type=natural, default=0, metavar="N", help="pages between two computations of PageRank orders"
-    )
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of everything random (default: 0)")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the curves to a .png or .svg file")
+    several = f"an order to try, several times for several (default: {', '.join(ORDERS)}); `gossamer orders` lists them"
+    parser.add_argument("--order", action="append", metavar="NAME", help=several)
+    several = f"connections at a time, several times to compare (default: {_POLITE.connections})"
+    parser.add_argument("--connections", action="append", type=positive, metavar="N", help=several)
+    for flag, kind, default, metavar, text in _OPTIONS:
+        parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+_POLITE = Config().polite
+_OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
+    ("--delay", span, _POLITE.delay_s, "S", f"seconds between two connections to a host ({_POLITE.delay_s:g})"),
+    ("--small-delay", span, 0.0, "S", "the same for hosts with few pages; 0: no difference"),
+    ("--small-pages", natural, _POLITE.small_pages, "N", f"below so many pages a host has few ({_POLITE.small_pages})"),
+    ("--burst", positive, 1, "N", "pages per connection (default: 1)"),
+    ("--burst-delay", span, 0.0, "S", "seconds between the pages of a connection (default: 0)"),
+    ("--bandwidth", span, 0.0, "B", "of your own link, in bytes per second (default: no limit)"),
+    ("--width", natural, 0, "N", "choose so many pages at a time, in rounds as a crawl does (default: one)"),
+    ("--early", part, 0.0, "PART", "with --width: plain batches; one ends when less than this part is busy"),
+    ("--advance", part, 0.0, "PART", "with --width: plain batches; more is chosen when this part of one is left"),
+    ("--pages", natural, 0, "N", "stop after so many pages (default: all)"),
+    ("--starts", natural, 0, "N", "begin with so many random pages (default: where the crawl began, or else 50)"),
+    ("--hosts", str, "", "RULE", "put the pages on other hosts: even:N, power:N or cuts:N"),
+    ("--topic", str, "", "WORDS", "for the order `relevance`; GRAPH must be a crawl's directory"),
+    ("--history", Path, None, "DIR", "an earlier crawl, for orders that remember one"),
+    ("--rescore", natural, 0, "N", "pages between two computations of PageRank orders (default: a 35th of all)"),
+    ("--seed", natural, 0, "N", "of everything random (default: 0)"),
+    ("--figure", Path, None, "FILE", "draw the curves to a .png or .svg file"),
+)  # fmt: skip
 
 
 def simulate(arguments: argparse.Namespace) -> int:
@@ -138,7 +96,7 @@ def simulate(arguments: argparse.Namespace) -> int:
         for row in rows:
             print(json.dumps(row))
     else:
-        print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; {len(starts):,} start pages")
+        print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; start pages: {len(starts):,}")
         if not graph.has_hosts:
             print("its hosts come from a rule (--hosts), and hours and orders that rank hosts depend on it")
         _print(rows)

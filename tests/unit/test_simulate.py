@@ -48,7 +48,7 @@ def test_a_table_and_a_figure_for_people(graph: Path, tmp_path: Path, capsys: py
     assert cli.main(["simulate", str(graph), "--pages", "100", "--figure", str(picture)]) == 0
     said = capsys.readouterr().out
     assert "small: 600 pages" in said
-    assert "50 start pages" in said
+    assert "start pages: 50" in said
     assert all(name in said for name in simulate.ORDERS)
     assert f"{Config().polite.connections:,} connections" in picture.read_text()
     assert [each.name for each in tmp_path.iterdir()] == ["curves.svg"]
