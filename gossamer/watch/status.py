@@ -55,7 +55,7 @@ def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any
 
 def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     store = ReadOnly(at.directory)
-    counters = _counters(at)
+    counters = _summed(at, "counters")
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
     agents = {agent: _agent(at, store, agent) for agent in sorted({*at.snapshots, *locks})}
     outcomes = {name: counters[name] for name in map(word, Outcome) if counters.get(name)}
@@ -81,7 +81,7 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
-        "costs": _costs(at),
+        "costs": _summed(at, "costs"),
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
         **scanned,
         "disk": disk,
@@ -103,20 +103,11 @@ def _waits_until_s(states: Sequence[Mapping[str, Any]], now_s: float) -> float |
     return until_s if until_s is not None and until_s > now_s else None
 
 
-def _counters(at: Reading) -> dict[str, float]:
-    """The agents' counters, added up. Zones have one owner, so that no host or page is counted twice."""
+def _summed(at: Reading, what: str) -> dict[str, float]:
+    """The agents' counters or costs, added up. Zones have one owner, so that no host or page is counted twice."""
     total: Counter[str] = Counter()
     for snapshot in at.snapshots.values():
-        total.update(snapshot.state.get("counters", {}))
-    return dict(total)
-
-
-def _costs(at: Reading) -> dict[str, float]:
-    """Energy and carbon of all visits, at both ends of the estimates for a byte."""
-    total: Counter[str] = Counter()
-    for snapshot in at.snapshots.values():
-        for name, amount in snapshot.state.get("costs", {}).items():
-            total[name] += amount
+        total.update(snapshot.state.get(what, {}))
     return dict(total)
 
 
