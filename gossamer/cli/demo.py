@@ -28,18 +28,11 @@ from gossamer.watch.rows import run as run_query
 DIR = "demo-crawl"
 HOSTS = 300
 PAGES = 6_000
-SETTINGS = {
-    "crawl.scope": "any",
-    "crawl.width": 2_000,
-    "crawl.patience_s": 3.0,
-    "polite.delay_s": 0.05,
-    "polite.connections": 200,
-    "polite.backoff_s": 0.5,
-    "fetch.retry_s": 0.5,
-    "fetch.retries": 1,
-    "fetch.timeout_s": 10.0,
+SETTINGS: dict[str, dict[str, Any]] = {
+    "crawl": {"scope": "any", "width": 2_000, "patience_s": 3.0},
     # The test web asks for crawl-delays as real hosts do; a demonstration has not that much time.
-    "polite.crawl_delay_max_s": 1.0,
+    "polite": {"delay_s": 0.05, "connections": 200, "backoff_s": 0.5, "crawl_delay_max_s": 1.0},
+    "fetch": {"retry_s": 0.5, "retries": 1, "timeout_s": 10.0},
 }
 FILE = "three-sites.toml"
 SITES = ("paris", "tokyo", "lima")
@@ -127,11 +120,13 @@ def _second_act(console: Console, folder: Path) -> None:
 
 
 def _federation(address: str) -> str:
-    sections: dict[str, Any] = {"sites": {name: {"address": f"127.0.0.1:{_free_port()}"} for name in SITES}}
-    values = {**SETTINGS, "crawl.width": 500, "polite.connections": 50, "resolve.map": {"*": address}}
-    for name, value in values.items():
-        section, _, leaf = name.partition(".")
-        sections.setdefault(section, {})[leaf] = value
+    sections = {
+        **SETTINGS,
+        "sites": {name: {"address": f"127.0.0.1:{_free_port()}"} for name in SITES},
+        "crawl": {**SETTINGS["crawl"], "width": 500},
+        "polite": {**SETTINGS["polite"], "connections": 50},
+        "resolve": {"map": {"*": address}},
+    }
     return tomli_w.dumps(sections)
 
 

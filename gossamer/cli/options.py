@@ -30,12 +30,10 @@ FLAGS = (
     ("--connections", "polite.connections", "R"),
     ("--depth", "limits.depth", "N"),
     ("--contact", "fetch.contact", "WHO"),
-)
-# The same for lists: each time the flag is given adds an item.
-LISTS = (
     ("--include", "crawl.include", "PATTERN"),
     ("--exclude", "crawl.exclude", "PATTERN"),
 )
+_LISTS = ("crawl.include", "crawl.exclude")  # each time the flag is given adds an item
 
 
 def folder(name: str) -> Path:
@@ -86,9 +84,8 @@ def add_configuration(parser: argparse.ArgumentParser, base: config.Config | Non
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one")
     for flag, name, metavar in FLAGS:
-        add(flag, dest=name, metavar=metavar, help=config.meaning(name, base))
-    for flag, name, metavar in LISTS:
-        add(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
+        action = "append" if name in _LISTS else "store"
+        add(flag, dest=name, metavar=metavar, action=action, help=config.meaning(name, base))
     add("--testweb", metavar="ADDRESS:PORT", help="crawl the test web at this address (see `gossamer testweb`)")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="set any key of the configuration")
 
@@ -105,10 +102,9 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
         text = getattr(arguments, name)
         if text is not None:
             try:
-                values[name] = config.parse_value(name, text)
+                values[name] = text if name in _LISTS else config.parse_value(name, text)
             except ConfigError as error:
                 raise ConfigError(f"{flag}: {error}") from None
-    values |= {name: items for _, name, _ in LISTS if (items := getattr(arguments, name))}
     if arguments.testweb:
         values["resolve.map"] = {"*": _on_loopback(arguments.testweb)}
     for item in arguments.set:

@@ -25,25 +25,17 @@ class Site:
 
     address: Annotated[str, key("where other sites reach its nats-server: HOST:PORT")] = ""
     listen: Annotated[str, key("where its nats-server listens, if that is not its address: HOST:PORT")] = ""
-    directory: Annotated[str, key("holds everything of this site; default: its name, beside the file", folder=True)] = (
-        ""
-    )
+    directory: Annotated[str, key("holds this site's crawl; default: its name, beside the file", folder=True)] = ""
     agents: Annotated[int, key("processes that share its part of the crawl", least=1, most=200)] = 1
-    weight: Annotated[
-        float, key("its share of the hosts, against that of others; 0: it gives away those it has", least=0)
-    ] = 1.0
-    egress_per_gb: Annotated[
-        float, key("price of a gigabyte that it sends, in any currency that all sites use", least=0)
-    ] = 0.0
+    weight: Annotated[float, key("its share of the hosts; 0: it gives away those it has", least=0)] = 1.0
+    egress_per_gb: Annotated[float, key("price of a gigabyte that it sends, in a common currency", least=0)] = 0.0
     cpu_per_hour: Annotated[float, key("price of an hour of one of its cores", least=0)] = 0.0
-    latitude: Annotated[float, key("where it is, in degrees, for partitioners that go by distance", least=-90)] = (
-        NOWHERE
-    )
+    latitude: Annotated[float, key("where it is, in degrees, for partitioners by distance", least=-90)] = NOWHERE
     longitude: Annotated[float, key("the same", least=-180)] = NOWHERE
     gone: Annotated[bool, key("it is switched off for good: nobody speaks with it, its archive is still read")] = False
-    countries: Annotated[
-        list[str], key("for the partitioner region: hosts of these countries (two letters) are its own")
-    ] = field(default_factory=list)
+    countries: Annotated[list[str], key("for the partitioner region: countries of its hosts (two letters)")] = field(
+        default_factory=list
+    )
 
 
 @dataclass(frozen=True)
@@ -51,12 +43,8 @@ class Shared:
     """What all sites agree on."""
 
     partitioner: Annotated[str, key("which site a host belongs to", choices=NAMES)] = "ring"
-    version: Annotated[
-        int, key("of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
-    ] = 1
-    replicas: Annotated[
-        int, key("at so many sites everything is kept; more than 1 survive the loss of a site", least=1, most=9)
-    ] = 1
+    version: Annotated[int, key("of the list of sites: raise it when sites or weights change", least=1)] = 1
+    replicas: Annotated[int, key("how many sites keep everything; 2 survive the loss of one", least=1, most=9)] = 1
     keys: Annotated[str, key("folder of the certificates by which sites know each other, beside the file")] = "keys"
 
 

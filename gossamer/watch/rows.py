@@ -63,21 +63,17 @@ def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, o
 
 
 def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
+    writers = {"table": write_lines, "csv": write_csv, "json": write_json}
     if file is None:
         with irrevocable():
             if out == "table" and sys.stdout.isatty():
                 return write_table(rows, Console(highlight=False), total)
-            return _write_text(rows, out, sys.stdout)
+            return writers[out](rows, sys.stdout)
     with replaced(file, force=True) as part:
         if out == "parquet":
             return write_parquet(rows, part)
         with part.open("w", encoding="utf-8", newline="") as stream:
-            return _write_text(rows, out, stream)
-
-
-def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
-    writer = {"table": write_lines, "csv": write_csv, "json": write_json}[out]
-    return writer(rows, stream)
+            return writers[out](rows, stream)
 
 
 def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRelation:
@@ -141,9 +137,9 @@ def _left_out(shown: int, total: int | None) -> str:
 def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """The table for a pipe or a file: all rows and whole cells, one line each, as they come; returns how many."""
     names = rows.schema.names
-    cells = _lines(rows)
     if names == _EXPLAINED:
         return sum(1 for row in _rows(rows) if out.write(f"{row[-1]}\n"))
+    cells = ([_cell(value, sys.maxsize).replace("\n", "\\n") for value in row] for row in _rows(rows))
     first = list(islice(cells, _ALIGNED))
     widths = [min(_PADDED, max(map(cell_len, column))) for column in zip(names, *first, strict=True)]
     is_right = [_is_number(field.type) for field in rows.schema]
@@ -155,11 +151,6 @@ def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
         written += 1
     out.write(_count(written) + "\n")
     return written
-
-
-def _lines(rows: pa.RecordBatchReader) -> Iterator[list[str]]:
-    for row in _rows(rows):
-        yield [_cell(value, sys.maxsize).replace("\n", "\\n") for value in row]
 
 
 def _write_line(cells: list[str], widths: list[int], is_right: list[bool], out: TextIO) -> None:
@@ -263,13 +254,7 @@ def _cell(value: Any, most: int = _CELL) -> str:
         return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
     if isinstance(value, Decimal):
         return f"{value:f}"
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(_plain(value), ensure_ascii=False)
-        if _nested(value)
-        else str(value)
-    )
+    text = json.dumps(_plain(value), ensure_ascii=False) if _nested(value) else str(value)
     return printable(text if len(text) <= most else text[:most] + "…")
 
 
