@@ -18,8 +18,8 @@ from experiments.arguments import add_graph, add_orders, add_pages, add_starts
 from experiments.output import Results, Row, publish
 from gossamer.arrays import F64, I32
 from gossamer.config import Config
-from gossamer.crawl.scoring import check_scores
 from gossamer.errors import ConfigError
+from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure

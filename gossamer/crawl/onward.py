@@ -17,11 +17,11 @@ from gossamer.arrays import U8, U64, Indices, Rows
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
 from gossamer.crawl import link_diff
-from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import NewPages, UpdateResult
 from gossamer.frontier.heap import MAX_TEXT, Heap
 from gossamer.frontier.merging import union
 from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.targets import added_up
 from gossamer.web.url import deepest, page_keys
 
 LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
