@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, Protocol
 
 
@@ -32,22 +31,6 @@ class Post(Protocol):
 
     def orders(self) -> Orders:
         """The last ones that came; no waiting."""
-
-
-class Fixed:
-    """Agents that share a crawl and whose zones never move: nobody tells them anything."""
-
-    is_site = False
-    lease_until_s = inf
-
-    def __init__(self, owners: tuple[str, ...]) -> None:
-        self._orders = Orders(owners)
-
-    def report(self, facts: Mapping[str, Any]) -> None:
-        pass
-
-    def orders(self) -> Orders:
-        return self._orders
 
 
 def site_of(agent: str) -> str:
