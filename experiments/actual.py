@@ -138,7 +138,7 @@ def _commits_s(directory: Path) -> F64:
 
 
 def history(graph: Graph, directory: Path) -> F64:
-    """What the historical strategies know of each page from an earlier crawl: as `crawl/scoring.py` has it."""
+    """What the historical strategies know of each page from an earlier crawl: as `frontier/scoring.py` has it."""
     earlier = read_links(directory)
     ranks = np.full(graph.pages, np.nan)
     ranks[pages_of(graph, earlier.keys)] = pagerank(earlier.source, earlier.target, len(earlier.keys))

@@ -18,8 +18,8 @@ from experiments.graphs import make
 from experiments.harness import Results, Row, add_graph, add_orders, add_pages, add_starts, publish
 from gossamer.arrays import F64, I32
 from gossamer.config import Config
-from gossamer.crawl.scoring import check_scores
 from gossamer.errors import ConfigError
+from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure

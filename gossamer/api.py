@@ -15,15 +15,15 @@ from gossamer.clocks import Clock, RealClock
 from gossamer.config import NEVER, Config
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
-from gossamer.crawl.contact import check_contact
 from gossamer.crawl.control import site_of
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.inbox import Inbox
-from gossamer.crawl.scoring import check_scores
+from gossamer.crawl.opening import check_contact
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.fetch.resolver import checked_map
+from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
 from gossamer.terminal import let_go
 from gossamer.wiring import lone_agent

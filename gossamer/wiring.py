@@ -4,8 +4,8 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.config import NEVER, Config
-from gossamer.crawl.agent import Agent, Events
-from gossamer.crawl.inbox import Aside, Inbox
+from gossamer.crawl.agent import Agent
+from gossamer.crawl.inbox import Aside, Events, Inbox
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Alone
 

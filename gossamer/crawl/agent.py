@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from math import ceil
 from queue import Empty
-from typing import Any, Protocol
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import SEEDS, Batch
@@ -13,7 +12,7 @@ from gossamer.clocks import Clock
 from gossamer.crawl import commit
 from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.inbox import high_water
+from gossamer.crawl.inbox import Events, high_water
 from gossamer.crawl.opening import Books, Known, robots_rows
 from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
@@ -29,12 +28,6 @@ from gossamer.fetch.robots_cache import RobotsCache
 _LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
 _JUDGE_S = 0.1  # how often it is asked whether a round should end early: that takes a look at all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
-
-
-class Events(Protocol):
-    """Where an agent says what it does; `watch.log.EventLog` is one."""
-
-    def event(self, name: str, **fields: Any) -> None: ...
 
 
 class Agent:

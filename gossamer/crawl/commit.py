@@ -20,7 +20,6 @@ from gossamer.crawl.counters import BY_LIMITS, TOO_DEEP, counted, too_deep
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
 from gossamer.crawl.round import Round, keep_best
-from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import (
     VISIT,
     Links,
@@ -37,6 +36,7 @@ from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.scores import Lesson
 from gossamer.frontier.sorted_runs import Keys, union
+from gossamer.frontier.targets import added_up
 from gossamer.geography import countries
 
 Apply = Callable[[RoundColumns], UpdateResult]

@@ -1,7 +1,6 @@
 """`Orders` are what an agent receives from its site; a `Post` brings them, and takes its reports."""
 
 from collections.abc import Mapping
-from math import inf
 from typing import Protocol
 
 import msgspec
@@ -56,22 +55,6 @@ class Post(Protocol):
 
     def orders(self) -> Orders:
         """The last ones that came; no waiting."""
-
-
-class Fixed:
-    """Agents that share a crawl and whose zones never move: nobody tells them anything."""
-
-    is_site = False
-    lease_until_s = inf
-
-    def __init__(self, owners: tuple[str, ...]) -> None:
-        self._orders = Orders(owners)
-
-    def report(self, report: Report) -> None:
-        pass
-
-    def orders(self) -> Orders:
-        return self._orders
 
 
 def site_of(agent: str) -> str:

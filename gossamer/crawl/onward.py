@@ -17,10 +17,10 @@ from gossamer.arrays import U8, U64, Indices, Rows
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
 from gossamer.crawl import link_diff
-from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import NewPages, UpdateResult
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.sorted_runs import union
+from gossamer.frontier.targets import added_up
 from gossamer.frontier.text_heap import MAX_TEXT, TextHeap
 from gossamer.web.url import deepest, page_keys
 

@@ -4,6 +4,7 @@ Two ports are beside it: `Revisits` chooses known pages that are due again, `Acc
 that asks for neither has neither, and runs none of their code.
 """
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,19 +21,22 @@ from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, Bools, Rows
 from gossamer.columns import Contributions
-from gossamer.config import CROSS_OVER, Config
+from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.resting import Resting
-from gossamer.crawl.scoring import open_scores
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, ConfigError
+from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.frontier.scores import Scores, scored
+from gossamer.frontier.scoring import open_scores
 from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.strategies import Strategy, own_first, strategy
 from gossamer.web.url import page_key, page_keys
 
+WHO = "https://example.org/about-my-crawl"
+_ON_THE_COMMAND_LINE = f"--contact {WHO} (or an e-mail address), or fetch.contact in the file"
 _FEW = 64  # rows at a time: each may have half a megabyte
 
 
@@ -166,3 +170,15 @@ def _robots(store: Store, files: Files, now_s: float) -> Iterator[dict[str, Any]
 def _is_of_later(row: dict[str, Any], now: datetime) -> bool:
     """That it was out of reach was noted while the clock was ahead: until when it is so, nobody knows."""
     return bool(row["verdict"] == "deny_all" and row["time"] > now)
+
+
+def check_contact(config: Config, remedy: str = _ON_THE_COMMAND_LINE, doing: str = "crawling") -> None:
+    """Whoever crawls a web of their own need not say it. `remedy`: how it is said."""
+    if not (config.fetch.contact or _is_own(config.resolve)):
+        raise ConfigError(f"say who is {doing}, so that the people whose servers you visit can reach you: {remedy}")
+
+
+def _is_own(resolve: Resolve) -> bool:
+    """Whether `resolve.map` leads to addresses only that nobody else's server can have."""
+    addresses = [ipaddress.ip_address(address) for address, _ in checked_map(resolve).values()]
+    return bool(addresses) and not any(address.is_global for address in addresses)

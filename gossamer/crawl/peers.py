@@ -42,7 +42,8 @@ class Sent(NamedTuple):
 
 
 class Peers(Whose, Protocol):
-    """Everybody else, as one agent sees them. Only the agent's thread calls it."""
+    """Everybody else, as one agent sees them; what is not said otherwise is as if there was nobody. Only the agent's
+    thread calls it."""
 
     @property
     def intake(self) -> Intake:
@@ -52,99 +53,95 @@ class Peers(Whose, Protocol):
     def exchange(self) -> Publisher:
         """How messages travel."""
 
-    @property
-    def is_site(self) -> bool:
-        """Somebody else says when the agent ends, and hears how it gets on."""
-
-    @property
-    def is_due(self) -> bool:
-        """Something is to be sent, without waiting for a round to fill."""
-
-    @property
-    def lease_until_s(self) -> float:
-        """By the monotonic clock: until then nobody else crawls what is ours. Nothing is fetched afterwards."""
-
-    @property
-    def known_elsewhere(self) -> int:
-        """Pages of others that a virtual page of ours gives cash to."""
-
-    def begin(self) -> bool:
-        """Called once, before the first commit. Whether that must be at once."""
-
-    def look(self) -> None:
-        """Called several times a second."""
-
-    def allowed(self) -> int | None:
-        """So many pages may be visited, earlier runs included; None: any number."""
-
-    def why_over(self) -> str:
-        """Why the run must end, in words; empty while it may go on."""
-
-    def report(self, report: Report) -> None:
-        """How the agent gets on, several times a second: who does not report, is not alive."""
-
-    def facts(self) -> Mapping[str, Any]:
-        """What a report says besides."""
-
     def pending(self) -> list[Batch]:
         """Messages that the next commit may apply."""
 
     def take(self, messages: list[Batch], round_: Round) -> Arrived:
         """They are applied with this round."""
 
-    def send(self, closed: Closed, /) -> Sent:
+    def send(self, _closed: Closed, /) -> Sent:
         """The round is closed: what of it is for others. `take` came before."""
+        return Sent()
 
     def noted(self, state: AgentState) -> AgentState:
         """The state with what is to be kept, for the manifest of the commit that `send` was called for."""
+        return state
+
+    @property
+    def known_elsewhere(self) -> int:
+        """Pages of others that a virtual page of ours gives cash to."""
+        return 0
+
+    def begin(self) -> bool:
+        """Called once, before the first commit. Whether that must be at once."""
+        return False
+
+    @property
+    def is_due(self) -> bool:
+        """Something is to be sent, without waiting for a round to fill."""
+        return False
+
+    @property
+    def is_site(self) -> bool:
+        """Somebody else says when the agent ends, and hears how it gets on."""
+        return False
+
+    @property
+    def lease_until_s(self) -> float:
+        """By the monotonic clock: until then nobody else crawls what is ours. Nothing is fetched afterwards."""
+        return inf
+
+    def allowed(self) -> int | None:
+        """So many pages may be visited, earlier runs included; None: any number."""
+        return None
+
+    def why_over(self) -> str:
+        """Why the run must end, in words; empty while it may go on."""
+        return ""
+
+    def look(self) -> None:
+        """Called several times a second."""
+        return
+
+    def report(self, _report: Report, /) -> None:
+        """How the agent gets on, several times a second: who does not report, is not alive."""
+        return
+
+    def facts(self) -> Mapping[str, Any]:
+        """What a report says besides."""
+        return {}
 
 
-class Alone:
+class Alone(Peers):
     """One agent owns every page: nothing comes in but seeds, and nothing goes out."""
 
-    is_site = is_due = False
-    lease_until_s, known_elsewhere = inf, 0
-
     def __init__(self, books: Books, inbox: Inbox, aside: Aside) -> None:
-        self._books, self.exchange, self._aside = books, inbox, aside
-        self.intake = Intake(books.store, books.chain, books.config.crawl.scope)
+        self._books, self._inbox, self._aside = books, inbox, aside
+        self._intake = Intake(books.store, books.chain, books.config.crawl.scope)
+
+    @property
+    def intake(self) -> Intake:
+        return self._intake
+
+    @property
+    def exchange(self) -> Inbox:
+        return self._inbox
 
     def is_own(self, keys: Keys, /) -> Bools:
         return np.ones(len(keys), np.bool_)
 
     is_native = is_own
 
+    def allowed(self) -> int | None:
+        return self._books.config.crawl.pages or None
+
     def pending(self) -> list[Batch]:
-        found = self.exchange.pending(self._books.chain.agent, self._books.chain.marks)
+        found = self._inbox.pending(self._books.chain.agent, self._books.chain.marks)
         return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES)]
 
     def take(self, messages: list[Batch], round_: Round) -> Arrived:
-        books, intake = self._books, self.intake
+        books, intake = self._books, self._intake
         seeds = intake.take(messages)
         hosts, namings = intake.scope.widen(seeds), intake.named.add(round_.named)
         rows = [mentioned(list(round_.sitemaps)), minted(seeds, books.index, books.ledger)]
         return Arrived(Contributions.joined(rows), intake.write(hosts, namings), bool(hosts))
-
-    def send(self, _closed: Closed, /) -> Sent:
-        return Sent()
-
-    def allowed(self) -> int | None:
-        return self._books.config.crawl.pages or None
-
-    def begin(self) -> bool:
-        return False
-
-    def look(self) -> None:
-        pass
-
-    def why_over(self) -> str:
-        return ""
-
-    def report(self, report: Report) -> None:
-        pass
-
-    def facts(self) -> Mapping[str, Any]:
-        return {}
-
-    def noted(self, state: AgentState) -> AgentState:
-        return state

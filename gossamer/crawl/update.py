@@ -12,7 +12,6 @@ from gossamer.arrays import F64, I32, I64, U8, U64, Bools, Indices, Rows
 from gossamer.columns import LINK, PAGE, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.targets import Groups, Targets
 from gossamer.errors import ArchiveError
 from gossamer.frontier import caps
 from gossamer.frontier.caps import Homes, domain_text, homes, most_pages
@@ -20,6 +19,7 @@ from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import raw, search, union
 from gossamer.frontier.strategies import Strategy
+from gossamer.frontier.targets import Groups, Targets
 from gossamer.frontier.text_heap import MAX_TEXT
 from gossamer.web.url import host_of, page_keys
 
@@ -67,7 +67,7 @@ class Links(NamedTuple):
     followed: Bools
     relevance: F64 | None = None  # to the topic, 0 to 1
     is_new: Bools | None = None  # the others were on the version before, and count in `hits` already; None: all are new
-    is_level: Bools | None = None  # leads no deeper than its page is (crawl/lists.py); None: none does
+    is_level: Bools | None = None  # leads no deeper than its page is (crawl/scope.py); None: none does
 
     @classmethod
     def none(cls) -> "Links":

@@ -18,7 +18,7 @@ from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
 from gossamer.config import Config, last_run, load
-from gossamer.crawl.contact import check_contact
+from gossamer.crawl.opening import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.scan import clients, results

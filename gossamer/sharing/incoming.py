@@ -62,9 +62,6 @@ class Incoming(Intake):
         self.again = Contributions.none()  # what is to be sent once more
         self._opened = chain.number
 
-    def read_seeds(self, now_s: float) -> None:
-        self.read(self.batches(), now_s)
-
     def batches(self) -> list[Batch]:
         """What may be applied now. What comes behind a hand-over waits for it; and what we sent
         ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew, or until

@@ -1,7 +1,7 @@
 """`Sharing` is the core's `Peers` for an agent among others, of its own site and of remote ones."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from gossamer.archive.manifest import Batch
 from gossamer.archive.state import AgentState, replace
@@ -9,7 +9,7 @@ from gossamer.arrays import Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
 from gossamer.crawl.control import Post, Report
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, Events
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
@@ -24,10 +24,6 @@ from gossamer.sharing.owners import Owners, Place
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
 ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
-
-
-class Events(Protocol):
-    def event(self, name: str, **fields: Any) -> None: ...
 
 
 class Sharing:
@@ -118,7 +114,7 @@ class Sharing:
         moves = arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent)
         return ZONES_MOVE if moves else ""
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Report, /) -> None:
         self._post.report(report)
         orders, before = self._post.orders(), self._orders
         self._orders = orders

@@ -169,7 +169,7 @@ def _is_round_over(world: World, bench: Queues, rules: Rules, left: int) -> bool
 
 @njit
 def _promises(world: World, bench: Queues) -> bool:
-    """As `crawl/supply.py` sees it: the round has found pages of hosts that nothing is asked of now."""
+    """As `crawl/scheduler.py` sees it: the round has found pages of hosts that nothing is asked of now."""
     held = world.held[: world.number[HELD]]
     waiting = world.taken.copy()  # of hosts: pages taken out that have not come back
     for page in held:

@@ -1,10 +1,12 @@
 """What the crawl tests share: a crawl through the public API, and questions to its archive."""
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from gossamer import Config, Crawl
+from gossamer.crawl.control import Orders
 from gossamer.testweb.running import RunningWeb
 
 QUICK: dict[str, Any] = {
@@ -35,3 +37,19 @@ def visited(found: Crawl) -> list[str]:
     """URLs in order of their visits, robots.txt left out: rows are written in that order, and SQL keeps it."""
     sql = "SELECT url FROM visits WHERE NOT is_robots"
     return [row["url"] for row in found.query(sql)]
+
+
+class Fixed:
+    """The post of agents that share a crawl and whose zones never move: nobody tells them anything."""
+
+    is_site = False
+    lease_until_s = inf
+
+    def __init__(self, owners: tuple[str, ...]) -> None:
+        self._orders = Orders(owners)
+
+    def report(self, facts: Mapping[str, Any]) -> None:
+        pass
+
+    def orders(self) -> Orders:
+        return self._orders

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from commands import ROOT, answer, complaint, environment, line, running, succeed
+from crawls import Fixed
 
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain, snapshots
@@ -22,7 +23,6 @@ from gossamer.clocks import RealClock
 from gossamer.cluster.members import Ended
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.control import Fixed
 from gossamer.crawl.event_log import EventLog
 from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.peers import Sharing

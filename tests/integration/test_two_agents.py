@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crawls import QUICK
+from crawls import QUICK, Fixed
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
@@ -19,7 +19,6 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.control import Fixed
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in

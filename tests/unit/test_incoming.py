@@ -106,7 +106,7 @@ def test_seeds_of_a_file_and_of_the_inbox_too(tmp_path: Path) -> None:
     one = Desk("a0", files=[file], exchange=exchange, store=store)
     other = Desk("a1", exchange=inner, store=store)
     Inbox(store).add(encode(mentioned(URLS[20:]))[0])
-    one.incoming.read_seeds(1.0)
+    one.incoming.read(one.incoming.batches(), 1.0)
     assert set(one.commit().url) == of("a0")
     assert set(other.commit().url) == of("a1")
     assert one.commit().url == []
@@ -118,14 +118,14 @@ def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path, name:
     file = tmp_path / os.fsdecode(name)
     file.write_text(f"{URLS[0]}\n")
     one = Desk("a0", files=[file])
-    one.incoming.read_seeds(1.0)
+    one.incoming.read(one.incoming.batches(), 1.0)
     one.commit()
     again = Incoming(one.store, one.chain, one.exchange, "host")
-    again.read_seeds(1.0)
+    again.read(again.batches(), 1.0)
     assert again.seeds == []
     with file.open("a") as more:
         more.write(f"{URLS[1]}\n")
-    again.read_seeds(1.0)
+    again.read(again.batches(), 1.0)
     assert again.seeds == [URLS[1]], "and files that were given once are followed"
 
 

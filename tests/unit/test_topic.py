@@ -9,8 +9,8 @@ from answers import HTML, answer, reader
 from gossamer.columns import LINK, Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import Visit
-from gossamer.crawl.scoring import check_scores
 from gossamer.errors import ConfigError
+from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import ORDERS, strategy
 from gossamer.web.html import parse_html
 from gossamer.web.tree import ANCHOR_CHARS
