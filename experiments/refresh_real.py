@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.fast_clock import FastClock
 from experiments.output import Results, Row, publish
 from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.grid import means
-from gossamer.clocks import FastClock
 from gossamer.config import REFRESH, Config
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive

@@ -9,12 +9,12 @@ from crawls import QUICK, visited
 from raw_server import Exchange, Loopback
 
 from experiments import refresh_real
+from experiments.fast_clock import FastClock
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
 from gossamer.carbon.grid import WORLD_G_PER_KWH
-from gossamer.clocks import FastClock
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex
