@@ -17,6 +17,8 @@ POINTS = 1_024  # of a site with weight 1: loads then differ by some 3 %
 
 
 class Ring:
+    """The ring depends on names and weights alone, so that all sites compute the same one."""
+
     def __init__(self, weights: Mapping[str, float], points: int = POINTS) -> None:
         if not weights:
             raise ConfigError("a ring needs at least one site")
