@@ -31,7 +31,7 @@ test-all: setup  ## the tests, slow ones included
 	$(PYTEST)
 
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
-	$(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
+	PYTHONPATH=tests $(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
 
 lint: setup  ## format, lint and type checks
 	$(BIN)/ruff format --check .
@@ -53,8 +53,8 @@ bench-lab: setup  ## simulate a crawl of a million pages
 bench-place: setup  ## place a million pages at 16 sites
 	$(BIN)/python -m benchmarks.bench_place
 
-lab: setup  ## every experiment of docs/lab.md, its figures and tables
-	$(BIN)/python scripts/lab_page.py
+lab: setup  ## every experiment of docs/lab.md, on graphs made here (GRAPHS=DIR: on the public ones, into docs/)
+	$(BIN)/python -m experiments.pages $(if $(GRAPHS),--graphs $(GRAPHS))
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl demo-crawl-sites gossamer/web/_scan.c gossamer/web/*.so

@@ -1,4 +1,4 @@
-"""Crawls a graph for real: the production crawler on a test web made from it, as the simulator would have it."""
+"""This module crawls a graph for real: the production crawler on a test web made from it."""
 
 import json
 import tempfile
@@ -13,7 +13,7 @@ from gossamer.archive import query
 from gossamer.archive.linkgraph import read_links
 from gossamer.arrays import F64, I32, U64
 from gossamer.config import Config
-from gossamer.crawl import generate
+from gossamer.crawl.scheduler import per_host
 from gossamer.frontier.pagerank import pagerank
 from gossamer.sim.graphs import Graph
 from gossamer.sim.simulator import Conditions, Measured, Rounds
@@ -158,7 +158,7 @@ def as_measured(
     first = np.searchsorted(host[order], np.arange(hosts + 1))
     mean_s = float(pace_s.mean()) if len(pace_s) else 0.0
     commit_s = float(actual.commits_s.mean()) if len(actual.commits_s) else 0.0
-    soon, later = generate.per_host(settings("opic", conditions, "").replace(changes or {}))
+    soon, later = per_host(settings("opic", conditions, "").replace(changes or {}))
     same = replace(
         conditions,
         rounds=Rounds(soon, later, commit_s),

@@ -1,7 +1,8 @@
-"""What several agents bring: speed, how soon a link is known elsewhere, and what each mode between them costs.
+"""This experiment measures what several agents bring: speed, how soon a link is known elsewhere, what each mode costs.
 
-Figure 4a of seed 001 (1 to 4 nodes), Figures 4 and 5 of seed 003 (1 to 32 agents), and the measures of Cho and
-Garcia-Molina, Parallel Crawlers (2002). Real crawls, real processes; all on this machine.
+It makes real crawls with real processes, all on this machine. It compares with UniCrawl (Le Quoc et al.), Figure 4a (1
+to 4 nodes), with Bahrami et al., Figures 4 and 5 (1 to 32 agents), and with the measures of Cho and Garcia-Molina,
+Parallel Crawlers (2002).
 """
 
 import argparse
@@ -11,52 +12,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments import agents_latency, agents_modes, agents_scaling
-from experiments.output import Block, Results, Row, publish
+from experiments.harness import Block, Results, Row, columns, publish
 from gossamer.config import CROSS_OVER
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive, span
 
 PARTS = ("scaling", "latency", "modes")
-UNICRAWL_FACTOR = 3.79  # as seed 001 says; its rounds of 1337 s and 312 s would make 4.29
-QUEUE_MS, TABLE_MS = 25.54, 9.169  # seed 003: over 8,919,411 and 3,081,852 transactions, at up to 222 and 75 a second
-SPEED = {
-    "agents": "agents",
-    "pages_per_s": "pages/s",
-    "factor": "factor, bound by latency",
-    "unicrawl": "UniCrawl, 8 cores a node",
-    "round_s": "round s",
-    "inject_s": "inject s",
-    "generate_s": "generate s",
-    "commit_s": "update, commit s",
-    "commits": "commits",
-    "crawler_cores": "cores used",
-    "web_cores": "by the web",
-    "cpu_ms": "CPU ms/page",
-    "balance": "least/mean",
-}
-LATENCY = {
-    "agents": "agents",
-    "per_s": "links/s",
-    "publish_ms": "published ms",
-    "arrive_ms": "seen ms",
-    "commit_ms": "update, commit ms",
-    "known_ms": "in the index ms",
-    "known_p95_ms": "95 %",
-    "look_up_ms": "look-up ms",
-    "lost": "not in time",
-}
-MODES = {
-    "mode": "mode",
-    "agents": "agents",
-    "pages": "pages",
-    "coverage": "coverage",
-    "overlap": "overlap",
-    "overlap_half": "at half",
-    "overlap_most": "at 90 %",
-    "leaving": "links abroad/page",
-    "sent_urls": "URLs sent/page",
-    "sent_bytes": "bytes/page",
-}
+UNICRAWL_FACTOR = 3.79  # as UniCrawl says; its rounds of 1337 s and 312 s would make 4.29
+# Bahrami et al.: over 8,919,411 and 3,081,852 transactions, at up to 222 and 75 a second
+QUEUE_MS, TABLE_MS = 25.54, 9.169
+SPEED = columns(
+    "agents | pages_per_s: pages/s | factor: factor, bound by latency | unicrawl: UniCrawl, 8 cores a node | "
+    "round_s: round s | inject_s: inject s | generate_s: generate s | commit_s: update, commit s | commits | "
+    "crawler_cores: cores used | web_cores: by the web | cpu_ms: CPU ms/page | balance: least/mean"
+)
+LATENCY = columns(
+    "agents | per_s: links/s | publish_ms: published ms | arrive_ms: seen ms | commit_ms: update, commit ms | "
+    "known_ms: in the index ms | known_p95_ms: 95 % | look_up_ms: look-up ms | lost: not in time"
+)
+MODES = columns(
+    "mode | agents | pages | coverage | overlap | overlap_half: at half | overlap_most: at 90 % | "
+    "leaving: links abroad/page | sent_urls: URLs sent/page | sent_bytes: bytes/page"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +107,7 @@ def _scaling(arguments: argparse.Namespace) -> Results:
         "round s is the time in which a round's pages are fetched; generate, update and commit are what an agent "
         "spends on its part of a round, while its fetching goes on; cores used are those of all agents and nats-server",
         f"one agent is the plain crawl, without supervisor and NATS; this machine has {os.cpu_count()} cores",
-        "seed 001, Figure 4a: 1 to 4 nodes of 8 cores, 1,337 to 312 s for a round of 50,000 pages; it states a factor "
+        "UniCrawl, Figure 4a: 1 to 4 nodes of 8 cores, 1,337 to 312 s for a round of 50,000 pages; it states a factor "
         "of 3.79 in pages/s; its page server was saturated by 3 nodes",
     ]
     return Results("agents-scaling", "Agents and speed", rows, SPEED, notes, scaling_figures(rows))
@@ -177,10 +154,10 @@ def _latency(arguments: argparse.Namespace) -> Results:
         for key in ("arrive_ms", "look_up_ms", "known_ms", "commit_ms")
     )
     over_all = [
-        {"what": "queue: published until seen by the owner", "ms": queue, "seed": QUEUE_MS},
-        {"what": "table: look-up of a page", "ms": table, "seed": TABLE_MS},
-        {"what": "table: update of the index and commit, synced to disk", "ms": commit, "seed": TABLE_MS},
-        {"what": "both: published until in the owner's index", "ms": known, "seed": QUEUE_MS + TABLE_MS},
+        {"what": "queue: published until seen by the owner", "ms": queue, "paper": QUEUE_MS},
+        {"what": "table: look-up of a page", "ms": table, "paper": TABLE_MS},
+        {"what": "table: update of the index and commit, synced to disk", "ms": commit, "paper": TABLE_MS},
+        {"what": "both: published until in the owner's index", "ms": known, "paper": QUEUE_MS + TABLE_MS},
     ]
     notes = [
         f"links are published one by one, at random moments; every agent knows {shape.known:,} pages and takes in what "
@@ -189,25 +166,28 @@ def _latency(arguments: argparse.Namespace) -> Results:
         f"agents live in {agents_latency.PROCESSES} processes (this machine has {os.cpu_count()} cores), each with its "
         "own connection, exchange, index, chain and thread; nats-server stores each message in a file; an agent looks "
         "every 2 ms",
-        "seed 003 (Figures 4 and 5): a cloud's queue and table, 1 to 32 agents on three machines, averages over all "
-        "transactions; up to 222 a second on the queue, 75 on the table",
+        "Bahrami et al. (Figures 4 and 5): a cloud's queue and table, 1 to 32 agents on three machines, averages over "
+        "all transactions; up to 222 a second on the queue, 75 on the table",
     ]
-    figures = [
-        _by_rate(found, "known", "agents-latency", "Published until in the owner's index", QUEUE_MS + TABLE_MS),
-        _by_rate(found, "arrive", "agents-queue", "Queue: published until seen by the owner", QUEUE_MS),
-        _by_rate(found, "look_up", "agents-table", "Table: look-up of a page", TABLE_MS),
-    ]
-    blocks = [Block("Over all links", over_all, {"what": "", "ms": "ms", "seed": "seed 003"})]
-    return Results("agents-latency", "How soon a link is known", rows, LATENCY, notes, figures, blocks)
+    blocks = [Block("Over all links", over_all, {"what": "", "ms": "ms", "paper": "Bahrami et al."})]
+    return Results("agents-latency", "How soon a link is known", rows, LATENCY, notes, latency_figures(rows), blocks)
 
 
-def _by_rate(found: Sequence[agents_latency.Point], kind: str, name: str, title: str, seed_ms: float) -> Figure:
+def latency_figures(rows: Sequence[Row]) -> list[Figure]:
+    return [
+        _by_rate(rows, "known_ms", "agents-latency", "Published until in the owner's index", QUEUE_MS + TABLE_MS),
+        _by_rate(rows, "arrive_ms", "agents-queue", "Queue: published until seen by the owner", QUEUE_MS),
+        _by_rate(rows, "look_up_ms", "agents-table", "Table: look-up of a page", TABLE_MS),
+    ]
+
+
+def _by_rate(rows: Sequence[Row], key: str, name: str, title: str, paper_ms: float) -> Figure:
     curves = []
-    for agents in sorted({one.agents for one in found}):
-        points = sorted((one.per_s, one.mean(kind)) for one in found if one.agents == agents)
+    for agents in sorted({row["agents"] for row in rows}):
+        points = sorted((row["per_s"], row[key]) for row in rows if row["agents"] == agents)
         curves.append(Curve(f"{agents} agents" if agents > 1 else "1 agent", *np.array(points).T))
-    ends = np.array([min(one.per_s for one in found), max(one.per_s for one in found)])
-    curves.append(Curve("seed 003, average", ends, np.full(2, seed_ms), dashed=True, color="tab:gray"))
+    ends = np.array([min(row["per_s"] for row in rows), max(row["per_s"] for row in rows)])
+    curves.append(Curve("Bahrami et al., average", ends, np.full(2, paper_ms), dashed=True, color="tab:gray"))
     return Figure(name, title, "links per second", "ms, mean", curves, log_y=True, markers=True)
 
 

@@ -1,7 +1,8 @@
-"""What a link for another agent goes through, timed: published, seen by its owner, in the owner's index, committed.
+"""This module times a link for another agent: published, seen by its owner, in the owner's index, committed.
 
-Figures 4 and 5 of seed 003, with the real nats-server, exchange, index and commit. Nobody fetches anything: agents only
-write to each other, at random moments. Started as a process, this module is some of these agents (see `serve`).
+These are Figures 4 and 5 of Bahrami et al., with the real nats-server, exchange, index and commit. Nobody fetches
+anything: agents only write to each other, at random moments. Started as a process, this module is some of these agents
+(see `serve`).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Crawls one graph in each mode between agents, and measures what Cho and Garcia-Molina define.
+"""This module crawls one graph in each mode between agents, and measures what Cho and Garcia-Molina define.
 
 Of a crawl that made N visits to I distinct pages, of U that can be reached: coverage is I/U, overlap is (N - I)/I, and
 the communication overhead is the number of exchanged URLs per page got.
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from experiments import actual
 from experiments.agents_scaling import events
+from experiments.graphs import make
 from gossamer import api
 from gossamer.archive import query
 from gossamer.archive.chain import snapshots
@@ -26,7 +27,6 @@ from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.frontier.pages import zone_of_key
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.simulator import Conditions
-from gossamer.sim.synthetic import make
 from gossamer.testweb.running import RunningWeb
 
 MODES = ("exchange", FIREWALL, CROSS_OVER)

@@ -1,7 +1,8 @@
-"""Crawls one web with more and more agents, and measures what each phase takes.
+"""This module crawls one web with more and more agents, and measures what each phase takes.
 
-Section V-A1 of seed 001: a million URLs are injected, then rounds of a fixed width are crawled. The test web answers
-slowly, and agents have few connections: time is spent waiting, as on the real web, so that one machine can be many.
+As in UniCrawl (Le Quoc et al., section V-A1) a million URLs are injected, then rounds of a fixed width are crawled. The
+test web answers slowly, and agents have few connections: time is spent waiting, as on the real web, so that one machine
+can be many.
 """
 
 import json

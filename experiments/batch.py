@@ -1,7 +1,7 @@
-"""A batch of pages: how soon its robots run out of hosts, and two remedies.
+"""This experiment shows how soon the robots of a batch of pages run out of hosts, and what two remedies bring.
 
-Castillo, section 4.4: Figure 4.9 (pages of a batch by host), Figures 4.10 and 4.11 (active robots over time), then
-ending a batch early and preparing the next one in advance.
+It repeats Castillo 2004, section 4.4: Figure 4.9 (pages of a batch by host), Figures 4.10 and 4.11 (active robots over
+time), then ending a batch early and preparing the next one in advance.
 """
 
 import argparse
@@ -12,15 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.arguments import add_graph, add_starts
-from experiments.output import Block, Results, publish
+from experiments.harness import Block, Results, add_graph, add_starts, columns, publish
 from experiments.robots import CLAIM_SHOWN, DELAY_S, HOSTS_HELP, enough_hosts
 from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
-from gossamer.sim.activity import mean_active, over_time
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, of_links
+from gossamer.sim.measures import busy_s, mean_active
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.simulator import Conditions, Trace, simulate, speeds
 from gossamer.sim.world import KEPT_LATENCY
@@ -28,11 +27,12 @@ from gossamer.sim.world import KEPT_LATENCY
 ORDER = "breadth-first"
 BURST = 100
 # Castillo, section 4.4: hours of a batch with small (2,000 bytes/s) and large (20,000) bandwidth, by c
-SEED = {("small", 1): 33.0, ("small", BURST): 29.0, ("large", 1): 9.0, ("large", BURST): 3.0}
-# With c = 100 the seed's link is full: 29 h at 2,000 bytes/s are 209 MB, 3 h at 20,000 are 216 MB. With c = 1 and
+PAPER = {("small", 1): 33.0, ("small", BURST): 29.0, ("large", 1): 9.0, ("large", BURST): 3.0}
+# With c = 100 Castillo's link is full: 29 h at 2,000 bytes/s are 209 MB, 3 h at 20,000 are 216 MB. With c = 1 and
 # the large one it is not: 9 h are what its largest host takes. Ours has the same link times against that.
 LINK_TIMES = {"small": 29.0 / 9.0, "large": 2.9 / 9.0}
 BATCHES = 4  # for the remedies
+BINS = 300  # of time, in figures
 REMEDIES = {  # early, advance: as in Conditions
     "none": (0.0, 0.0),
     "end early, below 10 % active": (0.1, 0.0),
@@ -43,25 +43,11 @@ REMEDIES = {  # early, advance: as in Conditions
 COLORS = dict(zip(REMEDIES, ("#999999", "#fdae6b", "#d94801", "#9ecae1", "#08519c"), strict=True))
 DRAWN = ("none", "end early, below 50 % active", "next in advance, at 50 % left")  # more would hide each other
 
-SHOWN = {
-    "link": "link",
-    "bandwidth": "bytes/s",
-    "burst": "c",
-    "hours": "hours",
-    "seed_hours": "seed: hours",
-    "scaled_hours": "ours, scaled",
-    "link_hours": "link alone",
-    "host_hours": "slowest host alone",
-    "active": "active robots",
-}
-REMEDY_SHOWN = {
-    "remedy": "remedy",
-    "burst": "c",
-    "hours": "hours",
-    "active": "active robots",
-    "link_use": "of the link",
-    "batches": "batches",
-}
+SHOWN = columns(
+    "link | bandwidth: bytes/s | burst: c | hours | paper_hours: Castillo: hours | scaled_hours: ours, scaled | "
+    "link_hours: link alone | host_hours: slowest host alone | active: active robots"
+)
+REMEDY_SHOWN = columns("remedy | burst: c | hours | active: active robots | link_use: of the link | batches")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     width = min(arguments.width or max(1, graph.pages // 35), len(waiting))
     experiment = Experiment(graph, rest, waiting, width, arguments.connections)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        cases = list(SEED)
+        cases = list(PAPER)
         traces = dict(zip(cases, pool.map(experiment.batch, cases), strict=True))
         remedies = [(name, burst) for burst in (1, BURST) for name in REMEDIES]
         crawls = dict(zip(remedies, pool.map(experiment.crawl, remedies), strict=True))
@@ -183,8 +169,8 @@ class Experiment:
                 "bandwidth": self.bandwidth(link),
                 "burst": burst,
                 "hours": trace.seconds / 3600,
-                "seed_hours": SEED[link, burst],
-                "scaled_hours": trace.seconds / 3600 / host_h * SEED["large", 1],
+                "paper_hours": PAPER[link, burst],
+                "scaled_hours": trace.seconds / 3600 / host_h * PAPER["large", 1],
                 "link_hours": self.batch_bytes / self.bandwidth(link) / 3600,
                 "host_hours": self.host_s(burst) / 3600,
                 "active": mean_active(trace, trace.seconds),
@@ -202,17 +188,17 @@ class Experiment:
                 f"The batch: half of the pages are crawled breadth-first, the next K = {self.width:,} in that order are"
                 f" the batch, the same for all cases. They are on {len(sizes):,} hosts; the largest has {sizes[0]:,},"
                 f" {(sizes == 1).sum():,} have one.",
-                "Bandwidths mean what the seed's do: receiving the batch takes 29/9 (small) and 2.9/9 (large) of the"
-                " time that its slowest host takes with c = 1. In the seed c = 100 fills both links (29 h at 2,000 and"
-                " 3 h at 20,000 bytes/s are the same 0.21 GB), and 9 h are the slowest host.",
-                f"Scaled: hours, were that host's {host_h:.1f} h the seed's 9. The seed's 9 and 29 h set the scale;"
+                "Bandwidths mean what Castillo's do: receiving the batch takes 29/9 (small) and 2.9/9 (large) of the"
+                " time that its slowest host takes with c = 1. In Castillo 2004 c = 100 fills both links (29 h at 2,000"
+                " and 3 h at 20,000 bytes/s are the same 0.21 GB), and 9 h are the slowest host.",
+                f"Scaled: hours, were that host's {host_h:.1f} h Castillo's 9. Castillo's 9 and 29 h set the scale;"
                 " whether c = 100 fills the links, and how far c = 1 stays behind, is found here.",
             ],
             [
                 self._sizes_figure(f"{name}-hosts", sizes),
                 *(self._active_figure(f"{name}-{link}", link, traces) for link in LINK_TIMES),
             ],
-            [Block("Statements of the seed", self._claims(sizes, traces), CLAIM_SHOWN)],
+            [Block("Statements of Castillo 2004", self._claims(sizes, traces), CLAIM_SHOWN)],
         )
 
     def _claims(self, sizes: I64, traces: dict[tuple[str, int], Trace]) -> list[dict[str, str]]:
@@ -236,7 +222,7 @@ class Experiment:
                 f"{idle['large', 1]:.0%} (large)",
             },
             {
-                "statement": "c = 100 saves most where bandwidth is large (seed: 12 % and 67 %)",
+                "statement": "c = 100 saves most where bandwidth is large (Castillo: 12 % and 67 %)",
                 "here": "holds" if saved["large"] > saved["small"] > 0 else "does not hold",
                 "figures": f"{saved['small']:.0%} and {saved['large']:.0%}",
             },
@@ -296,7 +282,7 @@ class Experiment:
                 " what is known by then.",
                 "Pages left behind are those of large hosts: they wait for the end of the crawl, and no remedy but"
                 " c > 1 (or a smaller w) shortens that.",
-                "Seed: Castillo 2004, section 4.4, which has the idea and no figures.",
+                "Compared with Castillo 2004, section 4.4, which has the idea and no figures.",
             ],
             [
                 Figure(name, title, "hours", "pages", done),
@@ -310,6 +296,12 @@ def gini(sizes: I64) -> float:
     ordered = np.sort(sizes)
     count = len(ordered)
     return float((2 * np.arange(1, count + 1) - count - 1) @ ordered / (count * ordered.sum()))
+
+
+def over_time(trace: Trace, until_s: float, bins: int = BINS) -> tuple[F64, F64]:
+    """The middle of each bin in seconds, and the mean number of busy connections in it."""
+    edges: F64 = np.linspace(0.0, until_s, bins + 1)
+    return (edges[1:] + edges[:-1]) / 2, np.diff(busy_s(trace, edges)) / (until_s / bins)
 
 
 def _by_rank(sizes: I64) -> tuple[F64, F64]:

@@ -1,6 +1,6 @@
-"""Staleness against carbon: the green refresh policy, what it saves, and how far it is from the best possible.
+"""This experiment sets staleness against carbon: what the green policy saves, and how far it is from the best.
 
-LEADS D1.4, section 2: Figures 3 and 4, heuristics that know less, many servers, budgets.
+It repeats LEADS D1.4 (2015), section 2: Figures 3 and 4, heuristics that know less, many servers, budgets.
 """
 
 import argparse
@@ -10,10 +10,10 @@ import numpy as np
 
 from experiments import green_bound, green_budgets, green_saved
 from experiments.green_simulation import FULL, HEURISTICS, Totals, Web, crawl, in_turn
-from experiments.output import Block, Results, publish
+from experiments.harness import Block, Results, columns, publish
 from gossamer.arrays import F64
 from gossamer.carbon.sun import day_index, solar_index
-from gossamer.placement.geography import coordinates
+from gossamer.geography import coordinates
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 
@@ -24,14 +24,7 @@ BEGIN_S = 1_767_225_600.0  # 1 January 2026
 FIGURE_TO = 0.7  # staleness added, in the figure; the table has it all
 COUNTRIES = ("US", "BR", "GB", "DE", "ZA", "IN", "CN", "JP", "AU", "MX", "FR", "KR")
 
-SHOWN = {
-    "index": "index",
-    "price": "lambda",
-    "staleness": "staleness",
-    "staleness_error": "±",
-    "carbon": "carbon",
-    "carbon_error": "±",
-}
+SHOWN = columns("index | price: lambda | staleness | staleness_error: ± | carbon | carbon_error: ±")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -191,8 +184,8 @@ def _servers(arguments: argparse.Namespace) -> Results:
         notes=(
             f"solar index at {', '.join(COUNTRIES)}, from 1 January on; against the stalest page first (lambda = 0)",
             "no index: takes the mean of all; no sizes: takes the mean energy; neither: the stalest page at any lambda",
-            "server staleness: one number a server, as in the seed; all servers grow, and pages come in turn",
-            "a download takes one slot of a minute: the seed's 100 ms + size / 1 Mbit/s is less for pages below 7 MB",
+            "server staleness: one number a server, as in LEADS D1.4; all servers grow, and pages come in turn",
+            "a download takes one slot of a minute: LEADS D1.4's 100 ms + size / 1 Mbit/s is less for pages below 7 MB",
         ),
         figures=(
             Figure(

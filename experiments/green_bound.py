@@ -1,4 +1,4 @@
-"""How far the greedy policy is from the best possible: the optimum of the relaxed problem, by linear programming.
+"""This module bounds the greedy policy: linear programming finds the optimum of the relaxed problem.
 
 A page that was downloaded in slot t of a day and is downloaded again after d slots has been stale for 0 + 1 + ... +
 (d - 1) in between, and costs e g(t + d). Every schedule is a flow of such intervals through the hours of the day. The
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.green_simulation import FULL, Web, crawl, in_turn
-from experiments.output import Results
+from experiments.harness import Results, columns
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.sun import day_index
 from gossamer.sim.figures import Curve, Figure
@@ -23,13 +23,10 @@ CLASSES, PER_CLASS = 6, 9  # pages of a class have the same energy and server
 ZONES = (0, 8, 16)
 DAYS, WARM = 120, 40
 PRICES = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0)
-SHOWN = {
-    "price": "lambda",
-    "carbon": "carbon a slot",
-    "staleness": "mean staleness, greedy",
-    "bound": "relaxed optimum",
-    "gap": "greedy above",
-}
+SHOWN = columns(
+    "price: lambda | carbon: carbon a slot | staleness: mean staleness, greedy | bound: relaxed optimum | "
+    "gap: greedy above"
+)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Budgets of carbon over a week: per host, per country, for all together; met by prices that find themselves."""
+"""This module keeps budgets of carbon over weeks, per host, per country or for all, by prices that find themselves."""
 
 from typing import Any
 
 import numpy as np
 
-from experiments.green_policy import affordable, choose, free_lambdas, green_value, within
+from experiments.green_choice import affordable, choose, free_lambdas, green_value, within
 from experiments.green_web import (
     COUNTRIES,
     DAY_S,
@@ -16,7 +16,7 @@ from experiments.green_web import (
     fresh_s,
     made,
 )
-from experiments.output import Results
+from experiments.harness import Results, columns
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import GAIN, J_PER_KWH, pace
 from gossamer.refresh.policies import index_value
@@ -28,16 +28,10 @@ KEEP = 0.98
 WEEKS = 3
 CUTS = (0.8, 0.6, 0.3)  # budgets, as parts of what is spent without any
 SHOWN_CUT = 0.6
-SHOWN = {
-    "budgets": "budgets",
-    "cut": "of the free carbon",
-    "week": "week",
-    "spent": "spent of a budget, mean",
-    "least": "the least",
-    "most": "the most",
-    "freshness": "freshness",
-    "visits": "visits",
-}
+SHOWN = columns(
+    "budgets | cut: of the free carbon | week | spent: spent of a budget, mean | least: the least | most: the most | "
+    "freshness | visits"
+)
 
 
 def results(seed: int) -> Results:

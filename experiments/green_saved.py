@@ -1,13 +1,13 @@
-"""Carbon saved against freshness lost, and which part of it comes from page sizes, from countries and from hours."""
+"""This module sets carbon saved against freshness lost, and splits it among page sizes, countries and hours."""
 
 from itertools import chain, combinations, permutations
 from typing import Any
 
 import numpy as np
 
-from experiments.green_policy import green_value
+from experiments.green_choice import green_value
 from experiments.green_web import COUNTRIES, DAY_S, HOUR_S, PAGES, VISITS_PER_DAY, GreenWeb, fresh_s, made
-from experiments.output import Block, Results
+from experiments.harness import Block, Results, columns
 from gossamer.arrays import F64
 from gossamer.refresh.policies import index_value
 from gossamer.sim.figures import Curve, Figure
@@ -17,14 +17,7 @@ WARM_DAYS, DAYS = 14, 28
 CUTS = (0.2, 0.4, 0.6)
 FIGURE_TO = 0.08
 LOST = 0.01  # freshness that the split may cost
-SHOWN = {
-    "signal": "signal",
-    "knows": "policy knows",
-    "price": "lambda",
-    "freshness": "freshness",
-    "lost": "freshness lost",
-    "saved": "carbon saved",
-}
+SHOWN = columns("signal | knows: policy knows | price: lambda | freshness | lost: freshness lost | saved: carbon saved")
 Sets = tuple[tuple[str, ...], ...]
 
 

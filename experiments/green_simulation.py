@@ -1,14 +1,14 @@
-"""Many runs of the green policy at once, slot by slot: staleness and carbon of each.
+"""This module simulates many runs of the green policy at once, slot by slot: staleness and carbon of each.
 
 Runs share a web (pages on servers, a carbon index per server and slot) and differ in lambda and in what the policy
-knows. What it does is argmax of `order.green.green_value`; a row of every array is a run.
+knows. What it does is the argmax of `green_value`; a row of every array is a run.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.green_policy import green_value
+from experiments.green_choice import green_value
 from gossamer.arrays import F64, Indices
 
 
@@ -74,8 +74,8 @@ def crawl(web: Web, price: F64, knowledge: Knowledge, staleness: F64, warm: int)
 
 
 class _Servers:
-    """The seed's staleness of a server: it grows by its number of pages each slot, at all servers alike, and shrinks by
-    (pages - 1) / pages with a download. Compared per page; the pages of a server are downloaded in turn."""
+    """The staleness of a server in LEADS D1.4: it grows by its number of pages each slot, at all servers alike, and
+    shrinks by (pages - 1) / pages with a download. Compared per page; the pages of a server are downloaded in turn."""
 
     def __init__(self, web: Web, stale: F64) -> None:
         self._web = web

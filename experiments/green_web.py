@@ -1,15 +1,15 @@
-"""The web that the green experiments on freshness use: 3,000 pages in six countries, on sixty hosts."""
+"""This module makes the web of the green experiments on freshness: 3,000 pages in six countries, on sixty hosts."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.green_policy import HIGH
+from experiments.green_choice import HIGH
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import carbon_g
 from gossamer.carbon.signals import Places
 from gossamer.carbon.sources import signal
-from gossamer.placement.geography import coordinates
+from gossamer.geography import coordinates
 
 COUNTRIES = ("US", "DE", "FR", "IN", "AU", "BR")
 PAGES, HOSTS = 3000, 60

@@ -1,7 +1,8 @@
-"""Which client should scan which website: round robin, the seed's batches and ours, simulated and with real clients.
+"""This experiment compares ways to share websites among clients: round robin, Pechnikov's batches and ours.
 
-Seed 004, Table 1: 99 websites, three and five clients. Parts: `table` (that table on a web that its figures allow, and
-on many drawn ones), `scale` (100 to 10,000 websites, 3 to 100 clients), `real` (agents throttled to the seed's speeds).
+It repeats Table 1 of Pechnikov et al.: 99 websites, three and five clients. Its parts are `table` (that table on a web
+that its figures allow, and on many drawn ones), `scale` (100 to 10,000 websites, 3 to 100 clients), and `real` (agents
+throttled to Pechnikov's speeds).
 """
 
 import argparse
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from experiments import jobs_real, jobs_webs
+from experiments.harness import Block, Results, Row, columns, publish
 from experiments.jobs_webs import MODES, PAPER_S, drawn, enacted_s, noise, reenacted, worst_ratio
-from experiments.output import Block, Results, Row, publish
 from gossamer.scan.planners import plan
 from gossamer.scan.task import uniform
 from gossamer.sim.figures import Curve, Figure
@@ -24,18 +25,10 @@ SCALES = tuple((websites, clients) for websites in (100, 1_000, 10_000) for clie
 SCALE_DRAWS = 5
 SCALE_EXPONENT = 0.5  # of sizes by rank: with a steeper law the largest website alone decides, and plans are trivial
 _PLANNERS = ("next-free", "next-free-reversed", "seed-times", "multifit", "lpt")
-SHOWN = {
-    "part": "web",
-    "clients": "clients",
-    "mode": "mode",
-    "makespan_s": "makespan s",
-    "bound_s": "bound s",
-    "ratio": "to the bound",
-    "spread": "±",
-    "gain": "batch-times is faster by",
-    "paper_s": "seed s",
-    "paper_gain": "seed: faster by",
-}
+SHOWN = columns(
+    "part: web | clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | spread: ± | "
+    "gain: batch-times is faster by | paper_s: paper s | paper_gain: paper: faster by"
+)
 SCALE_SHOWN = {"websites": "websites", "clients": "clients", **{n: n for n in _PLANNERS}, "plan_ms": "lpt: ms of CPU"}
 
 
@@ -60,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     blocks: list[Block] = []
     notes = [
         "ratio: makespan to the lower bound of the same web; gain: what batch by times gains on that mode",
-        "seed's round robin: the next website to the next free client, the list by size; reversed: smallest first",
-        f"the most that any list can lose against the best plan: {worst_ratio(3):.3f} with three clients, the seed's "
+        "Pechnikov's round robin: the next website to the next free client, the list by size; reversed: smallest first",
+        f"the most that any list can lose against the best plan: {worst_ratio(3):.3f} with three clients, Pechnikov's "
         f"{PAPER_S[3]['round-robin-reversed'] / PAPER_S[3]['batch-times']:.3f}",
     ]
     if "table" in parts:
@@ -82,10 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     if "real" in parts:
         real, said = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
         rows += [{**dict.fromkeys(rows[0] if rows else SHOWN), **row, "part": "real"} for row in real]
-        blocks.append(Block("Real agents, throttled to the seed's speeds", real, jobs_real.SHOWN))
+        blocks.append(Block("Real agents, throttled to Pechnikov's speeds", real, jobs_real.SHOWN))
         notes += said
     table = [row for row in rows if row["part"] not in ("scale", "real")]
-    first = Block("Table 1 of seed 004", table, SHOWN) if table else blocks.pop(0)
+    first = Block("Table 1 of Pechnikov et al.", table, SHOWN) if table else blocks.pop(0)
     shown = rows if arguments.json else first.rows
     publish(
         Results("jobs", first.title, shown, first.shown, notes, figures, blocks, rows), arguments.out, arguments.json
@@ -150,7 +143,7 @@ def _claims(ratios: dict[int, dict[str, np.ndarray]]) -> list[str]:
         dynamic = found["dynamic"] / found["batch"]
         said.append(
             f"{clients} clients, drawn webs: batch by times beats the worse round robin {worse.mean():.2f}-fold on "
-            f"average, {worse.max():.2f} at most (seed {paper:.2f}); dynamic takes {dynamic.mean():.3f} of batch, "
+            f"average, {worse.max():.2f} at most (paper {paper:.2f}); dynamic takes {dynamic.mean():.3f} of batch, "
             f"{dynamic.max():.3f} at most"
         )
     return said

@@ -1,4 +1,4 @@
-"""Table 1 with real clients: the production scan on a test web, clients throttled to the seed's speeds."""
+"""This module makes Table 1 with real clients: the production scan on a test web, throttled to Pechnikov's speeds."""
 
 import tempfile
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.harness import Row, columns
 from experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
-from experiments.output import Row
 from gossamer.arrays import I64
 from gossamer.clocks import RealClock
 from gossamer.config import Config
-from gossamer.scan.channel import Worker
+from gossamer.scan.clients import Worker
 from gossamer.scan.command import Run, Wish
 from gossamer.scan.defaults import defaults
 from gossamer.scan.planners import plan
@@ -28,15 +28,10 @@ REFERENCE = 30  # pages of the reference site here
 # ones, and a delay that leaves the machine as idle as it will be.
 _SMALL, _LARGE_PAGES, _DELAY_S = 36, 40, 0.25
 _LAB: dict[str, Any] = {"silent": True, "together": True}
-SHOWN = {
-    "clients": "clients",
-    "mode": "mode",
-    "makespan_s": "makespan s",
-    "bound_s": "bound s",
-    "ratio": "to the bound",
-    "gain": "batch-times is faster by",
-    "paper_gain": "seed: faster by",
-}
+SHOWN = columns(
+    "clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | "
+    "gain: batch-times is faster by | paper_gain: seed: faster by"
+)
 # In this order: the first scans teach the others. (mode of the scan, its planner, whether the list is turned round)
 RUNS = {
     "round-robin": ("round-robin", "lpt", False),
@@ -53,7 +48,7 @@ def measure(seed: int, numbers: Sequence[int], pages: int, delay_s: float) -> tu
     rows: list[Row] = []
     notes = [
         f"real: {WEBSITES} websites of the test web for each number of clients; each has one at a time, all begin "
-        f"together; a client that took 100 s for the seed's reference site waits {delay_s:g} s between two pages; "
+        f"together; a client that took 100 s for Pechnikov's reference site waits {delay_s:g} s between two pages; "
         "speeds and times are learned from the reference site and the scans before; the bound is of the measured times"
     ]
     for clients in numbers:

@@ -1,13 +1,13 @@
-"""The webs of the jobs experiment: 99 websites such as seed 004 may have had, and others drawn at random."""
+"""This module draws the webs of the jobs experiment: 99 websites such as Pechnikov et al. may have had, and others."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.enactment import enact
 from gossamer.arrays import F64, I64
 from gossamer.errors import GossamerError
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.enactment import enact
 from gossamer.scan.planners import plan
 from gossamer.scan.task import Task, loads_s, uniform
 
@@ -63,9 +63,9 @@ def worst_ratio(clients: int) -> float:
 
 
 def reenacted(seed: int) -> Web:
-    """A web on which the seed's ratios are possible. With three clients its ratio is nearly the worst that there is, so
+    """A web on which Pechnikov's ratios are possible. With three clients its ratio is nearly the worst there is, so
     the largest website must have had nearly the fastest client's share of all work, and have come last to the slowest.
-    The others are drawn until that happens, with three clients and with five. In hours, so that the seed's best run
+    The others are drawn until that happens, with three clients and with five. In hours, so that Pechnikov's best run
     takes what it took."""
     random = np.random.default_rng(seed)
     share = 0.999 * speeds(3).max() / speeds(3).sum()
@@ -78,7 +78,7 @@ def reenacted(seed: int) -> Web:
         if all(_ratio(web, clients) >= _paper_ratio(clients) for clients in PAPER_S):
             scale = PAPER_S[3]["batch-times"] / plan(web.task(3), "seed-times").makespan_s
             return Web(web.pages, web.work_s * scale)
-    raise GossamerError(f"no web like the seed's among {_TRIES:,}: choose another --seed")
+    raise GossamerError(f"no web like Pechnikov's among {_TRIES:,}: choose another --seed")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Throttled:
 
 
 def throttled_sizes(seed: int, pages: int, throttle: Throttled, clients: int, webs: int = _THROTTLED) -> I64:
-    """Pages of websites on which the seed's ratio is possible for so many real clients: as `reenacted`, but with the
+    """Pages of websites on which Pechnikov's ratio is possible for so many real clients: as `reenacted`, but with the
     time counted that is not throttled. Of many webs the one where it depends least on how far websites' times stray."""
     random = np.random.default_rng(seed)
     share = speeds(3).max() / speeds(3).sum()
@@ -113,7 +113,7 @@ def throttled_sizes(seed: int, pages: int, throttle: Throttled, clients: int, we
             found.append((float((cases > 0).mean()), float(cases.mean()), -number, sizes))
     if not found:
         raise GossamerError(
-            f"no web like the seed's among {webs:,} with {throttle.site_s:.2f} s to open and close each website; "
+            f"no web like Pechnikov's among {webs:,} with {throttle.site_s:.2f} s to open and close each website; "
             "choose a longer --delay, or another --seed"
         )
     return max(found, key=lambda each: each[:3])[3]
@@ -134,7 +134,7 @@ def _strayed(times_s: F64) -> F64:
 
 
 def _surplus(cases_s: F64) -> F64:
-    """In each case: by how much round robin from the smallest on loses more than the seed's, against the best plan,
+    """In each case: by how much round robin from the smallest on loses more than Pechnikov's, against the best plan,
     where the fastest client has the largest website and nothing else."""
     cases, websites, clients = cases_s.shape
     each, free_s = np.arange(cases), np.zeros((cases, clients))

@@ -1,6 +1,7 @@
-"""Which order finds the important pages first: cumulative PageRank of every strategy.
+"""This experiment compares orders by cumulative PageRank: which one finds the important pages first?
 
-Castillo, chapter 4: Table 4.1 and Figures 4.3 to 4.6, with one connection and no delay, because only the order counts.
+It repeats Castillo 2004, chapter 4: Table 4.1 and Figures 4.3 to 4.6, with one connection and no delay, because only
+the order counts.
 """
 
 import argparse
@@ -13,23 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from experiments.arguments import add_graph, add_orders, add_starts
-from experiments.claims import SHOWN as CLAIMS_SHOWN
-from experiments.claims import Claim, check
-from experiments.output import Block, Results, publish
+from experiments.graphs import earlier
+from experiments.harness import (
+    CLAIMS_SHOWN,
+    Block,
+    Claim,
+    Results,
+    add_graph,
+    add_orders,
+    add_starts,
+    check,
+    columns,
+    publish,
+)
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
+from gossamer.sim.crawled import remembered
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.hosts import RULES
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import RECOMPUTATIONS, Conditions, Knowledge, simulate
-from gossamer.sim.snapshots import earlier, remembered
 
 # Castillo, Table 4.1: average cumulative PageRank and Kendall's tau, .cl and .gr of 2004, 2.5 to 3.5 M pages
-SEED = {
+PAPER = {
     "backlink-count": (0.4952, 0.0157),
     "partial-pagerank": (0.5221, 0.0236),
     "breadth-first": (0.6425, 0.1293),
@@ -59,16 +69,10 @@ CLAIMS = (
     Claim("omniscient", "historical-pagerank-parent"),
 )
 
-SHOWN = {
-    "strategy": "strategy",
-    "hosts": "hosts",
-    "average": "average",
-    "spread": "±",
-    "at_10_percent": "at 10 %",
-    "tau": "tau",
-    "seed_average": "Castillo: average",
-    "seed_tau": "tau",
-}
+SHOWN = columns(
+    "strategy | hosts | average | spread: ± | at_10_percent: at 10 % | tau | paper_average: Castillo: average | "
+    "paper_tau: tau"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +155,7 @@ class Experiment:
         rows = [self._row(each) for each in ranked]
         shown = ("", "its own", self._arguments.hosts or RULES[0])
         averages = {each.case.order.name: each.averages for each in found if each.case.hosts in shown}
-        claims = check(CLAIMS, averages, {name: average for name, (average, _) in SEED.items()})
+        claims = check(CLAIMS, averages, {name: average for name, (average, _) in PAPER.items()})
         graph = self.graph
         every = self._arguments.rescore or max(1, graph.pages // RECOMPUTATIONS)
         notes = [
@@ -163,7 +167,7 @@ class Experiment:
             f"Average over {len(self._starts)} sets of {len(self._starts[0])} random start pages; ± is half the range.",
             "An average is taken over the pages that links lead to from the starts, of the PageRank of all pages.",
             self._snapshot_note(),
-            "Seed: Castillo 2004, Table 4.1, .cl and .gr, 2.5 to 3.5 million pages.",
+            "Compared with Castillo 2004, Table 4.1, .cl and .gr, 2.5 to 3.5 million pages.",
             f"The ideal order has an average of {measures.average(measures.ideal(self.rank)):.4f}.",
         ]
         return Results(
@@ -173,7 +177,7 @@ class Experiment:
             SHOWN,
             notes,
             self._figures(ranked),
-            [Block("Statements of the seed", claims, CLAIMS_SHOWN)] if claims else [],
+            [Block("Statements of Castillo 2004", claims, CLAIMS_SHOWN)] if claims else [],
             [point for each in ranked for point in _points(graph.name, each)],
         )
 
@@ -190,7 +194,7 @@ class Experiment:
 
     def _row(self, each: Found) -> dict[str, Any]:
         name = each.case.order.name
-        seed_average, seed_tau = SEED.get(name, (None, None))
+        paper_average, paper_tau = PAPER.get(name, (None, None))
         return {
             "graph": self.graph.name,
             "strategy": name,
@@ -199,8 +203,8 @@ class Experiment:
             "spread": float(np.ptp(each.averages) / 2),
             "at_10_percent": float(each.at_10.mean()),
             "tau": None if np.isnan(each.taus).any() else float(each.taus.mean()),
-            "seed_average": seed_average,
-            "seed_tau": seed_tau,
+            "paper_average": paper_average,
+            "paper_tau": paper_tau,
         }
 
     def _figures(self, ranked: Sequence[Found]) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Whether the simulator crawls as the crawler does: the same strategy, graph and start pages through both.
+"""This experiment checks that the simulator crawls as the crawler does: strategy, graph and starts are the same.
 
 With one connection the order of pages must be identical. With many it depends on who answers when, and no two crawls
 are the same: several are made, each is simulated, and their mean cumulative PageRank must be the same within 1 % of all
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments import actual
-from experiments.arguments import add_graph, add_orders, add_pages, add_starts
-from experiments.output import Results, Row, publish
+from experiments.graphs import make
+from experiments.harness import Results, Row, add_graph, add_orders, add_pages, add_starts, publish
 from gossamer.arrays import F64, I32
 from gossamer.config import Config
 from gossamer.crawl.scoring import check_scores
@@ -27,7 +27,6 @@ from gossamer.sim.graphs import load
 from gossamer.sim.numbers import natural, positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
-from gossamer.sim.synthetic import make
 
 BAR = 0.01  # of all PageRank
 LEAST = 1e-3  # per cent: less is drawn as this much, as a logarithmic axis has no zero

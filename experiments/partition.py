@@ -1,7 +1,7 @@
-"""Which site gets what: links that every partitioner cuts, and how evenly it fills the sites.
+"""This experiment compares partitioners: which links each cuts, and how evenly it fills the sites.
 
-Table 2 of seed 000, section 4, on any graph: vertices come in some order and are placed for good; with `--at discovery`
-they come as a crawl finds them.
+It repeats Table 2 of LEADS D1.4 (2015, section 4) on any graph: vertices come in some order and are placed for good;
+with `--at discovery` they come as a crawl finds them.
 """
 
 import argparse
@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments import partition_discovery, partition_statements
-from experiments.arguments import add_graph, add_starts
-from experiments.output import Results, publish
+from experiments.harness import Results, add_graph, add_starts, columns, publish
 from experiments.partition_methods import PARTITIONERS, Partitioner, partitioner
 from experiments.partitioning import LEVELS, ORDERS, compiled, incidence_of, stream_order
 from gossamer.arrays import F64, I32
@@ -41,16 +40,7 @@ DRAWN = {
 }
 DRAWN |= {"multilevel", "metis"}
 ANY = "any"  # order of the stream, where it does not matter
-SHOWN = {
-    "k": "k",
-    "order": "order",
-    "method": "method",
-    "meaning": "what it does",
-    "cut": "cut",
-    "spread": "±",
-    "imbalance": "imbalance",
-    "seconds": "s",
-}
+SHOWN = columns("k | order | method | meaning: what it does | cut | spread: ± | imbalance | seconds: s")
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -1,129 +1,64 @@
-"""What the literature says of partitioners, beside what was just measured: Table 2, reference cuts, statements."""
+"""This module sets what the literature says of partitioners beside what was just measured."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.output import Block
+from experiments.harness import Block, columns
 from experiments.partition_methods import PARTITIONERS
 from gossamer.arrays import F64
 
 Cuts = Mapping[tuple[int, str, str], F64]  # by k, order of the stream, method
 
-# Seed 000, Table 2: graph (vertices / edges), k, METIS, LDG, FENNEL; random order, nu = 1.1
-SEED = (
-    ("seed's G1 (968 / 7,680)", 2, 0.36, 0.49, 0.38),
-    ("seed's G1 (968 / 7,680)", 4, 0.54, 0.74, 0.50),
-    ("seed's G1 (968 / 7,680)", 8, 0.65, 0.86, 0.70),
-    ("seed's G1 (968 / 7,680)", 16, 0.72, 0.93, 0.75),
-    ("seed's G2 (7,721 / 23,154)", 2, 0.24, 0.50, 0.31),
-    ("seed's G2 (7,721 / 23,154)", 4, 0.38, 0.75, 0.48),
-    ("seed's G2 (7,721 / 23,154)", 8, 0.47, 0.87, 0.58),
-    ("seed's G2 (7,721 / 23,154)", 16, 0.53, 0.92, 0.64),
-    ("seed's G3 (39,763 / 198,790)", 2, 0.30, 0.50, 0.35),
-    ("seed's G3 (39,763 / 198,790)", 4, 0.46, 0.75, 0.54),
-    ("seed's G3 (39,763 / 198,790)", 8, 0.57, 0.87, 0.65),
-    ("seed's G3 (39,763 / 198,790)", 16, 0.64, 0.92, 0.72),
-    ("seed's G4 (71,005 / 709,950)", 2, 0.37, 0.49, 0.39),
-    ("seed's G4 (71,005 / 709,950)", 4, 0.56, 0.74, 0.60),
-    ("seed's G4 (71,005 / 709,950)", 8, 0.67, 0.87, 0.72),
-    ("seed's G4 (71,005 / 709,950)", 16, 0.74, 0.93, 0.78),
+# LEADS D1.4, Table 2: METIS, LDG and FENNEL for k = 2, 4, 8 and 16; random order, nu = 1.1
+PAPER = {
+    "LEADS G1 (968 / 7,680)": ((0.36, 0.49, 0.38), (0.54, 0.74, 0.50), (0.65, 0.86, 0.70), (0.72, 0.93, 0.75)),
+    "LEADS G2 (7,721 / 23,154)": ((0.24, 0.50, 0.31), (0.38, 0.75, 0.48), (0.47, 0.87, 0.58), (0.53, 0.92, 0.64)),
+    "LEADS G3 (39,763 / 198,790)": ((0.30, 0.50, 0.35), (0.46, 0.75, 0.54), (0.57, 0.87, 0.65), (0.64, 0.92, 0.72)),
+    "LEADS G4 (71,005 / 709,950)": ((0.37, 0.49, 0.39), (0.56, 0.74, 0.60), (0.67, 0.87, 0.72), (0.74, 0.93, 0.78)),
+}
+
+# Measured before with other implementations, nu = 1.1, one run each. Their LDG is `ldg-tight`.
+METHODS = (
+    ("ldg-tight", "natural"), ("ldg-tight", "random"), ("ldg-tight", "bfs"), ("fennel", "natural"),
+    ("fennel", "random"), ("fennel", "bfs"), ("reldg", "random"), ("refennel", "random"),
+    ("metis", "any"), ("kahip", "any"),
+)  # fmt: skip
+REFERENCE: dict[tuple[str, int], tuple[float | None, ...]] = {
+    ("cnr-2000-nat", 4): (0.192, 0.115, 0.309, 0.066, 0.115, 0.132, 0.041, 0.041, 0.0017, 0.0008),
+    ("cnr-2000-nat", 16): (0.479, 0.164, 0.270, 0.421, 0.148, 0.260, 0.063, 0.049, 0.0028, 0.0056),
+    ("cnr-2000-nat", 32): (0.497, 0.392, 0.454, 0.467, 0.347, 0.380, 0.257, 0.217, 0.136, 0.136),
+    ("cs-stanford", 4): (None, None, None, 0.1352, None, None, None, None, None, None),
+    ("cs-stanford", 16): (0.262, 0.340, 0.340, 0.236, 0.331, 0.225, 0.152, 0.131, 0.078, 0.075),
+}
+
+TABLE_SHOWN = columns(
+    "graph | k | hash | metis: METIS | ldg: LDG | ldg-first: LDG, ties to the first | fennel: FENNEL | "
+    "fennel-seed: constant of LEADS D1.4 | points: FENNEL - METIS, points | relative: in % of METIS"
 )
-
-# Measured before with other implementations, nu = 1.1, one run each: method, order -> cut. Their LDG is `ldg-tight`.
-REFERENCE: dict[tuple[str, int], dict[tuple[str, str], float]] = {
-    ("cnr-2000-nat", 4): {
-        ("ldg-tight", "natural"): 0.192,
-        ("ldg-tight", "random"): 0.115,
-        ("ldg-tight", "bfs"): 0.309,
-        ("fennel", "natural"): 0.066,
-        ("fennel", "random"): 0.115,
-        ("fennel", "bfs"): 0.132,
-        ("reldg", "random"): 0.041,
-        ("refennel", "random"): 0.041,
-        ("metis", "any"): 0.0017,
-        ("kahip", "any"): 0.0008,
-    },
-    ("cnr-2000-nat", 16): {
-        ("ldg-tight", "natural"): 0.479,
-        ("ldg-tight", "random"): 0.164,
-        ("ldg-tight", "bfs"): 0.270,
-        ("fennel", "natural"): 0.421,
-        ("fennel", "random"): 0.148,
-        ("fennel", "bfs"): 0.260,
-        ("reldg", "random"): 0.063,
-        ("refennel", "random"): 0.049,
-        ("metis", "any"): 0.0028,
-        ("kahip", "any"): 0.0056,
-    },
-    ("cnr-2000-nat", 32): {
-        ("ldg-tight", "natural"): 0.497,
-        ("ldg-tight", "random"): 0.392,
-        ("ldg-tight", "bfs"): 0.454,
-        ("fennel", "natural"): 0.467,
-        ("fennel", "random"): 0.347,
-        ("fennel", "bfs"): 0.380,
-        ("reldg", "random"): 0.257,
-        ("refennel", "random"): 0.217,
-        ("metis", "any"): 0.136,
-        ("kahip", "any"): 0.136,
-    },
-    ("cs-stanford", 4): {("fennel", "natural"): 0.1352},
-    ("cs-stanford", 16): {
-        ("ldg-tight", "natural"): 0.262,
-        ("ldg-tight", "random"): 0.340,
-        ("ldg-tight", "bfs"): 0.340,
-        ("fennel", "natural"): 0.236,
-        ("fennel", "random"): 0.331,
-        ("fennel", "bfs"): 0.225,
-        ("reldg", "random"): 0.152,
-        ("refennel", "random"): 0.131,
-        ("metis", "any"): 0.078,
-        ("kahip", "any"): 0.075,
-    },
-}
-
-TABLE_SHOWN = {
-    "graph": "graph",
-    "k": "k",
-    "hash": "hash",
-    "metis": "METIS",
-    "ldg": "LDG",
-    "ldg-first": "LDG, ties to the first",
-    "fennel": "FENNEL",
-    "fennel-seed": "seed's constant",
-    "points": "FENNEL - METIS, points",
-    "relative": "in % of METIS",
-}
-REFERENCE_SHOWN = {
-    "k": "k",
-    "order": "order",
-    "method": "method",
-    "reference": "reference",
-    "cut": "here",
-    "low": "lowest",
-    "high": "highest",
-    "agrees": "in the range",
-}
+REFERENCE_SHOWN = columns(
+    "k | order | method | reference | cut: here | low: lowest | high: highest | agrees: in the range"
+)
 STATEMENTS_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 ROUNDED = 0.001  # reference figures have three digits
 
 
 def blocks(graph: str, cuts: Cuts) -> list[Block]:
     return [
-        Block("Table 2 of the seed", list(_table(graph, cuts)), TABLE_SHOWN),
+        Block("Table 2 of LEADS D1.4", list(_table(graph, cuts)), TABLE_SHOWN),
         Block("Reference cuts", list(_reference(graph, cuts)), REFERENCE_SHOWN),
         Block("Statements", list(_statements(cuts)), STATEMENTS_SHOWN),
     ]
 
 
 def _table(graph: str, cuts: Cuts) -> Iterator[dict[str, Any]]:
-    """Ours in random order, then the seed's; nothing, if that order was not run."""
+    """Ours in random order, then LEADS D1.4's; nothing, if that order was not run."""
     for k in sorted({k for k, order, _ in cuts if order == "random"}):
         means = {name: _mean(cuts, k, name) for name in ("hash", "metis", "ldg", "ldg-first", "fennel", "fennel-seed")}
         yield {"graph": graph, "k": k, **means, **_distance(means["fennel"], means["metis"])}
     if any(order == "random" for _, order, _ in cuts):
-        for name, k, metis, ldg, fennel in SEED:
-            yield {"graph": name, "k": k, "metis": metis, "ldg": ldg, "fennel": fennel, **_distance(fennel, metis)}
+        for name, figures in PAPER.items():
+            for k, (metis, ldg, fennel) in zip((2, 4, 8, 16), figures, strict=True):
+                yield {"graph": name, "k": k, "metis": metis, "ldg": ldg, "fennel": fennel, **_distance(fennel, metis)}
 
 
 def _distance(fennel: float | None, metis: float | None) -> dict[str, float | None]:
@@ -139,9 +74,9 @@ def _mean(cuts: Cuts, k: int, method: str, order: str = "random") -> float | Non
 
 def _reference(graph: str, cuts: Cuts) -> Iterator[dict[str, Any]]:
     for (name, k), figures in REFERENCE.items():
-        for (method, order), figure in figures.items():
+        for (method, order), figure in zip(METHODS, figures, strict=True):
             ours = cuts.get((k, order, method))
-            if name == graph and ours is not None:
+            if name == graph and ours is not None and figure is not None:
                 low, high = float(ours.min()), float(ours.max())
                 yield {
                     "k": k,
@@ -159,7 +94,7 @@ def _statements(cuts: Cuts) -> Iterator[dict[str, Any]]:
     for k, order in sorted({(k, order) for k, order, _ in cuts if order != "any"}):
         fennel = _mean(cuts, k, "fennel", order)
         if fennel is not None:
-            if order == "random":  # as in the seed
+            if order == "random":  # as in LEADS D1.4
                 yield from _of_seed(cuts, k, f"k = {k}: ", fennel)
             yield from _best(cuts, k, order, f"k = {k}, {order}: ", fennel)
 

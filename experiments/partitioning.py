@@ -1,4 +1,4 @@
-"""This module compiles the partitioners' loops, and gives them the lab's graphs: in which order, at which level."""
+"""This module compiles the loops of the partitioners, and gives them graphs: in which order, at which level."""
 
 from dataclasses import dataclass
 from functools import cache

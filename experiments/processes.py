@@ -1,4 +1,4 @@
-"""What processes use of the CPU, asked of the kernel (Linux)."""
+"""This module asks the kernel what processes use of the CPU (Linux)."""
 
 import os
 from collections.abc import Iterable

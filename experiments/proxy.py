@@ -1,4 +1,4 @@
-"""A wide-area link on loopback: a TCP proxy that counts bytes, delays them, lets only so many pass, and can be cut."""
+"""`Proxy` is a wide-area link on loopback: it counts bytes, delays them, lets only so many pass, and can be cut."""
 
 import asyncio
 import contextlib

@@ -1,7 +1,8 @@
-"""What a real crawl brings: the production crawler on a test web, against the clock and against its simulation.
+"""This experiment runs the production crawler on a test web, against the clock and against its simulation.
 
-Castillo, section 4.5, Figures 4.12 to 4.16: crawls of .cl and .gr from one page of every known host, in batches, with
-15 seconds between two connections to a host (or 5, and 15 for small hosts). Here every second is scaled down.
+It repeats Castillo 2004, section 4.5, Figures 4.12 to 4.16: crawls of .cl and .gr from one page of every known host, in
+batches, with 15 seconds between two connections to a host (or 5, and 15 for small hosts). Here every second is scaled
+down.
 """
 
 import argparse
@@ -13,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from experiments import actual
-from experiments.arguments import add_graph, add_orders, add_pages
-from experiments.output import Results, Row, publish
+from experiments.graphs import make
+from experiments.harness import Results, Row, add_graph, add_orders, add_pages, columns, publish
 from gossamer.arrays import F64, I32, Integers
 from gossamer.config import Config
-from gossamer.crawl import generate
+from gossamer.crawl.scheduler import per_host
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
@@ -26,25 +27,17 @@ from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
-from gossamer.sim.synthetic import make
 
 MADE_PAGES, MADE_HOSTS, MADE_SKEW = 4_000, 150, 3.0
-BATCHES = 30  # the seed's K was a thirtieth of its pages
-DAYS = 8  # the seed's crawl took so long: a day is that part of a crawl's time
+BATCHES = 30  # Castillo's K was a thirtieth of its pages
+DAYS = 8  # Castillo's crawl took so long: a day is that part of a crawl's time
 LATENCY_S = 0.5
-SEED = {2: (0.50, 0.80), 4: (0.80, 0.95)}  # day: pages, PageRank; larger-sites-first, .cl, section 4.5.1
+PAPER = {2: (0.50, 0.80), 4: (0.80, 0.95)}  # day: pages, PageRank; larger-sites-first, .cl, section 4.5.1
 COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
-SHOWN = {
-    "strategy": "strategy",
-    "pages": "pages",
-    "hours": "hours",
-    "pages_day_2": "pages on day 2",
-    "rank_day_2": "PageRank",
-    "pages_day_4": "on day 4",
-    "rank_day_4": "PageRank",
-    "average": "average",
-    "simulated": "simulated",
-}
+SHOWN = columns(
+    "strategy | pages | hours | pages_day_2: pages on day 2 | rank_day_2: PageRank | pages_day_4: on day 4 | "
+    "rank_day_4: PageRank | average | simulated"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -149,13 +142,13 @@ def _crawl(
 
 def _per_host(arguments: argparse.Namespace) -> int:
     """Pages of a host in the workbench: what production would choose if time were not scaled."""
-    return generate.per_host(Config().replace({"polite.delay_s": arguments.delay}))[0]
+    return per_host(Config().replace({"polite.delay_s": arguments.delay}))[0]
 
 
 def _results(graph: Graph, crawls: Sequence[Crawled], conditions: Conditions, arguments: argparse.Namespace) -> Results:
     longest_s = max(float(one.done.time_s.max()) for one in crawls)
     rows = [_row(one, longest_s, arguments.scale) for one in crawls]
-    rows.append(dict.fromkeys(rows[0]) | {"strategy": "seed: larger-sites-first", **_days(SEED)})
+    rows.append(dict.fromkeys(rows[0]) | {"strategy": "Castillo: larger-sites-first", **_days(PAPER)})
     scale = arguments.scale
     small = f" ({arguments.small_delay:g} s for hosts with fewer than 100 pages)" if arguments.small_delay else ""
     notes = [
@@ -164,7 +157,7 @@ def _results(graph: Graph, crawls: Sequence[Crawled], conditions: Conditions, ar
         f"time is scaled: {scale:g} s become 1 s, so {arguments.delay:g} s between two connections to a host{small} "
         f"are {1000 * conditions.delay_s:g} ms, and pages answer after {LATENCY_S:g} s; hours are scaled back. What "
         "the crawler itself needs for a page or a commit is not scaled: it weighs more than in a crawl of days",
-        f"a day is an eighth of the longest crawl (the seed's took {DAYS} days); rounds of {conditions.width:,} pages, "
+        f"a day is an eighth of the longest crawl (Castillo's took {DAYS} days); rounds of {conditions.width:,} pages, "
         f"at most {_per_host(arguments)} of a host at a time, as at full scale; {conditions.connections:,} connections",
         "PageRank is that of the whole collection, in the end; the simulation gets the times that the crawl measured: "
         "of each host's first, second, ... page, and of each commit",
@@ -181,7 +174,7 @@ def _row(one: Crawled, longest_s: float, scale: float) -> Row:
         "strategy": one.name,
         "pages": len(one.done.order),
         "hours": float(one.done.time_s.max()) * scale / 3600,
-        **_days({day: one.at_day(day, longest_s) for day in SEED}),
+        **_days({day: one.at_day(day, longest_s) for day in PAPER}),
         "average": measures.average(one.curve),
         "simulated": measures.average(measures.cumulative(one.simulated, one.rank)),
     }
@@ -195,7 +188,7 @@ def _days(found: dict[int, tuple[float, float]]) -> dict[str, float]:
 
 
 def _statements(crawls: Sequence[Crawled]) -> list[str]:
-    """What the seed says, and whether it is so here."""
+    """What Castillo says, and whether it is so here."""
     found = []
     by_name = {one.name: one for one in crawls}
     larger, breadth = by_name.get("larger-sites-first"), by_name.get("breadth-first")
@@ -203,7 +196,8 @@ def _statements(crawls: Sequence[Crawled]) -> list[str]:
         ahead = measures.average(larger.curve) - measures.average(measures.cumulative(larger.simulated, larger.rank))
         words = "the same within 0.1 %" if abs(ahead) < 0.001 else "better" if ahead > 0 else "worse"
         found.append(
-            f'seed: "the actual crawl performed slightly better than the simulated crawl": here {words} ({ahead:+.4f})'
+            'Castillo: "the actual crawl performed slightly better than the simulated crawl": '
+            f"here {words} ({ahead:+.4f})"
         )
     if larger and breadth:
         until_s = [float(one.done.time_s.max()) for one in (larger, breadth)]
@@ -211,7 +205,7 @@ def _statements(crawls: Sequence[Crawled]) -> list[str]:
             float(np.interp(0.8, rank / rank[-1], time_s)) for time_s, rank in (larger.by_time(), breadth.by_time())
         ]
         found.append(
-            "seed: larger-sites-first is faster in documents and in good pages than breadth-first: here it took "
+            "Castillo: larger-sites-first is faster in documents and in good pages than breadth-first: here it took "
             f"{until_s[0] / until_s[1]:.0%} of its time for all pages, {half_s[0] / half_s[1]:.0%} for 80 % of PageRank"
         )
     return found

@@ -1,4 +1,4 @@
-"""Which pages to visit again: freshness of every refresh policy against its budget, and what estimates are worth.
+"""This experiment compares refresh policies: freshness against budget, and what estimates of change rates are worth.
 
 Pages change as Poisson processes with rates of a wide spread, or as a crawl of your own has recorded.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from experiments import refresh_estimates, refresh_recorded
-from experiments.green_policy import choose, green_value
-from experiments.output import Block, Results, Row, publish
+from experiments.green_choice import choose, green_value
+from experiments.harness import Block, Results, Row, columns, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
 from gossamer.arrays import F64
 from gossamer.refresh.change_rates import counted, none_counted, rates
@@ -27,14 +27,10 @@ MEDIAN_PER_DAY, SPREAD = 0.1, 2.0
 POLICIES = ("index", "azar", "harmonic", "stalest", "fixed", "adaptive")
 BOUND = "periodic optimum"
 LEARNED = ("index", "azar", "harmonic")
-SHOWN = {
-    "budget": "visits per page and day",
-    "policy": "policy",
-    "freshness": "freshness",
-    "spread": "±",
-    "of_optimum": "of the optimum",
-    "starved": "pages never visited",
-}
+SHOWN = columns(
+    "budget: visits per page and day | policy | freshness | spread: ± | of_optimum: of the optimum | "
+    "starved: pages never visited"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

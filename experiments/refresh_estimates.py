@@ -1,11 +1,11 @@
-"""How well change rates are known after so many visits: counters of 32 bytes against simpler and larger estimators."""
+"""This module compares estimators of change rates: counters of 32 bytes against simpler and larger ones."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.output import Results, Row
+from experiments.harness import Results, Row, columns
 from experiments.refresh_simulation import DAY_S
 from gossamer.arrays import F64
 from gossamer.refresh.change_rates import counted, none_counted, rates
@@ -15,14 +15,7 @@ TITLE = "Error of estimated change rates"
 VISITS = (1, 2, 5, 10, 20, 50, 100)
 PAGES = 4000
 MEAN_S = 10 * DAY_S
-SHOWN = {
-    "visits": "visits",
-    "estimator": "estimator",
-    "bytes": "bytes a page",
-    "median_error": "median error",
-    "error_90": "90 % below",
-    "bias": "bias",
-}
+SHOWN = columns("visits | estimator | bytes: bytes a page | median_error: median error | error_90: 90 % below | bias")
 
 
 def results(seed: int) -> Results:

@@ -1,11 +1,12 @@
-"""How fresh real crawls keep their archives, by refresh policy: a test web whose pages change, and days in seconds.
+"""This experiment measures how fresh real crawls keep their archives, by refresh policy, with days in seconds.
 
-Every policy crawls the same web anew, may make so many visits a day, and runs for so many days. The web's time and the
-crawler's clock go equally fast. The web then says which of the stored versions were current, at any time: the truth.
+Every policy crawls the same changing test web anew, may make so many visits a day, and runs for so many days. The web's
+time and the crawler's clock go equally fast. The web then says which of the stored versions were current at any time.
 """
 
 import argparse
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.fast_clock import FastClock
-from experiments.output import Results, Row, publish
+from experiments.harness import Results, Row, columns, publish
 from gossamer.api import Crawl
 from gossamer.arrays import F64
 from gossamer.carbon.energy import carbon_g
@@ -35,19 +35,25 @@ COUNTRIES = ("FR", "PL", "SE", "US", "DE", "IN")
 _MEMORY = Path("/dev/shm")  # to sync a disk would take hours of the web's time
 _TIMES = 200  # at which freshness is asked for
 _PARTS = 8
-SHOWN = {
-    "policy": "policy",
-    "requests": "requests",
-    "days": "days",
-    "unchanged": "found unchanged",
-    "freshness": "freshness",
-    "ratio": "of fixed",
-    "energy_kj": "kJ",
-    "carbon_g": "g CO2",
-    "log_carbon_g": "by the server's log",
-    "again_g": "of refreshes",
-    "budget_g": "budget",
-}
+SHOWN = columns(
+    "policy | requests | days | unchanged: found unchanged | freshness | ratio: of fixed | energy_kj: kJ | "
+    "carbon_g: g CO2 | log_carbon_g: by the server's log | again_g: of refreshes | budget_g: budget"
+)
+
+
+class FastClock:
+    """Real time, so many times as fast from an epoch on: days pass in seconds, and real servers answer meanwhile."""
+
+    def __init__(self, speed: float, epoch_s: float | None = None) -> None:
+        self._speed = speed
+        self._epoch_s = time.time() if epoch_s is None else epoch_s
+        self._began_s = time.monotonic() - (time.time() - self._epoch_s)
+
+    def now(self) -> float:
+        return self._epoch_s + self.monotonic()
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._began_s) * self._speed
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,20 @@
-"""Refresh policies on the changes that a crawl has seen: what another policy would have kept fresh."""
+"""This module runs refresh policies on the changes that a crawl has seen: what would another one have kept fresh?"""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.output import Results
+from experiments.harness import Results, columns
 from experiments.refresh_simulation import Recorded, Run, simulate
 from gossamer.api import Crawl
 from gossamer.errors import ArchiveError
 
 PARTS = (0.1, 0.3, 1.0)
 RUNS = (("index", False), ("index", True), ("azar", True), ("harmonic", True), ("stalest", False), ("fixed", False))
-SHOWN = {
-    "budget": "of the visits recorded",
-    "policy": "policy",
-    "freshness": "freshness",
-    "visits": "visits counted",
-    "starved": "pages never visited",
-}
+SHOWN = columns(
+    "budget: of the visits recorded | policy | freshness | visits: visits counted | starved: pages never visited"
+)
 # Visits that compared a page with what we had; redirects and errors tell nothing of its content.
 _SQL = """
     select key, epoch_ms("time") / 1000 as seconds, digest, outcome

@@ -1,6 +1,6 @@
-"""Visits a web again and again, by a refresh policy, in simulated time: how fresh does it stay.
+"""This module visits a web again and again, by a refresh policy, in simulated time: how fresh does it stay?
 
-One visit at a time, at equal distances; which one is decided by the functions that production calls
+It makes one visit at a time, at equal distances; which one is decided by the functions that production calls
 (refresh/policies.py), with true change rates or with those learned from the visits made (refresh/change_rates.py).
 """
 

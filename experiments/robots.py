@@ -1,11 +1,12 @@
-"""More connections at once: what they do to the order of pages, and how much faster they are.
+"""This experiment shows what more connections do to the order of pages, and how much faster they are.
 
-Castillo, section 4.3.5: Figure 4.7 (order), Table 4.2 and Figure 4.8 (speed-up by bandwidth); w = 15 s, c = 1.
+It repeats Castillo 2004, section 4.3.5: Figure 4.7 (order), Table 4.2 and Figure 4.8 (speed-up by bandwidth); w = 15 s,
+c = 1.
 """
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -14,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.arguments import add_graph, add_pages, add_starts
-from experiments.output import Block, Results, publish
+from experiments.harness import Block, Results, add_graph, add_pages, add_starts, columns, publish
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
-from gossamer.sim.activity import mean_active
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive
@@ -30,7 +29,7 @@ ROBOTS = (1, 64, 256)
 DELAY_S = 15.0
 BANDWIDTHS = (200, 2_000, 20_000, 200_000, 2_000_000, 20_000_000)
 # Castillo, Table 4.2: speed-ups for 1, 64 and 256 robots
-SEED = {
+PAPER = {
     200: (0.2, 1.6, 3.0),
     2_000: (0.7, 3.8, 16.0),
     20_000: (1.0, 27.0, 83.3),
@@ -49,23 +48,11 @@ SAME = 0.01  # averages that differ by less are the same
 LINEAR = 0.98  # of r times: a speed-up below is sub-linear
 FULL = 0.9  # a link or all robots together that are busy for this part of the time are the limit
 
-ORDER_SHOWN = {
-    "strategy": "strategy",
-    "robots": "robots",
-    "average": "average",
-    "spread": "±",
-    "at_10_percent": "at 10 %",
-    "hours": "hours",
-}
-SPEED_SHOWN = {
-    "bandwidth": "bytes/s",
-    "robots": "robots",
-    "speedup": "moving on",
-    "limit": "limited by",
-    "speedup_waiting": "waiting",
-    "limit_waiting": "limited by",
-    "seed": "seed",
-}
+ORDER_SHOWN = columns("strategy | robots | average | spread: ± | at_10_percent: at 10 % | hours")
+SPEED_SHOWN = columns(
+    "bandwidth: bytes/s | robots | speedup: moving on | limit: limited by | speedup_waiting: waiting | "
+    "limit_waiting: limited by | paper: Castillo"
+)
 CLAIM_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 
 
@@ -155,7 +142,7 @@ class Experiment:
         carried = float(self.graph.page_bytes[trace.order].sum()) / max(trace.seconds, 1e-9)
         if case.bandwidth and carried >= FULL * case.bandwidth:
             return Speed(trace.seconds, "the link")
-        is_busy = mean_active(trace, trace.seconds) >= FULL * case.robots
+        is_busy = measures.mean_active(trace, trace.seconds) >= FULL * case.robots
         return Speed(trace.seconds, "robots" if is_busy else "hosts")
 
     def order_results(self, found: Sequence[Order]) -> Results:
@@ -195,10 +182,10 @@ class Experiment:
                 f"{np.bincount(graph.host).max():,} pages, {np.bincount(graph.host).max() * DELAY_S / 3600:.1f} hours.",
                 f"The two strategies differ by {apart[0]:.4f} with one robot and by {apart[-1]:.4f} with {ROBOTS[-1]}:"
                 " the more robots, the sooner every host that may be asked is asked, whatever its rank.",
-                "Seed: Castillo 2004, Figure 4.7.",
+                "Compared with Castillo 2004, Figure 4.7.",
             ],
             [Figure(f"robots-{graph.name}", title, "part of the pages", "part of their PageRank", curves)],
-            [Block("Statements of the seed", order_claims(found), CLAIM_SHOWN)],
+            [Block("Statements of Castillo 2004", order_claims(found), CLAIM_SHOWN)],
         )
 
     def speed_results(self, times: dict[Case, Speed]) -> Results:
@@ -216,31 +203,34 @@ class Experiment:
                 "Speed-up: the time of one robot with an unlimited link over that of the case, for as many pages. It"
                 " may be a little above r: where hosts are scarce slow ones fall behind, others' pages come first.",
                 f"Moving on: while a host rests, its robot asks another; a page takes {self._page_s:.2f} s. Waiting: it"
-                f" stays with its host and waits for w, {self._page_s + DELAY_S:.1f} s a page. The seed's first column"
+                f" stays with its host and waits for w, {self._page_s + DELAY_S:.1f} s a page. Castillo's first column"
                 " says that its robots wait.",
                 f"Pages have {graph.page_bytes.mean():,.0f} bytes; {graph.rule}. 256 robots that move on need some"
                 f" {256 * (1 + DELAY_S / self._page_s):,.0f} hosts with pages at any time.",
-                "Seed: Castillo 2004, Table 4.2. Its small bandwidths cannot be one link that robots share: if 200"
-                " bytes/s slow one robot to 0.2, the bytes alone take 4 of its 5 times, and no number of robots is"
-                " faster than 0.25 (seed: 1.6 and 3.0); at 2,000 not faster than 2.3 (seed: 3.8 and 16.0).",
+                "Compared with Castillo 2004, Table 4.2. Its small bandwidths cannot be one link that robots share:"
+                " if 200 bytes/s slow one robot to 0.2, the bytes alone take 4 of its 5 times, and no number of robots"
+                " is faster than 0.25 (Castillo: 1.6 and 3.0); at 2,000 not faster than 2.3 (Castillo: 3.8 and 16.0).",
             ],
-            [self._speed_figure(title, rows)],
-            [Block("Statements of the seed", speed_claims(rows), CLAIM_SHOWN)],
+            [speed_figure(graph.name, rows)],
+            [Block("Statements of Castillo 2004", speed_claims(rows), CLAIM_SHOWN)],
         )
 
-    def _speed_figure(self, title: str, rows: Sequence[dict[str, Any]]) -> Figure:
-        curves = []
-        bandwidths = np.array(BANDWIDTHS)
-        kinds = (("speedup", "moving on", COLORS["larger-sites-first"]), ("speedup_waiting", "waiting", _ORANGE))
-        for key, label, colors in (*kinds, ("seed", "seed", ("", "#bbbbbb", "#555555"))):
-            for place, robots in list(enumerate(ROBOTS))[1:]:
-                speedup = np.array([row[key] for row in rows if row["robots"] == robots])
-                curves.append(Curve(f"r = {robots}, {label}", bandwidths, speedup, key == "seed", color=colors[place]))
-        name = f"robots-speed-{self.graph.name}"
-        return Figure(name, title, "bandwidth, bytes per second", "speed-up", curves, log_x=True, markers=True)
 
-
-_ORANGE = COLORS["breadth-first"]
+def speed_figure(graph: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
+    curves = []
+    bandwidths = np.array(BANDWIDTHS)
+    kinds = (
+        ("speedup", "moving on", COLORS["larger-sites-first"]),
+        ("speedup_waiting", "waiting", COLORS["breadth-first"]),
+        ("paper", "Castillo", ("", "#bbbbbb", "#555555")),
+    )
+    for key, label, colors in kinds:
+        for place, robots in list(enumerate(ROBOTS))[1:]:
+            speedup = np.array([row[key] for row in rows if row["robots"] == robots])
+            curves.append(Curve(f"r = {robots}, {label}", bandwidths, speedup, key == "paper", color=colors[place]))
+    title = f"Speed-up by bandwidth, {graph}"
+    name = f"robots-speed-{graph}"
+    return Figure(name, title, "bandwidth, bytes per second", "speed-up", curves, log_x=True, markers=True)
 
 
 def speed_rows(graph: str, times: dict[Case, Speed]) -> list[dict[str, Any]]:
@@ -263,7 +253,7 @@ def speed_rows(graph: str, times: dict[Case, Speed]) -> list[dict[str, Any]]:
                 "speedup_waiting": speedup(waiting),
                 "limit_waiting": times[waiting].limit,
                 "hours_waiting": times[waiting].seconds / 3600,
-                "seed": SEED[bandwidth][place],
+                "paper": PAPER[bandwidth][place],
             }
         )
     return rows

@@ -1,7 +1,8 @@
-"""What crosses between sites, what distance costs, how well several crawl: real sites, with proxies between them.
+"""This experiment measures what crosses between sites, what distance costs, and how well several crawl.
 
-UniCrawl, sections V-A2, V-B and VI: bytes between sites against a stretched crawler, throughput by ping distance and by
-number of sites, the cache of sent URLs, and the quality of what is crawled first. Placement: seed 000, section 4.
+It runs real sites with proxies between them. UniCrawl (Le Quoc et al., sections V-A2, V-B and VI) has the figures to
+compare with: bytes between sites against a stretched crawler, throughput by ping distance and by number of sites, the
+cache of sent URLs, and the quality of what is crawled first. Placement is that of LEADS D1.4 (2015), section 4.
 """
 
 import argparse
@@ -15,8 +16,7 @@ import numpy as np
 
 from experiments import sites_baselines as baselines
 from experiments.actual import pages_of
-from experiments.arguments import add_graph, add_pages
-from experiments.output import Block, Results, Row, publish
+from experiments.harness import Block, Results, Row, add_graph, add_pages, columns, publish
 from experiments.sites_lab import MADE_HOSTS, MADE_PAGES, Lab, Lines, first_pages
 from experiments.sites_runs import SITES, Done, Setting
 from experiments.sites_stretched import kinds, stretched
@@ -97,12 +97,11 @@ def traffic(lab: Lab) -> None:
         "stretched: files that crossed while one crawler over two places crawled the same, and with what carries them "
         "(on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
     ]
-    shown = {
-        "partitioner": "partitioner", "scores": "scores", "pages": "pages", "links": "links crossing per page",
-        "bytes_per_record": "bytes per link", "bytes": "bytes per page", "wire": "on the wire",
-        "database": "all links (L)", "stretched": "stretched", "stretched_wire": "on the wire", "saved": "saved, %",
-        "saved_wire": "on the wire, %", "largest": "largest site",
-    }  # fmt: skip
+    shown = columns(
+        "partitioner | scores | pages | links: links crossing per page | bytes_per_record: bytes per link | "
+        "bytes: bytes per page | wire: on the wire | database: all links (L) | stretched | "
+        "stretched_wire: on the wire | saved: saved, % | saved_wire: on the wire, % | largest: largest site"
+    )
     lab.blocks.append(Block("What crosses, in bytes per page", rows, shown))
 
 

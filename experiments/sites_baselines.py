@@ -1,8 +1,8 @@
-"""What would cross between sites with UniCrawl's link database (section VI), for the very pages that they crawled.
+"""This module computes what would cross between sites with UniCrawl's link database (section VI), for the same pages.
 
 The database L has all links, a triple (page, referrer, score) for each that leads to another site, sent once; from it
-scores can be computed exactly. It is computed from the archive: a letter for each round and pair of sites, between the
-sites that really had the hosts, and encoded as our own letters are.
+scores can be computed exactly. It is computed from the archive: a message for each round and pair of sites, between the
+sites that really had the hosts, and encoded as our own messages are.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ import zstandard
 from gossamer.archive import query
 from gossamer.arrays import I64, Bools, Keys
 from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.location import locate
 from gossamer.cluster.rebalance import host_map
 from gossamer.columns import Contributions
 from gossamer.frontier.pages import host_of_key
@@ -88,6 +89,6 @@ def _columns(keys: Keys, hits: npt.NDArray[Any], urls: list[str]) -> Contributio
 
 
 def _read(federation: Federation, sql: str) -> dict[str, Any]:
-    with closing(query.open_database(federation.path)) as database:
+    with closing(query.open_database(locate(federation.path))) as database:
         found: dict[str, Any] = database.execute(sql).fetchnumpy()
     return {name: np.asarray(column, np.uint64 if column.dtype.kind == "u" else None) for name, column in found.items()}

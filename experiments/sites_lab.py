@@ -1,16 +1,16 @@
-"""What the experiments with several sites share: where their crawls are, what they crawl, and what they have found."""
+"""`Lab` is what the experiments with several sites share: where their crawls are, what they crawl, what they found."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import stretched
-from experiments.output import Block, Row
+from experiments.graphs import make
+from experiments.harness import Block, Row
 from experiments.sites_runs import Done, Setting, crawl
 from gossamer.sim.figures import Figure
 from gossamer.sim.graphs import Graph
 from gossamer.sim.graphs import load as load_graph
-from gossamer.sim.synthetic import make
 
 MADE_PAGES, MADE_HOSTS, MADE_SKEW = 6_000, 200, 2.0
 

@@ -1,4 +1,4 @@
-"""One crawl by real sites, each reached by the others through a proxy that counts bytes and delays them."""
+"""This module makes one crawl by real sites; each is reached through a proxy that counts bytes and delays them."""
 
 import json
 import socket
@@ -17,6 +17,7 @@ from gossamer.archive import query
 from gossamer.arrays import F64, U64
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.location import locate
 from gossamer.config import toml
 
 SITES = ("north", "east", "south", "west", "centre", "coast", "isle", "lake")
@@ -99,7 +100,7 @@ class Crawled:
         sql = (
             "SELECT key, epoch_ms(time) / 1000.0 AS s FROM visits WHERE NOT is_robots AND outcome = 'ok' ORDER BY time"
         )
-        with closing(query.open_database(self.where)) as database:
+        with closing(query.open_database(locate(self.where))) as database:
             found = database.execute(sql).fetchnumpy()
         return np.asarray(found["key"], np.uint64), np.asarray(found["s"], np.float64)
 

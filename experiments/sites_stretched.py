@@ -1,4 +1,4 @@
-"""Sites that crawl as one against one crawler that is stretched over two places (UniCrawl, section V-B2 and V-B3)."""
+"""This module compares sites with one crawler that is stretched over two places (UniCrawl, section V-B2 and V-B3)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.output import Block, Row
+from experiments.harness import Block, Row, columns
 from experiments.sites_lab import Lab, Lines, first_pages
 from experiments.sites_runs import Crawled, Setting
 from experiments.stretched import Stretched
@@ -44,11 +44,10 @@ def stretched(lab: Lab) -> None:
         "runs. Stretched: the same agents, one at each place, and files spread over both by the hash of their names. A "
         "phase is that of a round of one agent; fetching goes on during the others, and is what is left of the round"
     )
-    shown = {
-        "way": "crawl", "trip": "round trip, ms", "wall": "first to last page, s", "rate": "pages/s",
-        "generate": "generate, s", "fetch": "fetch, s", "update": "update and commit, s", "pages": "pages of a round",
-        "wire": "bytes crossing per page",
-    }  # fmt: skip
+    shown = columns(
+        "way: crawl | trip: round trip, ms | wall: first to last page, s | rate: pages/s | generate: generate, s | "
+        "fetch: fetch, s | update: update and commit, s | pages: pages of a round | wire: bytes crossing per page"
+    )
     lab.blocks.append(Block("One crawler over two places, and sites", rows, shown))
     title = "What crosses between places"
     lab.figures.append(Figure("sites-stretched", title, "seconds", "MB so far", curves, log_y=True))

@@ -1,4 +1,4 @@
-"""An archive whose files are spread over two places by the hash of their names, as a store without locality has them.
+"""`Spread` is an archive whose files are spread over two places by the hash of their names.
 
 Half of what an agent writes is sent to the other place's server, over TCP, and read back from there when it is needed:
 what a crawler pays that is stretched over both (UniCrawl, section V-B2).

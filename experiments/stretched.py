@@ -1,25 +1,29 @@
-"""One logical crawler over two places (UniCrawl, section V-B2): the production agents, one at each, as a single site
-whose archive is spread over both. Started as a process, this module is one of these agents.
+"""This module runs one logical crawler over two places (UniCrawl, section V-B2).
 
-At the first place are the supervisor and nats-server too. Whatever an agent has to do with the other place goes through
-a proxy: files that are stored there, and what the agents say to each other.
+The production agents, one at each place, are a single site whose archive is spread over both. Started as a process,
+this module is one of these agents. At the first place are the supervisor and nats-server too. Whatever an agent has
+to do with the other place goes through a proxy: files that are stored there, and what the agents send to each other.
 """
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from experiments.proxy import Proxy
 from experiments.sites_runs import Crawled, Setting, Watch
 from experiments.spread import Shelf, Spread
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.cluster.agent_process import main
-from gossamer.cluster.members import Member
+from gossamer.cluster.agent_process import exit_code, given, run
+from gossamer.cluster.engine import Handle, Job, Received
+from gossamer.cluster.processes import Processes
+from gossamer.cluster.protocol import AgentTask, decode, encode
 from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
 from gossamer.crawl.event_log import EventLog
@@ -34,24 +38,23 @@ class Stretched(Crawled):
     bytes_by_kind: Mapping[str, int]  # of what crossed: files, without what carries them
 
 
-class _Supervisor(Supervisor):
-    """Tells each agent where it is."""
+class _Places:
+    """An Engine: each agent runs at its place, as a process of this module."""
 
-    def __init__(
-        self, folders: Sequence[Path], ports: Sequence[int], setting: Setting, *rest: Any, **more: Any
-    ) -> None:
-        super().__init__(folders[0], *rest, **more)
-        self._folders, self._ports, self._setting = folders, ports, setting
+    def __init__(self, home: str, folders: Sequence[Path], ports: Sequence[int], setting: Setting) -> None:
+        self._home, self._folders, self._ports, self._setting = home, folders, ports, setting
+        self._processes = Processes()
         self.proxies: list[Proxy] = []  # one, to nats-server
 
-    def _job(self, member: Member, quiet_until_s: float) -> dict[str, Any]:
-        here = int(member.name != self._home)
-        job = super()._job(member, quiet_until_s)
-        job |= {"module": __name__, "directory": str(self._folders[here]), "here": here, "far": self._ports[here]}
+    def start(self, job: Job, received: Received | None = None) -> Handle:
+        here, task = int(job.name != self._home), decode(AgentTask, job.task)
+        task = msgspec.structs.replace(task, directory=str(self._folders[here]))
         if here:
-            self.proxies = self.proxies or [self._setting.proxy(int(self._address["url"].rpartition(":")[2]))]
-            job["address"] = {**self._address, "url": f"nats://127.0.0.1:{self.proxies[0].port}"}
-        return job
+            self.proxies = self.proxies or [self._setting.proxy(int(task.address["url"].rpartition(":")[2]))]
+            url = f"nats://127.0.0.1:{self.proxies[0].port}"
+            task = msgspec.structs.replace(task, address={**task.address, "url": url})
+        arguments = (str(here), str(self._ports[here]))
+        return self._processes.start(replace(job, module=__name__, arguments=arguments, task=encode(task)), received)
 
 
 def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:
@@ -70,11 +73,11 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:
         log = stack.enter_context(EventLog(folders[0] / "log" / "crawl.jsonl"))
         stack.enter_context(store.lock(config.crawl.agent))
         hand_in(Inbox(store), [], [seeds])
-        supervisor = _Supervisor(folders, ports, setting, config, clock, log, store=store)
-        watch = Watch(lambda: [*proxies, *supervisor.proxies])
-        supervisor.run(watch.look)
+        places = _Places(config.crawl.agent, folders, ports, setting)
+        watch = Watch(lambda: [*proxies, *places.proxies])
+        Supervisor(folders[0], config, clock, log, store=store, engine=places).run(watch.look)
         watch.look()
-        for proxy in supervisor.proxies:
+        for proxy in places.proxies:
             proxy.close()
         kinds = shelves[0].bytes_by_kind + shelves[1].bytes_by_kind
     whole = folder / "whole"
@@ -83,9 +86,10 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:
     return Stretched(whole, folders, watch.seen, kinds)
 
 
-def _opened(job: Mapping[str, Any], _: Config, __: float) -> Store:
-    return Spread(Directory(job["directory"]), job["here"], job["far"])
+def main(here: int, far: int) -> int:
+    task, stopping = given()
+    return exit_code(task.directory, lambda: run(task, Spread(Directory(task.directory), here, far), stopping))
 
 
 if __name__ == "__main__":
-    os._exit(main(_opened))  # threads that wait for a dead network must not hold us up
+    os._exit(main(*map(int, sys.argv[1:])))  # threads that wait for a dead network must not hold us up

@@ -1,8 +1,8 @@
-"""Gossamer for programs: configure, crawl, iterate over pages."""
+"""`Crawl` is Gossamer for programs: configure it, run it, iterate over its pages."""
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,23 +12,21 @@ from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
-from gossamer.cluster.federation_file import site_of
-from gossamer.cluster.plan import is_shared
-from gossamer.config import Config
+from gossamer.config import NEVER, Config
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
-from gossamer.crawl.agent import Agent
 from gossamer.crawl.contact import check_contact
+from gossamer.crawl.control import site_of
 from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.scoring import check_scores
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.strategies import strategy
-from gossamer.refresh.refresher import check_refresh
-from gossamer.sharing.exchange import Inbox
 from gossamer.terminal import let_go
+from gossamer.wiring import lone_agent
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class _Crawler(_Stoppable, Protocol):
 
 
 class Crawl:
-    """A crawl in a directory. Creating it touches nothing; `run` crawls, and goes on where it was."""
+    """A crawl in a directory. Creating it touches nothing; `run` starts it, or resumes it where it was."""
 
     def __init__(
         self,
@@ -77,7 +75,10 @@ class Crawl:
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         check_scores(strategy(config.crawl.order), config)
-        check_refresh(config)
+        if config.refresh.policy != NEVER:
+            from gossamer.refresh.refresher import check_refresh
+
+            check_refresh(config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)
         clock = self._clock
@@ -85,7 +86,7 @@ class Crawl:
         if (site := foreign_site(store, config.crawl.agent)) is not None:
             raise ArchiveError(
                 f"{self.directory} belongs to the site {site} of a federation: "
-                f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, goes on"
+                f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, resumes the crawl"
             )
         copied = open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
@@ -94,17 +95,17 @@ class Crawl:
             if not (chains(store) or inbox.pending(config.crawl.agent, {})):
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
-            if is_shared(snapshots(store), config.crawl.agent, config.site.agents):
+            if _is_shared(store, config):
                 from gossamer.cluster.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
 
                 crawler = Supervisor(self.directory, config, clock, log)
             else:
-                crawler = Agent(copied, config, clock, inbox, log)
+                crawler = lone_agent(copied, config, clock, inbox, log)
             for place in (self.directory, *(Path(disk) for disk in config.site.disks)):
                 if (place / "gossamer.json").exists():
                     remember(place, config)
             self._crawler = crawler
-            with stopped_by_signals(crawler) if signals else _nothing():
+            with stopped_by_signals(crawler) if signals else nullcontext():
                 return crawler.run(progress or (lambda _: None))
 
     def stop(self) -> None:
@@ -144,12 +145,13 @@ class Crawl:
     def pages(self, where: str = "true") -> Iterator[Page]:
         """Pages with content, in order of their URLs; `where` is an SQL condition on the table `pages`."""
         from gossamer.archive import query  # DuckDB: whoever only crawls need not wait for it
+        from gossamer.cluster.location import locate
 
         # Sorted first: content, which is large, should not have to pass through the sort.
         sql = f"""SELECT url, title, language, content_type, last_visit,
                 content(warc, warc_offset), text(warc, warc_offset)
             FROM (SELECT * FROM pages WHERE status = 'fetched' AND warc <> '' AND ({where}) ORDER BY url)"""
-        with closing(query.open_database(self.directory)) as database:
+        with closing(query.open_database(locate(self.directory))) as database:
             cursor = database.execute(sql)
             while rows := cursor.fetchmany(100):
                 yield from (Page(*row) for row in rows)
@@ -157,8 +159,18 @@ class Crawl:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """The answer to an SQL question, as rows."""
         from gossamer.archive import query
+        from gossamer.cluster.location import locate
 
-        return query.ask(self.directory, sql)
+        return query.ask(locate(self.directory), sql)
+
+
+def _is_shared(store: Directory, config: Config) -> bool:
+    """Whether it takes more than one agent. Who has always been alone need not ask the cluster."""
+    if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
+        return False
+    from gossamer.cluster.plan import is_shared
+
+    return is_shared(snapshots(store), config.crawl.agent, config.site.agents)
 
 
 def foreign_site(store: Directory, agent: str) -> str | None:
@@ -169,7 +181,7 @@ def foreign_site(store: Directory, agent: str) -> str | None:
 @contextmanager
 def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once. A terminal that is closed (SIGHUP) ends
-    it cleanly, however often that is said: the kernel, the shell and systemd all say it, and SIGTERM besides."""
+    it cleanly, however often the signal comes: the kernel, the shell and systemd all send it, and SIGTERM besides."""
 
     def stop(_number: int, _frame: object) -> None:
         crawler.stop()
@@ -181,7 +193,7 @@ def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
         crawler.stop()
 
     def abort(_number: int, _frame: object) -> None:
-        # Not the handler from before: a process begun in the background of a shell was told to ignore SIGINT.
+        # Not the handler from before: a process begun in the background of a shell ignores SIGINT.
         raise KeyboardInterrupt
 
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop, signal.SIGHUP: hang_up}
@@ -193,8 +205,3 @@ def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

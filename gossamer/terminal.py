@@ -1,4 +1,4 @@
-"""A terminal that is closed while a crawl still has something to say."""
+"""This module lets a crawl outlive its terminal: output to one that was closed goes nowhere, instead of failing."""
 
 import contextlib
 import errno

@@ -1,8 +1,12 @@
-"""Fixtures for all tests: a loopback server of raw bytes, pywb's interpreter, hypothesis without deadlines."""
+"""All tests share these fixtures: a loopback server of raw bytes, pywb's interpreter, hypothesis without deadlines.
+
+A run ends with a line that says which conformance cases and graphs it did not have.
+"""
 
 import sys
 from pathlib import Path
 
+import case_files
 import hypothesis
 import pytest
 from raw_server import loopback as _loopback
@@ -21,3 +25,8 @@ def pywb() -> str:
     if not python.exists():
         pytest.skip("needs pywb: run `make setup`")
     return str(python)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if lacking := case_files.missing():
+        terminalreporter.write_line(f"not here, so not tested: {lacking}; see tests/cases/README.md")

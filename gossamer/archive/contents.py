@@ -1,4 +1,4 @@
-"""What the archive holds of a visit's answer: headers and body, read back from the WARC files and decoded."""
+"""`Contents` reads the answer to a visit back from the WARC files: its headers, and its body decoded."""
 
 import threading
 from collections.abc import Callable, Sequence

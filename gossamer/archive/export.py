@@ -1,4 +1,4 @@
-"""Copies of what a crawl has gathered, in formats that other tools read: WARC, CDXJ, URL lists, text."""
+"""This module copies what a crawl has gathered to formats that other tools read: WARC, CDXJ, URL lists, text."""
 
 import gzip
 import heapq
@@ -16,15 +16,14 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.contents import Answer, Contents
 from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
-from gossamer.archive.query import open_reading, streamed
-from gossamer.archive.reading import Reading, reading
-from gossamer.archive.rows import started
+from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
 
 _COPY_BYTES = 1 << 20
-_OPEN_FILES = 200  # merged at a time; more are merged in steps
+OPEN_FILES = 200
 _TEXTS = 64  # pages whose text is in memory at a time
-_GROUP_CHARACTERS = 16 << 20  # of text in a row group of Parquet
+GROUP_CHARACTERS = 16 << 20
 _TEXT_SQL = """SELECT url, last_visit AS time, title, language, warc, warc_offset FROM pages
     WHERE status = 'fetched' AND warc <> '' ORDER BY warc, warc_offset"""  # in the order of the files
 _URLS_SQL = {
@@ -40,15 +39,15 @@ _TEXT_FIELDS: dict[str, pa.DataType] = {
 }
 
 
-def export_warc(directory: Path, out: str | Path, force: bool = False) -> list[Path]:
+def export_warc(where: Where, out: str | Path, force: bool = False) -> list[Path]:
     """All WARC files, and where they are now ("-": nowhere).
 
     OUT.warc.gz gets all records, OUT.warc the same uncompressed; "-" is standard output, compressed. Anything else
     is a directory and gets the files as they are, with the same names and offsets as in CDXJ and the tables.
     """
     if not is_stdout(out) and not str(out).endswith((".warc.gz", ".warc")):
-        return reading(directory, lambda at: _copy_files(at, Path(out), force))
-    return reading(directory, lambda at: _concatenate(at, out, force))
+        return reading(where, lambda at: _copy_files(at, Path(out), force))
+    return reading(where, lambda at: _concatenate(at, out, force))
 
 
 def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
@@ -77,31 +76,32 @@ def _append(source: Path, file: BinaryIO, inflated: bool = False) -> None:
         shutil.copyfileobj(data, file, _COPY_BYTES)
 
 
-def export_cdxj(directory: Path, out: str | Path, force: bool = False) -> int:
-    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive."""
+def export_cdxj(where: Where, out: str | Path, force: bool = False, open_files: int = OPEN_FILES) -> int:
+    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive. More than
+    `open_files` files are merged in steps."""
 
     def work(at: Reading) -> int:
         # Scratch files and all sources are opened before the first line is written.
         lines = 0
         with ExitStack() as stack:
-            merged = _merged(at.paths("cdxj"), stack)
+            merged = _merged(at.paths("cdxj"), stack, open_files)
             with opened(out, force) as file:
                 for line in merged:
                     file.write(line)
                     lines += 1
         return lines
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
-def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
+def _merged(paths: list[Path], stack: ExitStack, most: int) -> Iterator[bytes]:
     """The lines of sorted files, sorted, with a bounded number of files open."""
     files: list[BinaryIO] = []
-    if len(paths) > _OPEN_FILES:
-        for start in range(0, len(paths), _OPEN_FILES):
+    if len(paths) > most:
+        for start in range(0, len(paths), most):
             scratch = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             with ExitStack() as some:
-                scratch.writelines(_merged(paths[start : start + _OPEN_FILES], some))
+                scratch.writelines(_merged(paths[start : start + most], some, most))
             scratch.seek(0)
             files.append(scratch)
     else:
@@ -109,7 +109,7 @@ def _merged(paths: list[Path], stack: ExitStack) -> Iterator[bytes]:
     return heapq.merge(*files)
 
 
-def export_urls(directory: Path, out: str | Path, which: str = "all", force: bool = False) -> int:
+def export_urls(where: Where, out: str | Path, which: str = "all", force: bool = False) -> int:
     """The URLs of known pages, or of fetched ones, sorted, one per line; returns their number."""
     if which not in _URLS_SQL:
         raise ConfigError(f"urls to export must be one of {', '.join(_URLS_SQL)}, not {which!r}")
@@ -120,7 +120,7 @@ def export_urls(directory: Path, out: str | Path, which: str = "all", force: boo
             with opened(out, force) as file:
                 return _write_urls(rows, file)
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
 def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
@@ -132,8 +132,9 @@ def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
     return written
 
 
-def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
-    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number."""
+def export_text(where: Where, out: str | Path, force: bool = False, group_characters: int = GROUP_CHARACTERS) -> int:
+    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number. A row group of
+    Parquet has `group_characters` of text."""
 
     def work(at: Reading) -> int:
         with (
@@ -144,11 +145,11 @@ def export_text(directory: Path, out: str | Path, force: bool = False) -> int:
             texts = _texts(started(rows), contents)
             if str(out).endswith(".parquet"):
                 with replaced(Path(out), force) as part:
-                    return _write_parquet(texts, part)
+                    return _write_parquet(texts, part, group_characters)
             with opened(out, force) as file:
                 return _write_lines(texts, file)
 
-    return reading(directory, work)
+    return reading(where, work)
 
 
 def _texts(batches: pa.RecordBatchReader, contents: Contents) -> Iterator[list[dict[str, Any]]]:
@@ -174,7 +175,7 @@ def _iso(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds") + "Z"
 
 
-def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path) -> int:
+def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path, group_characters: int) -> int:
     schema = pa.schema(_TEXT_FIELDS)
     written = 0
     waiting: list[dict[str, Any]] = []
@@ -182,7 +183,7 @@ def _write_parquet(texts: Iterator[list[dict[str, Any]]], path: Path) -> int:
         for rows in texts:
             waiting += ({**row, "time": row["time"].replace(tzinfo=UTC)} for row in rows)
             written += len(rows)
-            if sum(len(row["text"]) for row in waiting) >= _GROUP_CHARACTERS:
+            if sum(len(row["text"]) for row in waiting) >= group_characters:
                 writer.write_table(pa.Table.from_pylist(waiting, schema))
                 waiting = []
         writer.write_table(pa.Table.from_pylist(waiting, schema))

@@ -1,11 +1,11 @@
-"""The link graph of a crawl, from its tables: pages that answered, and the links of their latest versions."""
+"""`read_links` makes the link graph of a crawl: the pages that answered, and the links of their latest versions."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from gossamer.archive import query
+from gossamer.archive.reading import Where
 from gossamer.arrays import F64, I64, Bools, Keys
 from gossamer.errors import ArchiveError
 
@@ -28,13 +28,13 @@ _LINKS = """SELECT source, target, round, verdict = 'later' AS is_later, verdict
     FROM links"""
 
 
-def read_links(directory: Path) -> LinkGraph:
+def read_links(where: Where) -> LinkGraph:
     pages, links = query.with_database(
-        directory, lambda database: [database.execute(sql).fetchnumpy() for sql in (_PAGES, _LINKS)]
+        where, lambda database: [database.execute(sql).fetchnumpy() for sql in (_PAGES, _LINKS)]
     )
     keys = np.asarray(pages["key"], np.uint64)
     if not len(keys):
-        raise ArchiveError(f"{directory} has no pages yet")
+        raise ArchiveError(f"{where} has no pages yet")
     order = np.argsort(keys)
     ends = [np.asarray(links[name], np.uint64) for name in ("source", "target")]
     places = [np.minimum(np.searchsorted(keys[order], end), len(keys) - 1) for end in ends]

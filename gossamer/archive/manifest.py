@@ -22,7 +22,7 @@ SEED_FILES = "files"  # the sender of those that name files of seeds
 MOVES = "moves"  # the sender of those that say which hosts shall go to other sites
 # Kinds of batches.
 LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
-PROTOCOL = 2  # the version in which batches are written; every one before it can be read
+PROTOCOL = 3  # the version in which batches are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
 _FIRST = 1  # the protocol of batches that do not say theirs
 _ATTEMPTS = 10

@@ -1,4 +1,4 @@
-"""Files made for a user outside the archive: they appear whole or not at all, and replace nothing unasked."""
+"""This module writes files for a user, outside the archive: whole or not at all, and over no other file unasked."""
 
 import contextlib
 import os

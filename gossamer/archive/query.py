@@ -1,13 +1,14 @@
-"""SQL over a crawl's archive with DuckDB: the only module that runs it, and makes sure that it only reads."""
+"""This module runs SQL over a crawl's archive with DuckDB, and makes sure that it only reads."""
 
 import atexit
 import os
 import re
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -15,17 +16,11 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
-from rich.console import Console
 
-from gossamer.archive.as_text import as_text
 from gossamer.archive.contents import Answer, Contents, Place
-from gossamer.archive.outputs import replaced
-from gossamer.archive.reading import Reading, irrevocable, reading
-from gossamer.archive.rows import FORMATS, started, write_csv, write_json, write_lines, write_parquet, write_table
-from gossamer.archive.views import KINDS, TABLES, describe, quoted, statements
+from gossamer.archive.reading import Reading, Where, reading
+from gossamer.archive.views import KINDS, TABLES, quoted, statements
 from gossamer.errors import QueryError
-
-__all__ = ["answer", "ask", "confined", "describe", "open_database", "open_reading", "run", "streamed", "with_database"]
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
@@ -57,22 +52,22 @@ _MISSING_COLUMN = "not found in FROM clause"
 _OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
 
 
-def open_database(directory: Path) -> duckdb.DuckDBPyConnection:
+def open_database(where: Where) -> duckdb.DuckDBPyConnection:
     """An in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
 
     It shows what was committed when it was opened. Close it when done.
     """
-    return reading(Path(directory), open_reading)
+    return reading(where, open_reading)
 
 
-def with_database(directory: Path, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     """What work on such a database finds. It is done again if a running crawl merges files meanwhile."""
 
     def opened(at: Reading) -> T:
         with closing(open_reading(at)) as database:
             return work(database)
 
-    return reading(Path(directory), opened)
+    return reading(where, opened)
 
 
 def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
@@ -154,40 +149,21 @@ def _places(warcs: Any, offsets: Any) -> list[Place | None]:
     return [(warc, offset) if warc and offset is not None else None for warc, offset in pairs]
 
 
-def run(directory: Path, sql: str, out: str = "table", file: Path | None = None) -> int:
-    """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
-    return answer(_of_crawl(directory), TABLES, sql, out, file)
-
-
-def answer(opened: Opened[int], tables: Sequence[Named], sql: str, out: str, file: Path | None) -> int:
-    """The same with any database: `opened` gives it to whoever works with it, and closes it."""
-    if out not in FORMATS:
-        raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
-    if out == "parquet" and file is None:
-        raise QueryError("Parquet is not for a terminal: name a file to write to")
-
-    def shown(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-        return as_text(rows, to_file=out == "parquet")
-
-    return _answered(opened, tables, sql, lambda rows, total: _write(started(rows), total, out, file), shown)
-
-
-def ask(directory: Path, sql: str) -> list[dict[str, Any]]:
+def ask(where: Where, sql: str) -> list[dict[str, Any]]:
     """The last statement's result, for programs; all of it in memory."""
-    return _answered(_of_crawl(directory), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
+    return answered(partial(with_database, where), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
 
 
-def _of_crawl(directory: Path) -> Opened[Any]:
-    return lambda work: reading(Path(directory), lambda at: work(open_reading(at)))
-
-
-def _answered(
+def answered(
     opened: Opened[T],
     tables: Sequence[Named],
     sql: str,
     take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T],
     shown: Shown = lambda rows: rows,
 ) -> T:
+    """What `take` makes of the last statement's rows; it can also ask how many there are. `opened` gives a database to
+    whoever works with it; it is closed afterwards. `shown` may give the rows other types first."""
+
     def work(connection: duckdb.DuckDBPyConnection) -> T:
         with closing(connection) as database:
             last = _prepared(database, sql)
@@ -218,6 +194,12 @@ def streamed(
         rows.close()
 
 
+def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The same rows, after the first have come: until then nothing is written, and all can be repeated."""
+    first = list(islice(rows, 1))
+    return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
+
+
 def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
     """Check that all statements only read, run all but the last, and return that."""
     parsed = database.extract_statements(sql)
@@ -245,24 +227,6 @@ def _counted(database: duckdb.DuckDBPyConnection, sql: str) -> int | None:
         except duckdb.Error:
             return None
     return int(found[0])
-
-
-def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
-    if file is None:
-        with irrevocable():
-            if out == "table" and sys.stdout.isatty():
-                return write_table(rows, Console(highlight=False), total)
-            return _write_text(rows, out, sys.stdout)
-    with replaced(file, force=True) as part:
-        if out == "parquet":
-            return write_parquet(rows, part)
-        with part.open("w", encoding="utf-8", newline="") as stream:
-            return _write_text(rows, out, stream)
-
-
-def _write_text(rows: pa.RecordBatchReader, out: str, stream: Any) -> int:
-    writer = {"table": write_lines, "csv": write_csv, "json": write_json}[out]
-    return writer(rows, stream)
 
 
 def _explained(error: Exception, sql: str, tables: Sequence[Named]) -> str:

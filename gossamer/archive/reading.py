@@ -1,10 +1,10 @@
-"""A crawl directory as readers see it: the committed files and states of all its agents, joined."""
+"""`Reading` is a crawl as readers see it: the committed files and states of all its agents, joined."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +12,6 @@ import pyarrow as pa
 from gossamer.archive.chain import snapshots
 from gossamer.archive.damage import check_named
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.mark import is_federation
 from gossamer.archive.store import ReadOnly
 from gossamer.errors import ArchiveError
 
@@ -27,7 +26,7 @@ class Reading:
 
     directory: Path
     snapshots: dict[str, Snapshot]  # by agent
-    roots: Mapping[str, Path] = field(default_factory=dict)  # of a federation: where each agent's files are
+    roots: Mapping[str, Path] = field(default_factory=dict)  # where each agent's files are, if not in the directory
 
     def names(self, kind: str) -> list[str]:
         """The archive's files of a kind, all agents, in order of commit."""
@@ -57,55 +56,51 @@ class Reading:
         return {agent: snapshot.number for agent, snapshot in self.snapshots.items()}
 
 
-def read(directory: Path) -> Reading:
-    """Look at a crawl, running or not. Before its first commit it is empty. The file of a federation stands for the
-    directories of all its sites."""
-    if is_federation(directory):
-        return _read_sites(directory)
-    store = ReadOnly(directory)
-    found = snapshots(store)
-    if not found:
-        check_named(store)
-    return Reading(Path(directory).resolve(), found)
+class Location(Protocol):
+    """Where a crawl is: anything that can be read as one archive, again and again, while the crawl runs.
+
+    `str` gives the name by which the user knows it.
+    """
+
+    def read(self) -> Reading:
+        """What is committed now. Before its first commit a crawl is empty."""
+
+    def left_out(self) -> str:
+        """Which parts of the crawl cannot be read from here, in words; nothing if all can."""
 
 
-def _read_sites(path: Path) -> Reading:
-    from gossamer.cluster.federation_file import load  # knows crawls, as we do not know federations
+@dataclass(frozen=True)
+class CrawlDirectory:
+    """The location of most crawls: one directory of this machine."""
 
-    federation = load(path)
-    if not federation.here:
-        places = ", ".join(str(federation.directory(site)) for site in federation.sites)
-        raise ArchiveError(f"no site of {path} is on this machine: there is no crawl in {places}; ask where one runs")
-    found: dict[str, Snapshot] = {}
-    roots: dict[str, Path] = {}
-    for site in federation.here:
-        root = federation.directory(site).resolve()
-        ours = snapshots(ReadOnly(root))
-        found |= ours
-        roots |= dict.fromkeys(ours, root)
-    return Reading(path.resolve(), found, roots)
+    path: Path
 
+    def read(self) -> Reading:
+        store = ReadOnly(self.path)
+        found = snapshots(store)
+        if not found:
+            check_named(store)
+        return Reading(self.path.resolve(), found)
 
-def left_out(directory: Path) -> str:
-    """Which sites of a federation are not read, as they are not on this machine, in words; nothing if all are."""
-    from gossamer.cluster.federation_file import load
-
-    if not is_federation(directory):
+    def left_out(self) -> str:
         return ""
-    federation = load(directory)
-    names = federation.elsewhere if federation.here else []
-    places = ", ".join(str(federation.directory(site)) for site in names)
-    return f"without {', '.join(names)}: nothing of {'it' if len(names) == 1 else 'them'} is in {places}" * bool(names)
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
-def reading(directory: Path, work: Callable[[Reading], T]) -> T:
+Where = str | Path | Location  # a name is that of a directory; `cluster.location.locate` knows federations, too
+
+
+def reading(where: Where, work: Callable[[Reading], T]) -> T:
     """The result of work on what is committed.
 
     If files vanish meanwhile, because a running crawl merged them, it is done again on the newer ones, unless
     some of it was `irrevocable`.
     """
+    location = CrawlDirectory(Path(where)) if isinstance(where, str | Path) else where
     for _ in range(_TRIES):
-        at = read(directory)
+        at = location.read()
         try:
             return work(at)
         except (OSError, duckdb.Error, pa.ArrowException, _Begun) as error:
@@ -113,14 +108,14 @@ def reading(directory: Path, work: Callable[[Reading], T]) -> T:
             missing = at.missing()  # asked of the files: DuckDB has many ways to say so
             if missing is None:
                 raise cause from None
-            if read(directory).numbers == at.numbers:
+            if location.read().numbers == at.numbers:
                 break
             if cause is not error:
                 again = "the crawl merged its files meanwhile; run the same command again"
                 raise ArchiveError(again) from cause
     raise ArchiveError(
         f"{missing} is missing: the archive is damaged; restore that file from a copy, or see what "
-        f"`gossamer repair {directory} --dry-run` can do"
+        f"`gossamer repair {location} --dry-run` can do"
     )
 
 

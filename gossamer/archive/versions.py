@@ -1,33 +1,33 @@
-"""The versions of one page, and what each said: every visit is kept, and this tells those that brought something."""
+"""This module lists the versions of one page: of all its visits, those that brought something new."""
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from gossamer.archive import query
+from gossamer.archive.reading import Where
 from gossamer.errors import QueryError
 from gossamer.web.url import earlier_form, normalise, page_key
 
 # A version lasts until a visit finds something else. Passing failures and refusals say nothing about it. Nobody asks
 # whether a robots.txt has changed: it is the same if it has the same digest.
 _VERSIONS = """
-    WITH told AS (
+    WITH informative AS (
         SELECT *, outcome <> 'unchanged' AND NOT (is_robots AND coalesce(digest = lag(digest) OVER past, false)) AS news
         FROM visits WHERE key = ?::UBIGINT AND status NOT IN ('failed', 'forbidden')
         WINDOW past AS (ORDER BY time, round, warc_offset)
-    ), said AS (
-        SELECT *, sum(news::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM told
+    ), numbered AS (
+        SELECT *, sum(news::INT) OVER (ORDER BY time, round, warc_offset)::INT AS version FROM informative
     )
     SELECT version, time, max(time) OVER same AS last_visit, count(*) OVER same AS visits, outcome, http_status,
         content_type, wire_bytes, title, location, digest, warc, warc_offset
-    FROM said WINDOW same AS (PARTITION BY version)
+    FROM numbered WINDOW same AS (PARTITION BY version)
     QUALIFY row_number() OVER (PARTITION BY version ORDER BY time, round, warc_offset) = 1 ORDER BY version"""
 
 
-def versions(directory: Path, url: str) -> list[dict[str, Any]]:
+def versions(where: Where, url: str) -> list[dict[str, Any]]:
     """Oldest first; times are UTC."""
     normal = normalise(url)
     if normal is None:
@@ -41,15 +41,15 @@ def versions(directory: Path, url: str) -> list[dict[str, Any]]:
             rows = rows or [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         return rows
 
-    rows = query.with_database(directory, asked)
+    rows = query.with_database(where, asked)
     if not rows:
         raise QueryError(f'{normal} was never visited; gossamer query DIR "SELECT url FROM pages" lists what is known')
     return rows
 
 
-def version(directory: Path, url: str, at: datetime | None = None) -> dict[str, Any]:
+def version(where: Where, url: str, at: datetime | None = None) -> dict[str, Any]:
     """The one of a time; without a time, the last one with content."""
-    rows = [row for row in versions(directory, url) if at is None or row["time"] <= at]
+    rows = [row for row in versions(where, url) if at is None or row["time"] <= at]
     if not rows:
         raise QueryError(f"{url} had not been visited at {at}; `gossamer versions` lists its visits")
     if at is not None:
@@ -57,11 +57,11 @@ def version(directory: Path, url: str, at: datetime | None = None) -> dict[str, 
     return next((row for row in reversed(rows) if row["outcome"] == "ok"), rows[-1])
 
 
-def content(directory: Path, row: dict[str, Any], as_text: bool = False) -> bytes:
+def content(where: Where, row: dict[str, Any], as_text: bool = False) -> bytes:
     """The body of a version as it was served, codings undone; or its text without markup."""
     if not row["warc"]:
         raise QueryError(f"nothing is stored of that visit: {row['outcome']} (status {row['http_status']})")
-    with closing(query.open_database(directory)) as database:
+    with closing(query.open_database(where)) as database:
         sql = f"SELECT {'text' if as_text else 'body'}(?, ?)"
         ((found,),) = database.execute(sql, [row["warc"], row["warc_offset"]]).fetchall()
     return found.encode() if isinstance(found, str) else found or b""

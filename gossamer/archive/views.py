@@ -1,4 +1,4 @@
-"""The tables that SQL sees: views over the archive's Parquet files, and their description."""
+"""This module defines the tables that SQL sees: views over the archive's Parquet files, and their description."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, SIGNALS, VISITS, Column, Outcome, Status, Table
+from gossamer.config import Carbon
+from gossamer.geography import WORLD_G_PER_KWH, facts
 
 SQL_TYPES = {
     "string": "VARCHAR",
@@ -40,7 +42,7 @@ def _of(table: Table, names: str) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.name in wanted)
 
 
-# A visit may find a page unchanged, moved or broken; what the page says then is what it said when it last had content.
+# A visit may find a page unchanged, moved or broken; its text is then that of the last visit with content.
 _OF_VISIT = "outcome http_status reason location elapsed_s"
 _OF_VERSION = (
     "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
@@ -82,7 +84,7 @@ HOSTS = Table(
         Column("wire_bytes", "u8", "bodies as sent"),
         Column("country", "string", "where it is, as of its last visit; empty if unknown"),
         Column("energy_j", "f8", "joules that its visits took, robots.txt included"),
-        Column("energy_low_j", "f8", "the same at the lower end of what a byte is said to take"),
+        Column("energy_low_j", "f8", "the same at the lower end of estimates"),
         Column("carbon_g", "f8", "grams of CO2 equivalent, of energy_j"),
         Column("first_visit", "time", "when the first request began, robots.txt included"),
         Column("last_visit", "time", "when the last request began, robots.txt included"),
@@ -126,8 +128,8 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
-    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in KINDS if kind not in ("pages", "depths")]
-    return [*made, _pages(), _HOSTS_SQL, _TARGETS_SQL]
+    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("links", "robots", "signals")]
+    return [*made, *_visits(), _pages(), _HOSTS_SQL, _TARGETS_SQL]
 
 
 def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
@@ -145,6 +147,34 @@ def _value(column: Column, present: set[str]) -> str:
     if column.name in present:
         return column.name
     return _STATUS_SQL if column.name == "status" else "NULL"
+
+
+def _visits() -> list[str]:
+    """A crawl that asked for no account of carbon stores none: by the bytes of a visit, the defaults of [carbon] and
+    the mean of its country it follows all the same. Archives of earlier layouts do not say where hosts are."""
+    carbon = Carbon()
+    high_j, low_j = (
+        f"if(address = '', 0, wire_bytes * {kwh * 3.6e6 / 1e9}::DOUBLE + {carbon.request_j}::DOUBLE)"
+        for kwh in (carbon.kwh_per_gb, carbon.kwh_per_gb_low)
+    )
+    means = {code: country.g_per_kwh for code, country in facts().items() if country.g_per_kwh == country.g_per_kwh}
+    rows = ", ".join(f"({quoted(code)}, {mean}::DOUBLE)" for code, mean in means.items())
+    mean = f"coalesce(mean_g_per_kwh, {WORLD_G_PER_KWH}::DOUBLE)"
+    follows = {
+        "g_per_kwh": mean,
+        "energy_j": high_j,
+        "energy_low_j": low_j,
+        "carbon_g": f"{high_j} * {mean} / 3.6e6",
+    }
+    values = ", ".join(
+        f"CASE WHEN country IS NULL THEN {name} ELSE coalesce({name}, {value}) END AS {name}"
+        for name, value in follows.items()
+    )
+    return [
+        f"CREATE TABLE stored.grid AS SELECT * FROM (VALUES {rows}) AS means(country, mean_g_per_kwh)",
+        f"CREATE VIEW visits AS SELECT * EXCLUDE mean_g_per_kwh REPLACE ({values}) "
+        "FROM stored.visits LEFT JOIN stored.grid USING (country)",
+    ]
 
 
 # As crawl/states.py has it.
@@ -199,7 +229,7 @@ _HOSTS_SQL = f"""CREATE VIEW hosts AS
             sum(energy_low_j) AS energy_low_j, sum(carbon_g) AS carbon_g,
             min(time) AS first_visit, max(time) AS last_visit,
             avg(elapsed_s) FILTER (http_status > 0) AS mean_elapsed_s
-        FROM stored.visits GROUP BY host
+        FROM visits GROUP BY host
     ) v ON v.host = p.host"""
 
 # Only the links of a page's current version count, and none of a page that is gone. That a visit failed or was

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.arrays import F64, Bools, Rows
-from gossamer.carbon.declared import Declared
+from gossamer.carbon.declared import INDEX, INTENSITY, Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
 from gossamer.carbon.prices import Prices, is_country, packed, unpacked
 from gossamer.carbon.signals import Places, Recorder
@@ -18,7 +18,7 @@ from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import Keys
-from gossamer.placement.geography import coordinates, countries
+from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 
 _NONE: Keys = np.zeros(0, np.uint64)
@@ -26,6 +26,10 @@ _SAME_S = 60.0  # signals are asked no more often
 
 
 class Carbon:
+    """The account of one agent; `state` is what the last commit kept of it."""
+
+    headers = (INTENSITY, INDEX)
+
     def __init__(
         self,
         settings: Settings,
@@ -74,6 +78,15 @@ class Carbon:
         assert list(columns) == ACCOUNT
         return columns
 
+    def totals(self, columns: Mapping[str, Any]) -> dict[str, float]:
+        """Joules and grams of all these visits, at both ends."""
+        columns = {**columns, "carbon_low_g": carbon_g(columns["energy_low_j"], columns["g_per_kwh"])}
+        return {name: float(columns[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g", "carbon_low_g")}
+
+    def state(self) -> dict[str, Any]:
+        """For the manifest: a crawl goes on with the prices that it had."""
+        return self.prices.as_dict()
+
     def seen(self) -> dict[str, Any]:
         """What signals said when decisions were made, since the last call: columns of the SIGNALS table."""
         rows = self._recorder.taken()
@@ -90,10 +103,10 @@ class Carbon:
 
     def _hear(self, visits: Sequence[Visit], codes: Mapping[str, str], now_s: float) -> None:
         for visit in visits:
-            if visit.carbon:
+            if visit.kept:
                 host = visit.response.request.host
                 self._declaring[host] = codes[host]
-                self._signal.heard(host, codes[host], visit.carbon, now_s)
+                self._signal.heard(host, codes[host], visit.kept, now_s)
 
     def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[Keys, Keys]:
         hosts = np.array([host_key(host) for host, _ in pairs], np.uint32)

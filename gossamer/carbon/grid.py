@@ -7,9 +7,8 @@ import numpy as np
 from gossamer.arrays import F64, Strings
 from gossamer.carbon.signals import Places, Reading
 from gossamer.carbon.sun import day, day_index, solar_index
-from gossamer.placement.geography import Country, facts
+from gossamer.geography import WORLD_G_PER_KWH, Country, facts
 
-WORLD_G_PER_KWH = 475.0  # of countries without data (IEA, 2019)
 SOLAR_G_PER_KWH = 48.0  # life cycle of photovoltaics (IPCC AR5, annex III, median of utility scale)
 _MOST_SUN = 0.95  # of a country's power at any time
 

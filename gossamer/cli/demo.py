@@ -1,25 +1,31 @@
-"""The demonstration: a test web on loopback, a real crawl of it, and questions answered by what it wrote."""
+"""`gossamer demo` serves a test web on loopback, crawls it, and answers questions from what the crawl wrote."""
 
+import argparse
 import os
 import shutil
 import socket
 import sys
 from dataclasses import replace as replace_spec
 from pathlib import Path
+from typing import Any
 
+import tomli_w
 from rich.console import Console
 
 from gossamer.api import Crawl, stopped_by_signals
-from gossamer.archive import query
+from gossamer.cli import options
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import load
-from gossamer.config import Config, toml
+from gossamer.cluster.location import locate
+from gossamer.config import Config
 from gossamer.errors import ArchiveError
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch import sites
 from gossamer.watch.progress import Progress
+from gossamer.watch.rows import run as run_query
 
+DIR = "demo-crawl"
 HOSTS = 300
 PAGES = 6_000
 SETTINGS = {
@@ -61,10 +67,16 @@ def web_spec() -> WebSpec:
     return WebSpec(seed=7, hosts=HOSTS, pages=PAGES, host_exponent=0.6, latency_ms=20.0, crawl_delay_s=0.1)
 
 
-def demo(directory: Path, replace: bool = False) -> int:
+def demo_arguments(parser: argparse.ArgumentParser) -> None:
+    text = f"a directory that does not exist yet (default: {DIR}, made anew each time)"
+    parser.add_argument("--dir", type=options.folder, help=text)
+
+
+def demo(arguments: argparse.Namespace) -> int:
     console = Console()
+    directory = arguments.dir or Path(DIR)
     if directory.exists():
-        if not replace or not (directory / "gossamer.json").is_file():
+        if arguments.dir or not (directory / "gossamer.json").is_file():
             raise ArchiveError(f"{directory} exists; choose another --dir")
         shutil.rmtree(directory)
     console.print(
@@ -79,7 +91,7 @@ def demo(directory: Path, replace: bool = False) -> int:
         progress.finish(stats, crawl.places())
     for question, sql in QUESTIONS:
         console.print(f"\n[bold]{question}[/bold]")
-        query.run(directory, sql)
+        run_query(directory, sql)
     folder = directory.with_name(f"{directory.name}-sites")
     _second_act(console, folder)
     command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
@@ -108,22 +120,19 @@ def _second_act(console: Console, folder: Path) -> None:
     console.print()
     console.print(sites.render(federated.status(federation)))
     console.print("\n[bold]One question to all of them[/bold]")
-    query.run(
-        folder / FILE, "SELECT status, count(*) AS pages, count(DISTINCT host) AS hosts FROM pages GROUP BY status"
+    run_query(
+        locate(folder / FILE),
+        "SELECT status, count(*) AS pages, count(DISTINCT host) AS hosts FROM pages GROUP BY status",
     )
 
 
 def _federation(address: str) -> str:
-    lines = []
-    for name in SITES:
-        lines += [f"[sites.{name}]", f'address = "127.0.0.1:{_free_port()}"']
-    values = {**SETTINGS, "crawl.width": 500, "polite.connections": 50}
-    for section in ("crawl", "polite", "fetch"):
-        lines.append(f"[{section}]")
-        lines += [
-            f"{name.partition('.')[2]} = {toml(v)}" for name, v in values.items() if name.startswith(f"{section}.")
-        ]
-    return "\n".join([*lines, "[resolve]", f'map = {{"*" = "{address}"}}']) + "\n"
+    sections: dict[str, Any] = {"sites": {name: {"address": f"127.0.0.1:{_free_port()}"} for name in SITES}}
+    values = {**SETTINGS, "crawl.width": 500, "polite.connections": 50, "resolve.map": {"*": address}}
+    for name, value in values.items():
+        section, _, leaf = name.partition(".")
+        sections.setdefault(section, {})[leaf] = value
+    return tomli_w.dumps(sections)
 
 
 def _free_port() -> int:

@@ -1,4 +1,7 @@
-"""What the command line says of the configuration: the keys that have a flag of their own, and --set for the others."""
+"""This module has the arguments that several commands share: directories, --json, and the configuration.
+
+The configuration's most used keys have a flag of their own; --set is for the others.
+"""
 
 import argparse
 import ipaddress
@@ -6,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import config
+from gossamer.config import last_run
+from gossamer.config.folders import check_folder
 from gossamer.errors import ConfigError
+
+DEFAULT_DIR = "crawl"
 
 # flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
 FLAGS = (
@@ -31,13 +38,68 @@ LISTS = (
 )
 
 
+def folder(name: str) -> Path:
+    """The type of arguments that are directories."""
+    try:
+        return Path(check_folder(name))
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def positive(text: str) -> int:
+    """The type of arguments that are numbers from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def add_directory(parser: argparse.ArgumentParser, text: str = "the directory of the crawl") -> None:
+    parser.add_argument("dir", metavar="DIR", type=folder, help=text)
+
+
+def add_default_directory(parser: argparse.ArgumentParser) -> None:
+    text = f"the directory of the crawl (default: {DEFAULT_DIR})"
+    parser.add_argument("dir", metavar="DIR", type=folder, nargs="?", default=Path(DEFAULT_DIR), help=text)
+
+
+def add_folder(parser: argparse.ArgumentParser, flag: str, default: str, text: str, *aliases: str) -> None:
+    """A flag for the directory to work in."""
+    text = f"{text} (default: {default})"
+    parser.add_argument(flag, *aliases, dest="dir", metavar="DIR", type=folder, default=Path(default), help=text)
+
+
+def add_seeds(parser: argparse.ArgumentParser, number: str = "*", more: str = "") -> None:
+    parser.add_argument("seeds", nargs=number, metavar="SEED", help=f"a URL, or a file with one URL per line{more}")
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def add_json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_configuration(parser: argparse.ArgumentParser, base: config.Config | None = None) -> None:
+    """The flags of the configuration; `base` has the defaults that their help names."""
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one")
+    for flag, name, metavar in FLAGS:
+        add(flag, dest=name, metavar=metavar, help=config.meaning(name, base))
+    for flag, name, metavar in LISTS:
+        add(flag, dest=name, metavar=metavar, action="append", help=config.meaning(name))
+    add("--testweb", metavar="ADDRESS:PORT", help="crawl the test web at this address (see `gossamer testweb`)")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="set any key of the configuration")
+
+
 def configuration(arguments: argparse.Namespace) -> config.Config:
     loaded = config.load(arguments.config) if arguments.config else config.Config()
     return loaded.replace(given(arguments))
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says, by `section.key`."""
+    """The options on the command line, by `section.key`."""
     values: dict[str, Any] = {}
     for flag, name, _ in FLAGS:
         text = getattr(arguments, name)
@@ -70,16 +132,12 @@ def _on_loopback(address: str) -> str:
     return address
 
 
-def going_on(arguments: argparse.Namespace) -> tuple[config.Config, str]:
-    """The configuration of a crawl that may have run before, and a word about what it was told then."""
-    from gossamer.config import last_run
-
-    before = None if arguments.config else last_run.recall(Path(arguments.dir))
+def resumed(arguments: argparse.Namespace) -> tuple[config.Config, str]:
+    """The configuration of a crawl that may have run before, and a word about the options kept from its last run."""
+    before = None if arguments.config else last_run.recall(arguments.dir)
     if before is None:
         return configuration(arguments), ""
-    said_now = given(arguments)
-    kept = [
-        f"{name} = {config.toml(value)}" for name, value in last_run.options(before).items() if name not in said_now
-    ]
-    said = f"as in the last run ({Path(arguments.dir) / last_run.FILE}): {', '.join(kept)}" if kept else ""
-    return before.replace(said_now), said
+    now = given(arguments)
+    kept = [f"{name} = {config.toml(value)}" for name, value in last_run.options(before).items() if name not in now]
+    word = f"as in the last run ({arguments.dir / last_run.FILE}): {', '.join(kept)}" if kept else ""
+    return before.replace(now), word

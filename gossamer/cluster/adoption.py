@@ -1,8 +1,8 @@
-"""Makes the directory of a lost site again, of the replicas that other sites on this machine hold.
+"""This module restores the directory of a lost site from the replicas that other sites on this machine hold.
 
 What counts is what manifests say, not which directories there are: whoever has become a holder lately may have nothing
 yet, and who is one no longer may have the most. Chains are taken agent by agent. Any mixture of them is a state that
-the site could have been killed in, for what an agent has said to others is at all holders (see federation.gate).
+the site could have been killed in, for what an agent has sent to others is at all holders (`replicated_exchange`).
 """
 
 import shutil
@@ -17,6 +17,7 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.replicas import is_of_another_life, replica_of
+from gossamer.cluster.site_agent import counters
 from gossamer.errors import ConfigError
 
 _UNFINISHED = ".adopting"
@@ -43,10 +44,9 @@ class Held:
     def in_words(self) -> str:
         if not self.chains:
             return "empty"
-        counters = [at.state.get("counters", {}) for at in self.chains.values()]
+        total = counters(self.chains.values())
         commits = ", ".join(f"{at.number} of {agent}" for agent, at in self.chains.items())
-        known, visits = (sum(each.get(name, 0) for each in counters) for name in ("known", "visits"))
-        words = f"commit {commits}, {known:,} pages known, {visits:,} visits"
+        words = f"commit {commits}, {total['known']:,} pages known, {total['visits']:,} visits"
         lacking = [name for names in self.missing.values() for name in names]
         if lacking:
             words += f"; {len(lacking)} file{'s' * (len(lacking) > 1)} missing, such as {lacking[0]}"

@@ -1,18 +1,16 @@
-"""One agent as a process of its site: told what to do on standard input, and by orders that come through the wire.
+"""This module is the process of an agent: it gets its task on standard input, and orders through the nats-server.
 
-It does not outlive its supervisor, not even while it is stopped: whoever crawls here next must not find it at work.
-Where the kernel does not see to that, it ends cleanly when standard input does.
+It does not outlive its supervisor: whoever crawls here next must not find it at work. Where the kernel does not see to
+that (`processes`), it ends cleanly when standard input does.
 """
 
-import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import open_store
@@ -21,20 +19,21 @@ from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.gateway import Gateway
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
-from gossamer.cluster.nats_server import die_with_parent
 from gossamer.cluster.neighbours import place
-from gossamer.cluster.registrar import Registrar
+from gossamer.cluster.protocol import AgentOrders, AgentTask, Heartbeat, decode
+from gossamer.cluster.registrar import Registrar, of_agents
 from gossamer.cluster.replicated_exchange import Gate
-from gossamer.config import Config
-from gossamer.crawl.agent import ZONES_MOVE, Agent
-from gossamer.crawl.control import Orders
+from gossamer.crawl.agent import Agent
+from gossamer.crawl.control import Orders, Report
 from gossamer.crawl.event_log import EventLog
-from gossamer.crawl.runtime import tune
+from gossamer.crawl.inbox import Aside
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.placement.locator import Locator
-from gossamer.sharing.aside import Aside
+from gossamer.runtime import tune
 from gossamer.sharing.exchange import Exchange, Inbox, Joined
-from gossamer.sharing.handover import unowned
+from gossamer.sharing.peers import ZONES_MOVE, Sharing
+from gossamer.sharing.transfer import unowned
+from gossamer.wiring import open_books
 
 # Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)
 REPLACED, MISTAKE, FULL = 3, 4, 5
@@ -47,54 +46,56 @@ class Desk:
 
     is_site = True
 
-    def __init__(self, registrar: Registrar, clock: Clock, name: str, incarnation: str, lease_s: float) -> None:
+    def __init__(self, registrar: Registrar[Heartbeat, AgentOrders], clock: Clock, task: AgentTask) -> None:
         self._registrar, self._clock = registrar, clock
-        self._name, self._incarnation, self._lease_s = name, incarnation, lease_s
+        self._name, self._incarnation, self._lease_s = task.name, task.incarnation, task.config.site.lease_s
         self._sender = ThreadPoolExecutor(1, "report")
         self._sent: Future[bool] | None = None
         self._sent_s = -1e9
         self._begun_s = clock.monotonic()
         self._lives = 0
-        self._said: Mapping[str, Any] | None = None
         self._orders = Orders(())
-        self.lease_until_s = clock.monotonic()  # until the first report is heard
+        self.lease_until_s = clock.monotonic()  # until the first report is received
 
     def begin(self) -> None:
         """A new Agent works for this process: its figures begin anew."""
         self._lives += 1
-        self.report({})
+        self._send(None)
         end_s = self._clock.monotonic() + _FIRST_ORDERS_S
-        while not self._heard():
+        while not self._received():
             if self._clock.monotonic() > end_s:
                 raise TimeoutError(f"no orders for {self._name} within {_FIRST_ORDERS_S:g} seconds")
             time.sleep(0.02)
-        self.orders()
 
-    def report(self, facts: Mapping[str, Any]) -> None:
-        now_s = self._clock.monotonic()
-        if self._sent is not None:
-            if not self._sent.done():
-                return
+    def report(self, report: Report) -> None:
+        if self._clock.monotonic() - self._sent_s >= min(_REPORT_S, self._lease_s / 4):
+            self._send(report)
+        else:
+            self._is_sending()
+
+    def _send(self, report: Report | None) -> None:
+        if self._is_sending():
+            return
+        now_s = self._sent_s = self._clock.monotonic()
+        beat = Heartbeat(
+            incarnation=self._incarnation,
+            life=self._lives,
+            pid=os.getpid(),
+            alive_s=now_s - self._begun_s,
+            report=report,
+        )
+        self._sent = self._sender.submit(self._registrar.report, self._name, beat)
+
+    def _is_sending(self) -> bool:
+        """Once a report is received, the lease counts from when it was sent."""
+        if self._sent is not None and self._sent.done():
             if self._sent.result():
                 self.lease_until_s = self._sent_s + self._lease_s
             self._sent = None
-        if now_s - self._sent_s >= min(_REPORT_S, self._lease_s / 4) or not facts:
-            self._sent_s = now_s
-            said = {
-                **facts,
-                "alive_s": now_s - self._begun_s,
-                "pid": os.getpid(),
-                "incarnation": self._incarnation,
-                "life": self._lives,
-            }
-            self._sent = self._sender.submit(self._registrar.report, self._name, said)
+        return self._sent is not None
 
     def orders(self) -> Orders:
-        said = self._heard()
-        if said is not None and said is not self._said:
-            self._said = said
-            orders = {key: value for key, value in said.items() if key != "incarnation"}
-            self._orders = Orders(**{**orders, "owners": tuple(said["owners"])})
+        self._received()
         return self._orders
 
     @property
@@ -103,61 +104,54 @@ class Desk:
 
     def leave(self) -> None:
         self._sender.shutdown()
-        self._registrar.leave(self._name)  # if nobody hears it, the lease ends by itself
+        self._registrar.leave(self._name)  # if nobody receives it, the lease ends by itself
 
-    def _heard(self) -> Mapping[str, Any] | None:
-        said = self._registrar.orders(self._name)
-        if said is None or "incarnation" not in said:
-            return None
-        if said["incarnation"] == self._incarnation:
-            return said
-        if said["incarnation"] > self._incarnation:
+    def _received(self) -> bool:
+        """Whether there are orders for us, and not for the one before us."""
+        found = self._registrar.orders(self._name)
+        if found is None or found.incarnation < self._incarnation:
+            return False
+        if found.incarnation > self._incarnation:
             raise Deposed(f"another process has the place of {self._name}")
-        return None  # orders for the one before us
+        self._orders = found.orders
+        return True
 
 
-Opener = Callable[[Mapping[str, Any], Config, float], Store]
-
-
-def opened(job: Mapping[str, Any], config: Config, now_s: float) -> Store:
-    return open_store(Path(job["directory"]), config, job["name"], now_s)
-
-
-def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> None:
-    """Crawl until told to stop."""
-    clock, name = RealClock(), job["name"]
-    config = Config().replace({**job["config"], "crawl.agent": name})
-    store = opener(job, config, clock.now())
-    wire = Wire(job["address"])
-    desk = Desk(Registrar(wire, config.site.lease_s), clock, name, job["incarnation"], config.site.lease_s)
-    log = EventLog(Path(job["directory"]) / "log" / f"{name}.jsonl")
+def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
+    """Crawl into the store until told to stop, or until `stopping` is set."""
+    clock, name, federation = RealClock(), task.name, task.federation
+    config = task.config.replace({"crawl.agent": name})
+    wire = Wire(task.address)
+    desk = Desk(of_agents(wire, config.site.lease_s), clock, task)
+    log = EventLog(Path(task.directory) / "log" / f"{name}.jsonl")
     aside = Aside(name, store, log)
     exchange: Exchange = NatsExchange(wire, name, aside=aside)
-    others = {}
-    if job["is_home"]:
+    others: dict[str, Wire] = {}
+    if task.is_home:
         exchange = Joined(exchange, Inbox(store))
-        if job["federation"]:
-            others = {site: Wire(address) for site, address in job["federation"]["others"].items()}
-            exchange = Gateway(exchange, job["federation"]["site"], others, job["federation"]["gone"], aside)
-    there = (
-        place(job["federation"], name, Locator(config.resolve, clock, config.carbon.places))
-        if job["federation"]
-        else None
-    )
+    if task.is_home and federation:
+        others = {site: Wire(address) for site, address in federation.others.items()}
+        exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
+    there = place(federation, name, Locator(config.resolve, clock, config.carbon.places)) if federation else None
     gate = None
-    if job["federation"] and job["federation"]["is_replicated"]:
+    if federation and federation.is_replicated:
         begun = Chain.read(store, name).number + 1  # that of the take-over
         exchange = gate = Gate(exchange, begun, lambda: desk.replicated)
     try:
         with log:
-            chain = _open(store, name, exchange, job, clock.now())
+            # Also a chain that is new is taken over: somebody may have been about to begin it, and hang.
+            quiet = {"quiet_until_s": task.quiet_until_s} if task.quiet_until_s else {}
+            zones = unowned(store) if task.is_home and name not in chains(store) else ()
+            chain = Chain.take_over(store, name, exchange, clock.now(), quiet, zones)
             if gate:
                 gate.committed = lambda: chain.number
             while True:
                 desk.begin()
-                agent = Agent(store, config, clock, exchange, log, desk, chain, there, aside)
-                stopper = threading.Thread(target=_forward, args=(stopping, agent), daemon=True)
-                stopper.start()
+                books = open_books(store, config, clock, chain)
+                peers = Sharing(books, exchange, desk, log, there, aside)
+                peers.settle(clock.now())
+                agent = Agent(books, clock, peers, log)
+                threading.Thread(target=_forward, args=(stopping, agent), daemon=True).start()
                 if agent.run(lambda _: None).ended != ZONES_MOVE:
                     break
         desk.leave()
@@ -166,33 +160,29 @@ def run(job: Mapping[str, Any], stopping: threading.Event, opener: Opener) -> No
             each.close()
 
 
-def _open(store: Store, name: str, exchange: Exchange, job: Mapping[str, Any], now_s: float) -> Chain:
-    """Also a chain that is new is taken over: somebody may have been about to begin it, and hang."""
-    quiet_s = job["quiet_until_s"]
-    zones = unowned(store) if job["is_home"] and name not in chains(store) else ()
-    return Chain.take_over(store, name, exchange, now_s, {"quiet_until_s": quiet_s} if quiet_s else {}, zones)
-
-
 def _forward(stopping: threading.Event, agent: Agent) -> None:
     stopping.wait()
     agent.stop()
 
 
-def main(opener: Opener = opened) -> int:
-    """Another way to open the archive is the lab's: its own process of an agent is this one."""
-    job = json.loads(sys.stdin.readline())
-    die_with_parent(job["supervisor"])
-    stopping = threading.Event()
+def given() -> tuple[AgentTask, threading.Event]:
+    """The task of this process; the event is set when whoever started us is gone."""
+    task, stopping = decode(AgentTask, sys.stdin.buffer.readline()), threading.Event()
 
     def watch() -> None:
-        sys.stdin.read()  # ends when whoever started us does
+        sys.stdin.buffer.read()
         stopping.set()
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
     tune()
+    return task, stopping
+
+
+def exit_code(directory: str, work: Callable[[], None]) -> int:
+    """Do the work; how it ended, for the supervisor."""
     try:
-        with disk_full_guard(Path(job["directory"])):
-            run(job, stopping, opener)
+        with disk_full_guard(Path(directory)):
+            work()
     except Deposed:
         return REPLACED
     except OutOfSpace:  # so that nothing could be said in a file either
@@ -201,6 +191,15 @@ def main(opener: Opener = opened) -> int:
         print(error, file=sys.stderr)
         return MISTAKE
     return 0
+
+
+def main() -> int:
+    task, stopping = given()
+
+    def work() -> None:
+        run(task, open_store(Path(task.directory), task.config, task.name, RealClock().now()), stopping)
+
+    return exit_code(task.directory, work)
 
 
 if __name__ == "__main__":

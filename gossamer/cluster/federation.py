@@ -1,43 +1,40 @@
-"""Runs a federation: one site of it here, or all of them on one machine, each as it would run elsewhere."""
+"""This module runs a federation: one site of it here, or all of them on one machine, each as it would run elsewhere."""
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
-from gossamer.archive.views import word
 from gossamer.clocks import RealClock
+from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import make_keys, paths, tls_name
+from gossamer.cluster.keys import address, make_keys, paths
+from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_server import die_with_parent
-from gossamer.cluster.neighbours import Neighbours, Summary, kept_by, read_summary
+from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
+from gossamer.cluster.processes import Processes
+from gossamer.cluster.protocol import Summary
+from gossamer.cluster.site_agent import counters as counted
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
-from gossamer.cluster.totals import Totals
-from gossamer.columns import Outcome
+from gossamer.cluster.totals import Totals, added, final
 from gossamer.config.last_run import remember
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
-from gossamer.crawl.stats import Stats, refused_links, waited_for_s
+from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.sharing.exchange import Inbox
 from gossamer.sharing.site_list import in_words, why_behind
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0
-_ADDED = ("visits", "run_visits", "wire_bytes", "refused_seeds")
-_KNOWN = ("connections", "hosts", "active_hosts", "backed_off_hosts", "frontier", "known", "memory_bytes")
 
 
 def prepare(federation: Federation) -> list[str]:
@@ -109,52 +106,54 @@ class FederationRun:
 
     def __init__(self, federation: Federation, seeds: Sequence[str]) -> None:
         self._federation, self._seeds = federation, list(seeds)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._clock = RealClock()
+        self._sites: dict[str, Member] = {}
+        self._members = Members(Processes(), self._clock)
         self._stopping = False
         self._last: dict[str, Summary] = {}
-        self._before = _all_counters(federation)
+        self._before = counters(federation, *federation.here)
         self._read_s = federation.path.stat().st_mtime
 
     def stop(self) -> None:
         """Each site ends as it would by Ctrl-C."""
         self._stopping = True
-        for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
+        for site in self._sites.values():
+            if site.handle:
+                site.handle.stop()
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
         self._federation.check_contact()
-        clock = RealClock()
-        start_s = clock.monotonic()
-        self._start_all()
+        start_s = self._clock.monotonic()
         wires: dict[str, Wire] = {}
         try:
-            while any(process.poll() is None for process in self._processes.values()):
-                for site in self._processes.keys() - wires.keys():
+            self._start_all()
+            while any(site.is_running for site in self._sites.values()):
+                for site in self._sites.keys() - wires.keys():
                     wires[site] = _wire(self._federation, site, address_here(self._federation, site))
                 for site, wire in wires.items():
                     if wire.is_up and (found := read_summary(wire, site)) is not None:
                         self._last[site] = found
-                show(added(self._last.values(), clock.monotonic() - start_s, "stopping" if self._stopping else ""))
+                phase = "stopping" if self._stopping else ""
+                show(added(self._stats(), phase, self._clock.now(), self._clock.monotonic() - start_s))
                 self._check()
                 self._look_for_new_sites()
                 time.sleep(_STEP_S)
         finally:
             for wire in wires.values():
                 wire.close()
-            for process in self._processes.values():
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-        self._check()
-        ended = "stopped" if self._stopping else why_ended(self._federation, list(self._processes))
-        refused = sum(int(summary["stats"]["refused_seeds"]) for summary in self._last.values())
-        return final(self._federation, self._before, refused, clock.monotonic() - start_s, ended)
+            self._members.close()
+        ended = "stopped" if self._stopping else why_ended(self._federation, list(self._sites))
+        refused, after = sum(stats.refused_seeds for stats in self._stats()), self._federation
+        times = self._clock.now(), self._clock.monotonic() - start_s
+        return final(self._before, counters(after, *after.here), refused, *times, ended)
+
+    def _stats(self) -> list[Stats]:
+        return [summary.stats for summary in self._last.values() if summary.stats]
 
     def _start_all(self) -> None:
         """Those of the file that are not running, unless they are gone."""
         for name, site in self._federation.sites.items():
-            if name not in self._processes and not site.gone:
+            if name not in self._sites and not site.gone:
                 self._start(name)
 
     def _look_for_new_sites(self) -> None:
@@ -168,30 +167,18 @@ class FederationRun:
                 self._start_all()
 
     def _start(self, site: str) -> None:
-        words = self._words(site)
-        words.parent.mkdir(parents=True, exist_ok=True)
         seeds = self._seeds if site == self._federation.first else []
-        command = [sys.executable, "-m", "gossamer", "site", "run", "--quiet", "--name", site]
-        with words.open("wb") as file:
-            self._processes[site] = subprocess.Popen(
-                [*command, str(self._federation.path), *seeds],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-                start_new_session=True,  # Ctrl-C is for us
-                preexec_fn=partial(die_with_parent, os.getpid()),
-            )
-
-    def _words(self, site: str) -> Path:
         directory = self._federation.directory(site)
-        return directory.with_name(f"{directory.name}.err")
+        arguments = ("site", "run", "--quiet", "--name", site, str(self._federation.path), *seeds)
+        errors = directory.with_name(f"{directory.name}.err")
+        self._sites[site] = Member(site)
+        self._members.start(self._sites[site], Job(site, "gossamer", arguments, errors=errors))
 
     def _check(self) -> None:
         """A site that fails ends the whole run: whoever runs all of them here wants to know why."""
-        for site, process in self._processes.items():
-            if process.poll():
-                words = self._words(site).read_text("utf-8", "replace").strip()
-                raise SiteError(f"site {site} failed: {words or f'exit code {process.returncode}'}")
+        for site, ended in self._members.ended(self._sites.values()):
+            if ended.code:
+                raise SiteError(f"site {site.name} failed: {ended.errors or how(ended.code)}")
 
 
 def why_ended(federation: Federation, sites: Sequence[str]) -> str:
@@ -205,10 +192,9 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
 
 
-def _wire(federation: Federation, site: str, address: str = "") -> Wire:
+def _wire(federation: Federation, site: str, where: str = "") -> Wire:
     """To a site, as one of its own."""
-    url = f"tls://{address or federation.sites[site].address}"
-    return Wire({"url": url, "name": tls_name(site), **paths(federation.keys, site)})
+    return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
@@ -218,42 +204,10 @@ def address_here(federation: Federation, site: str) -> str:
     return here.listen.replace("0.0.0.0:", "127.0.0.1:") or here.address
 
 
-def added(summaries: Collection[Summary], elapsed_s: float, phase: str) -> Stats:
-    """The figures of all sites as those of one crawl."""
-    total: Counter[str] = Counter()
-    outcomes: Counter[str] = Counter()
-    for summary in summaries:
-        stats = summary["stats"]
-        total.update({name: stats[name] or 0 for name in (*_ADDED, *_KNOWN)})
-        outcomes.update(stats["outcomes"])
-    figures: dict[str, Any] = {name: total[name] for name in (*_ADDED, *_KNOWN)}
-    figures["waits_until_s"] = waited_for_s([summary["stats"] for summary in summaries])
-    return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
-
-
-def final(federation: Federation, before: Counter[str], refused: int, elapsed_s: float, ended: str) -> Stats:
-    """What is committed, at the end."""
-    total = _all_counters(federation)
-    run = Counter(total)
-    run.subtract(before)
-    figures: dict[str, Any] = {name: total[name] for name in ("visits", "hosts", "known", "frontier")}
-    figures |= {"run_visits": run["visits"], "wire_bytes": run["wire_bytes"], "refused_seeds": refused}
-    figures["refused"] = refused_links(total)
-    figures["outcomes"] = {name: run[name] for name in map(word, Outcome) if run[name]}
-    return Stats(now_s=RealClock().now(), elapsed_s=elapsed_s, ended=ended, **figures)
-
-
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     if not seeds and federation.first not in federation.here:
         raise SeedError(NO_SEEDS)
     parse_seeds(seeds)  # a mistake should be found before any site is started
-
-
-def _all_counters(federation: Federation) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for site in federation.here:
-        total.update(counters(federation, site))
-    return total
 
 
 def status(federation: Federation) -> list[dict[str, Any]]:
@@ -277,15 +231,14 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
     row: dict[str, Any] = {"site": site, "state": "not reached", "agents": 0, "visits": None, "known": None}
     row |= {"frontier": None, "pages_per_s": None, "waits_until_s": None, "crossed": {}}
     row |= _followed(federation, site, summary)
-    if summary is not None:
-        stats: Mapping[str, Any] = summary["stats"]
+    if summary is not None and summary.stats is not None:
+        stats = summary.stats.as_dict()
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
-        row |= {"state": "idle" if summary["finished"] else "crawling"}
-        return row | {"agents": summary["agents"], "crossed": summary["crossed"]}
+        row |= {"state": "idle" if summary.finished else "crawling"}
+        return row | {"agents": summary.agents, "crossed": summary.crossed}
     if site in federation.here:
         total = counters(federation, site)
-        home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-        state = "ended" if home and home.state.get("clean") else "not reached"
+        state = "ended" if _home(federation, site).state.get("clean") else "not reached"
         row |= {"state": state, **{key: total[key] for key in ("visits", "known", "frontier")}}
         row["crossed"] = crossed(federation, site)
     return row
@@ -293,20 +246,23 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
 
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
     """Which version of the list of sites it goes by, and why not by the file's, if so."""
-    kept = kept_by(federation, site) if summary is None else summary
-    members, refused = kept.get("members"), str(kept.get("refused", ""))
+    members, refused = kept_by(federation, site).members, ""
+    if summary is not None:
+        members, refused = summary.members.as_dict() if summary.members else None, summary.refused
     behind = refused or why_behind(federation, site, members, is_running=summary is not None)
     return {"version": members["version"] if members else None, "behind": behind}
 
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
-    """What a site has sent to each other one, by the books of its first agent."""
-    home = snapshots(Directory(federation.directory(site))).get(home_of(site))
-    return dict(home.state.get("crossed", {})) if home else {}
+    """What a site has sent to each other one, by the manifest of its first agent."""
+    return dict(_home(federation, site).state.get("crossed", {}))
 
 
-def counters(federation: Federation, site: str) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for at in snapshots(Directory(federation.directory(site))).values():
-        total.update(at.state.get("counters", {}))
-    return total
+def _home(federation: Federation, site: str) -> Snapshot:
+    """The manifest of the agent that speaks for a site."""
+    return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
+
+
+def counters(federation: Federation, *sites: str) -> Counter[str]:
+    """What the manifests of sites on this machine count."""
+    return counted(at for site in sites for at in snapshots(Directory(federation.directory(site))).values())

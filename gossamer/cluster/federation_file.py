@@ -1,16 +1,17 @@
-"""A federation as its file describes it: which sites there are, where, at what price, and what they crawl."""
+"""`Federation` is what the file of one says: which sites there are, where, at what price, and what they crawl."""
 
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from gossamer.archive.mark import MARK, is_federation
-from gossamer.config import Config, checked
+from gossamer.config import Config
 from gossamer.config.schema import key, section
 from gossamer.crawl.contact import WHO, check_contact
+from gossamer.crawl.control import site_of as site_of
 from gossamer.errors import ConfigError
 from gossamer.placement.partitioners import NAMES, check_places
 
@@ -22,29 +23,41 @@ _MOST_SITES = 250  # the host map has a byte for each host
 class Site:
     """One place of ours."""
 
-    address: str = key("", "where other sites reach its nats-server: HOST:PORT")
-    listen: str = key("", "where its nats-server listens, if that is not its address: HOST:PORT")
-    directory: str = key("", "holds everything of this site; default: its name, beside the file", folder=True)
-    agents: int = key(1, "processes that share its part of the crawl", least=1, most=200)
-    weight: float = key(1.0, "its share of the hosts, against that of others; 0: it gives away those it has", least=0)
-    egress_per_gb: float = key(0.0, "price of a gigabyte that it sends, in any currency that all sites use", least=0)
-    cpu_per_hour: float = key(0.0, "price of an hour of one of its cores", least=0)
-    latitude: float = key(NOWHERE, "where it is, in degrees, for partitioners that go by distance", least=-90)
-    longitude: float = key(NOWHERE, "the same", least=-180)
-    gone: bool = key(False, "it is switched off for good: nobody speaks with it, its archive is still read")
-    countries: list[str] = key([], "for the partitioner region: hosts of these countries (two letters) are its own")
+    address: Annotated[str, key("where other sites reach its nats-server: HOST:PORT")] = ""
+    listen: Annotated[str, key("where its nats-server listens, if that is not its address: HOST:PORT")] = ""
+    directory: Annotated[str, key("holds everything of this site; default: its name, beside the file", folder=True)] = (
+        ""
+    )
+    agents: Annotated[int, key("processes that share its part of the crawl", least=1, most=200)] = 1
+    weight: Annotated[
+        float, key("its share of the hosts, against that of others; 0: it gives away those it has", least=0)
+    ] = 1.0
+    egress_per_gb: Annotated[
+        float, key("price of a gigabyte that it sends, in any currency that all sites use", least=0)
+    ] = 0.0
+    cpu_per_hour: Annotated[float, key("price of an hour of one of its cores", least=0)] = 0.0
+    latitude: Annotated[float, key("where it is, in degrees, for partitioners that go by distance", least=-90)] = (
+        NOWHERE
+    )
+    longitude: Annotated[float, key("the same", least=-180)] = NOWHERE
+    gone: Annotated[bool, key("it is switched off for good: nobody speaks with it, its archive is still read")] = False
+    countries: Annotated[
+        list[str], key("for the partitioner region: hosts of these countries (two letters) are its own")
+    ] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Shared:
     """What all sites agree on."""
 
-    partitioner: str = key("ring", "which site a host belongs to", choices=NAMES)
-    version: int = key(1, "of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
-    replicas: int = key(
-        1, "at so many sites everything is kept; more than 1 survive the loss of a site", least=1, most=9
-    )
-    keys: str = key("keys", "folder of the certificates by which sites know each other, beside the file")
+    partitioner: Annotated[str, key("which site a host belongs to", choices=NAMES)] = "ring"
+    version: Annotated[
+        int, key("of the list of sites: raise it when one joins, leaves or gets another weight", least=1)
+    ] = 1
+    replicas: Annotated[
+        int, key("at so many sites everything is kept; more than 1 survive the loss of a site", least=1, most=9)
+    ] = 1
+    keys: Annotated[str, key("folder of the certificates by which sites know each other, beside the file")] = "keys"
 
 
 @dataclass(frozen=True)
@@ -103,10 +116,6 @@ def home_of(site: str) -> str:
     return f"{site}_a0"
 
 
-def site_of(agent: str) -> str:
-    return agent.rpartition("_a")[0]
-
-
 def load(path: Path) -> Federation:
     try:
         values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
@@ -135,7 +144,7 @@ def load(path: Path) -> Federation:
             raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
         at[site.address] = name
     check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
-    return Federation(path.resolve(), shared, sites, checked(Config(), values))
+    return Federation(path.resolve(), shared, sites, Config().replace(values))
 
 
 def check_directory(path: Path) -> Path:

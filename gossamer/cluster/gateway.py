@@ -1,4 +1,5 @@
-"""How one agent speaks for its site: what is for other sites waits in our own server, and we fetch ours from theirs.
+"""`Gateway` lets one agent speak for its site: messages to other sites wait in our own server, and we fetch ours from
+theirs.
 
 The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
 """
@@ -10,7 +11,7 @@ from gossamer.archive.manifest import Batch
 from gossamer.cluster.federation_file import site_of
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
-from gossamer.sharing.aside import Aside
+from gossamer.crawl.inbox import Aside
 from gossamer.sharing.exchange import Exchange
 
 

@@ -1,4 +1,4 @@
-"""What we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
+"""`Link` is what we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
 
 import asyncio
 import contextlib
@@ -46,6 +46,16 @@ class Link:
         """Its number in the stream, once it is stored."""
         ack = await self._js.publish(subject, data, timeout=_API_S, headers=dict(headers or {}) or None)
         return ack.seq
+
+    async def put(self, where: api.StreamConfig, key: str, value: bytes | None) -> int:
+        """A value of a bucket, which is made if there is none; None deletes it."""
+        subject = f"$KV.{str(where.name).removeprefix('KV_')}.{key}"
+        data, headers = (b"", {"KV-Operation": "DEL"}) if value is None else (value, None)
+        try:
+            return await self.send(subject, data, headers)
+        except NO_STREAM:
+            await self.ensure(where)
+            return await self.send(subject, data, headers)
 
     async def purge(self, stream: str, before: int, subject: str | None = None) -> None:
         if before > 1:  # 0 would mean all
@@ -165,15 +175,6 @@ def bucket(name: str, lease_s: float | None = None, in_memory: bool = False) -> 
         allow_rollup_hdrs=True,
         allow_direct=True,
     )
-
-
-def facts(message: Msg) -> dict[str, Any] | None:
-    """What a message of a bucket says; nothing, if it is no JSON object: it was deleted, or is none of ours."""
-    try:
-        found = json.loads(message.data)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 async def always() -> int:

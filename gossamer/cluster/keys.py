@@ -1,4 +1,4 @@
-"""By which keys sites know each other: one authority for a federation, one certificate for each of its sites."""
+"""This module makes the keys by which sites know each other: one authority, and one certificate for each site."""
 
 import datetime
 import ipaddress
@@ -23,6 +23,11 @@ def tls_name(site: str) -> str:
     return f"{site}.gossamer.internal"
 
 
+def address(files: Mapping[str, str], site: str, where: str) -> dict[str, str]:
+    """How whoever has these files reaches the server of a site, which is at HOST:PORT."""
+    return {"url": f"tls://{where}", "name": tls_name(site), **files}
+
+
 def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> list[str]:
     """Certificates for sites that have none; the authority too, at first. Returns for whom they were made.
 
@@ -40,8 +45,8 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
     if not _is_whole(folder / f"{_AUTHORITY}.pem"):
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gossamer federation")])
-        _write(folder / f"{_AUTHORITY}.key", _private(key))
-        _write(folder / f"{_AUTHORITY}.pem", _certificate(name, name, key, key, now, None))
+        write_private(folder / f"{_AUTHORITY}.key", _private(key))
+        write_private(folder / f"{_AUTHORITY}.pem", _certificate(name, name, key, key, now, None))
     try:
         authority = x509.load_pem_x509_certificate((folder / f"{_AUTHORITY}.pem").read_bytes())
         signer = serialization.load_pem_private_key((folder / f"{_AUTHORITY}.key").read_bytes(), None)
@@ -54,8 +59,8 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
     for site in missing:
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, tls_name(site))])
-        _write(folder / f"{site}.key", _private(key))
-        _write(folder / f"{site}.pem", _certificate(name, authority.subject, key, signer, now, tls_name(site)))
+        write_private(folder / f"{site}.key", _private(key))
+        write_private(folder / f"{site}.pem", _certificate(name, authority.subject, key, signer, now, tls_name(site)))
     return missing
 
 
@@ -110,7 +115,7 @@ def _is_whole(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Never readable by others, not for a moment; and there when it is whole."""
     scratch = path.with_name(f".{path.name}.new")
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

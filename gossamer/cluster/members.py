@@ -1,140 +1,99 @@
-"""The agents of a site as the supervisor sees them: a process or none, the last report or the last manifest."""
+"""`Members` is the one way to start, watch, replace and stop processes: agents of a site, clients of a scan, sites of a
+federation. Who shall run, and what an end means, their owners decide."""
 
-import dataclasses
-import json
-import secrets
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from math import inf
+from typing import ClassVar, NamedTuple, TypeVar
 
-from gossamer.archive.manifest import Snapshot
-from gossamer.config import Config
+from gossamer.clocks import Clock
+from gossamer.cluster.engine import Engine, Handle, Job, Received, how, last_words
+from gossamer.errors import SiteError
+
+_BEGIN_S = 20.0  # a process that begins has nothing to lose: it may take its time
+_SILENCES = 6  # doublings of our patience
+_CRASHES = 5  # in a row, without anything done in between
 
 
 @dataclass
 class Member:
-    """One agent of the site, running or not."""
+    """Somebody whose process is looked after here, running or not."""
 
+    kind: ClassVar[str] = "process"
     name: str
-    at: Snapshot  # its last manifest, as of when it last ended
-    process: subprocess.Popen[bytes] | None = None
-    incarnation: str = ""
-    report: Mapping[str, Any] = field(default_factory=dict)  # the last one of this incarnation
-    heard_s: float = 0.0  # when that came, or when it was started
-    is_heard: bool = False  # since then
-    idle_since_s: float | None = None
-    is_resting: bool = False  # it had nothing to do, and ended
-    is_retiring: bool = False  # it gives its zones away, for good
+    _: KW_ONLY
+    handle: Handle | None = None
+    heard_s: float = 0.0  # when it last reported, or was started; by the monotonic clock
+    is_heard: bool = False  # since it was started
     crashes: int = 0  # in a row, without anything done in between
     silences: int = 0  # how often it was replaced for being silent, without anything done in between
 
     @property
     def is_running(self) -> bool:
-        return self.process is not None
+        return self.handle is not None
 
-    @property
-    def zones(self) -> list[int]:
-        return list(self.report.get("zones", self.at.zones))
+    def reported(self, now_s: float) -> None:
+        self.heard_s, self.is_heard = now_s, True
 
-    @property
-    def sent(self) -> Mapping[str, int]:
-        return dict(self.report.get("sent", self.at.sent))
-
-    @property
-    def marks(self) -> Mapping[str, int]:
-        return dict(self.report.get("marks", self.at.marks))
-
-    @property
-    def is_idle(self) -> bool:
-        return bool(self.report.get("idle")) if self.is_running else self.is_resting
-
-    @property
-    def visits(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("visits", 0))
-
-    @property
-    def frontier(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("frontier") or 0)
-
-    @property
-    def known(self) -> int:
-        counters = self.at.state.get("counters", {})
-        return int(self.report.get("stats", counters).get("known") or 0)
-
-    @property
-    def next_due_s(self) -> float | None:
-        due_s = self.report.get("next_due_s")
-        return None if due_s is None else float(due_s)
-
-    def start(self, job: Mapping[str, Any], words: Path, now_s: float) -> None:
-        """Begin a new incarnation; what it says on standard error goes to the file `words`."""
-        self.is_resting, self.idle_since_s, self.report, self.heard_s = False, None, {}, now_s
-        self.is_heard = False
-        words.parent.mkdir(parents=True, exist_ok=True)
-        with words.open("wb") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", job["module"]],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-                start_new_session=True,  # Ctrl-C is for the supervisor
-            )
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(job).encode() + b"\n")
-            self.process.stdin.flush()  # and stays open: its end is the supervisor's
-        except BrokenPipeError:
-            pass  # it died at once; whoever reaps it will see
-
-    def hear(self, report: Mapping[str, Any], now_s: float) -> None:
-        if report.get("incarnation") != self.incarnation:
-            return  # of one before, or of one that was replaced and does not know it yet
-        if report != self.report:
-            self.heard_s, self.is_heard = now_s, True
-        if "stats" in report:
-            self.report = report
-            if _done(self.visits, self.marks, self.zones) != _done_at(self.at):
-                self.silences = 0
-            self.idle_since_s = (self.idle_since_s or now_s) if report["idle"] else None
-
-    def ended(self, at: Snapshot) -> int:
-        """The process is over: its exit code."""
-        assert self.process is not None
-        code = self.process.wait()
-        if self.process.stdin:
-            self.process.stdin.close()
-        self.process = None
-        is_of_use = not code or _done_at(at) != _done_at(self.at)
-        self.crashes = 0 if is_of_use else self.crashes + 1
-        self.at = at
-        self.report = {"next_due_s": self.next_due_s}  # from here on the manifest says everything else
-        return code
+    def crashed(self, ended: "Ended", was_of_use: bool) -> None:
+        """Whoever crashes again and again, and does nothing in between, is not started for ever."""
+        self.crashes = 0 if was_of_use else self.crashes + 1
+        if self.crashes >= _CRASHES:
+            words = f"{how(ended.code)}; {last_words(ended.errors)}"
+            raise SiteError(f"{self.kind} {self.name} died {self.crashes} times in a row: {words}")
 
 
-def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[Any, ...]:
-    """What grows while an agent is of use. The number of its commits does not tell: starting takes some."""
-    return visits, dict(marks), tuple(zones)
+class Ended(NamedTuple):
+    """How a process ended."""
+
+    code: int  # or minus the number of the signal
+    errors: str  # the end of what it has written to standard error
 
 
-def _done_at(at: Snapshot) -> tuple[Any, ...]:
-    return _done(int(at.state.get("counters", {}).get("visits", 0)), at.marks, at.zones)
+M = TypeVar("M", bound=Member)
 
 
-def incarnation(now_s: float) -> str:
-    """A name that is later in the alphabet than all before it."""
-    return f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
+class Members:
+    """Who does not report for `lease_s` is silent: dead, perhaps, or it hangs; `begin_s` is the time to begin in, and
+    `slack_s` what a report may take to be seen."""
 
+    def __init__(
+        self, engine: Engine, clock: Clock, lease_s: float = inf, begin_s: float = _BEGIN_S, slack_s: float = 0.0
+    ) -> None:
+        self._engine, self._clock = engine, clock
+        self._lease_s, self._begin_s, self._slack_s = lease_s, max(lease_s, begin_s), slack_s
+        self._running: list[Handle] = []
 
-def flat(config: Config) -> dict[str, Any]:
-    """A configuration as `Config.replace` takes it."""
-    found: dict[str, Any] = {f"host.{host}": rules for host, rules in config.host.items()}
-    for part in dataclasses.fields(Config):
-        if part.name != "host":
-            section = getattr(config, part.name)
-            found |= {f"{part.name}.{leaf.name}": getattr(section, leaf.name) for leaf in dataclasses.fields(section)}
-    return found
+    def start(self, member: Member, job: Job, received: Received | None = None) -> Handle:
+        """A process that it has, and that hangs, is left to itself: it ends when it can, or with us."""
+        member.handle = self._engine.start(job, received)
+        member.heard_s, member.is_heard = self._clock.monotonic(), False
+        self._running.append(member.handle)
+        return member.handle
+
+    def ended(self, members: Iterable[M]) -> Iterator[tuple[M, Ended]]:
+        """Those whose processes have ended since the last call: they have none now."""
+        for handle in [handle for handle in self._running if handle.poll() is not None]:
+            self._running.remove(handle)
+            handle.close()
+            for member in members:
+                if member.handle is handle:
+                    member.handle = None
+                    yield member, Ended(handle.wait() or 0, handle.errors())
+
+    def silent(self, members: Iterable[M]) -> list[M]:
+        """Those not heard of for a lease. One that is merely slow must not be replaced for ever: each time that its
+        owner does so, we are twice as patient."""
+        now_s, found = self._clock.monotonic(), []
+        for member in members:
+            patience_s = (self._lease_s if member.is_heard else self._begin_s) + self._slack_s
+            if member.handle and now_s - member.heard_s > patience_s * 2**member.silences:
+                member.silences = min(member.silences + 1, _SILENCES)
+                found.append(member)
+        return found
+
+    def close(self) -> None:
+        """Kill whoever is left, also those that were replaced."""
+        for handle in self._running:
+            handle.close()
+        self._running.clear()

@@ -1,4 +1,4 @@
-"""The only connection of a process to its site's nats-server: a thread keeps it up for ever; calls have time-outs.
+"""`Wire` is the only connection of a process to a nats-server: a thread keeps it up for ever; calls have time-outs.
 
 A connection that breaks is thrown away whole, and with it whatever was going on in it: nothing is repeated
 behind the back of the caller. What must go on over many connections (reading, watching) is a job, which is

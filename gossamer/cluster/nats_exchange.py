@@ -1,4 +1,4 @@
-"""The Exchange of a site with several agents: NATS JetStream carries the batches and the receipts for them.
+"""`NatsExchange` is the Exchange of a site with several agents: JetStream carries the batches and their receipts.
 
 A batch is a message with the subject `links.<to>.<from>`. A job reads all that is there for this agent into
 memory, from the start in every new connection, so that nothing depends on what a connection before has seen;
@@ -22,8 +22,8 @@ from nats.js import api
 from gossamer.archive.manifest import ANY, Batch
 from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.crawl.inbox import Aside
 from gossamer.errors import TooNew, Unreadable
-from gossamer.sharing.aside import Aside
 from gossamer.sharing.envelope import (
     ANYONE,
     Piece,

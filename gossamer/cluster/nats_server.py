@@ -1,18 +1,15 @@
-"""The only module that runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the
-other sites of a federation, who show certificates.
+"""`Server` runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the other sites
+of a federation, who show certificates.
 
 One folder has one server at a time, whoever starts it: the server itself holds the lock, as long as it lives.
 It never outlives the thread that started it.
 """
 
-import contextlib
-import ctypes
 import fcntl
 import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +22,8 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from gossamer.cluster.jetstream import MESSAGE_BYTES
-from gossamer.cluster.keys import context, tls_name
+from gossamer.cluster.keys import address, context, tls_name, write_private
+from gossamer.cluster.processes import die_with_parent
 from gossamer.errors import SiteError
 
 ADDRESS = "nats.json"
@@ -33,8 +31,6 @@ USER = "gossamer"
 _START_S, _STOP_S, _LOCK_S = 30.0, 5.0, 5.0
 _ATTEMPTS = 5
 _POLL_S = 0.02
-_PR_SET_PDEATHSIG = 1
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 _CONFIG = """\
 listen: "{host}:{port}"
@@ -60,7 +56,7 @@ class Open:
 
     site: str
     address: str  # HOST:PORT
-    files: Mapping[str, str]  # as `federation.keys.paths`
+    files: Mapping[str, str]  # as `keys.paths`
     sites: Sequence[str]
     others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
 
@@ -93,7 +89,7 @@ class Server:
     def address(self) -> dict[str, str]:
         if self._open:
             host = "127.0.0.1" if self._host == "0.0.0.0" else self._host
-            return {"url": f"tls://{host}:{self._port}", "name": tls_name(self._open.site), **self._open.files}
+            return address(self._open.files, self._open.site, f"{host}:{self._port}")
         return {"url": f"nats://127.0.0.1:{self._port}", "user": USER, "password": self._password}
 
     @property
@@ -143,8 +139,8 @@ class Server:
         values = {"log": self._log_file, "store": self.folder / "nats"}
         quoted = {name: json.dumps(str(value)) for name, value in values.items()}
         where = {"host": self._host, "port": self._port, "payload": MESSAGE_BYTES, "access": access}
-        _write_private(config, _CONFIG.format(**where, **quoted))
-        _write_private(self.folder / ADDRESS, json.dumps(self.address))
+        write_private(config, _CONFIG.format(**where, **quoted).encode())
+        write_private(self.folder / ADDRESS, json.dumps(self.address).encode())
         with _lock(self.folder / "nats.lock") as lock:
             self._process = subprocess.Popen(
                 [binary, "-c", str(config)],
@@ -234,16 +230,6 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, and never readable by others, not for a moment."""
-    new = path.with_name(path.name + ".new")
-    with contextlib.suppress(FileNotFoundError):
-        new.unlink()
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    new.replace(path)
-
-
 def _lock(path: Path) -> IO[bytes]:
     """Two servers on the same data would destroy it. One that is being killed may need a moment to go."""
     file = path.open("ab")
@@ -255,12 +241,3 @@ def _lock(path: Path) -> IO[bytes]:
             time.sleep(_POLL_S)
     file.close()
     raise SiteError(f"another nats-server is still running in {path.parent}; end it first")
-
-
-def die_with_parent(parent: int) -> None:
-    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
-    if _PRCTL is None:
-        return
-    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could say so
-        os._exit(1)

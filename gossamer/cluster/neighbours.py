@@ -1,27 +1,30 @@
-"""What the sites of a federation know of each other while they crawl: how each stands, and when all of it is over.
+"""`Neighbours` is what a site knows of the others of its federation: how each stands, and when all of it is over.
 
-Nobody decides for the others. Each site says in its own server how it stands and reads what the others say in theirs.
+Nobody decides for the others. Each site publishes in its own server how it stands, and reads those of the others.
 """
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+import msgspec
 from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.jetstream import NO_STREAM, Link, bucket, facts
-from gossamer.cluster.keys import paths, tls_name
+from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
+from gossamer.cluster.keys import address, paths
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_server import Open
 from gossamer.cluster.plan import undelivered
+from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_none, encode
 from gossamer.cluster.replicas import Replication
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import HostMap
@@ -30,9 +33,7 @@ from gossamer.placement.partitioners import Locate, partitioner
 from gossamer.placement.ring import Ring
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import Placing
-from gossamer.sharing.site_list import Members, is_holding, to_carry_out
-
-Summary = Mapping[str, Any]
+from gossamer.sharing.site_list import is_holding, to_carry_out
 
 # In memory: what a site said in an earlier run, such as good-bye, must not be heard in this one.
 _STANDING = bucket("standing", in_memory=True)
@@ -40,7 +41,6 @@ _GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _REPLICATE_S = 5.0  # how long the last commits may take to reach the other sites that keep them
 _LINGER_S = 20.0  # who knows that all know that it is over waits so long for the others to hear that
 _ABSENT_S = 600.0  # ... and so long for a site that may not know it and cannot be reached
-_WORDS = {"finished", "sent", "marks", "numbers", "serial", "done"}  # of every summary
 
 
 class Neighbours:
@@ -54,7 +54,7 @@ class Neighbours:
             )
         self._federation, self.site, self._clock = federation, site, clock
         kept = kept_by(federation, site)
-        self.members = to_carry_out(federation, site, kept.get("members"), _clean(kept))
+        self.members = to_carry_out(federation, site, kept.members, kept.clean)
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
@@ -66,33 +66,28 @@ class Neighbours:
         self._own: Wire | None = None
         self._replication: Replication | None = None
         self._serial = 0
-        self._wave: tuple[dict[str, Any], dict[str, int]] | None = None
+        self._wave: tuple[dict[str, object], dict[str, int]] | None = None
         self._done_s: float | None = None
         self._over: set[str] = set()  # other sites that know that all is over
         self._behind_s = 0.0  # when one was last heard that did not know it
         self._left: set[str] = set()  # sites that have ended, for a reason of their own
         self.waiting_for: list[str] = []  # when we are finished ourselves
 
-    def address(self, site: str) -> dict[str, str]:
+    def address(self, site: str) -> Address:
         """How an agent of ours reaches a site's server."""
-        url = f"tls://{self._federation.sites[site].address}"
-        return {"url": url, "name": tls_name(site), **self._files}
+        return address(self._files, site, self._federation.sites[site].address)
 
-    def job(self) -> dict[str, Any]:
+    def for_agents(self) -> Federated:
         """What agents are told of it."""
-        others = {name: self.address(name) for name in self.names if name != self.site}
-        sites = self._federation.sites
-        facts = {name: asdict(sites[name]) for name in self.members.weights}
-        gone = [name for name in self.members.weights if sites[name].gone]
-        members = self.members.as_dict()
-        return {
-            "site": self.site,
-            "members": members,
-            "sites": facts,
-            "others": others,
-            "gone": gone,
-            "is_replicated": self.replicas > 1,
-        }
+        sites = {name: self._federation.sites[name] for name in self.members.weights}
+        return Federated(
+            site=self.site,
+            members=self.members,
+            sites=sites,
+            others={name: self.address(name) for name in self.names if name != self.site},
+            gone=[name for name, site in sites.items() if site.gone],
+            is_replicated=self.replicas > 1,
+        )
 
     def is_holding(self, clean: Mapping[str, int]) -> bool:
         """Whether other sites may still have hosts that are ours by now."""
@@ -130,41 +125,41 @@ class Neighbours:
         """The agent's last commit that is wherever it shall be kept."""
         return self._replication.replicated(agent) if self._replication else 0
 
-    def hear(self) -> dict[str, Summary | None]:
+    def ask(self) -> dict[str, Summary | None]:
         """How the others stand; None: not to be reached. Who has said good-bye is not asked any more; it says it in our
         server too, since we may not reach its own before that is gone."""
         assert self._own is not None
         asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
         found = {name: read_summary(wire, name) or read_summary(self._own, name) for name, wire in asked.items()}
-        self._left |= {name for name, other in found.items() if other is not None and other.get("left")}
+        self._left |= {name for name, other in found.items() if other is not None and other.left}
         return {name: other for name, other in found.items() if name not in self._left}
 
-    def leave(self, mine: dict[str, Any]) -> None:
+    def leave(self, mine: Summary) -> None:
         """We end, others may go on: nothing more will come from here, and nobody need wait for it."""
         if self._replication:
             self._replication.finish(_REPLICATE_S)
-        others = self.hear()
+        others = self.ask()
         self._serial += 1
         reached = [wire for name, wire in self._wires.items() if others.get(name) is not None]
-        self._tell({**mine, "left": True, **self._standing()}, *reached)
+        self._publish(msgspec.structs.replace(self._completed(mine), left=True), *reached)
         if self._done_s is None and any(other is not None for other in others.values()):
             time.sleep(_GOODBYE_S)
 
-    def is_over(self, mine: dict[str, Any]) -> bool:
+    def is_over(self, mine: Summary) -> bool:
         """Say how we stand, and look at the others: over is when all are finished, nothing is on its way between them,
         and the same was so when they last spoke. (Two looks, because the sites are not looked at in one instant.)"""
         self._serial += 1
-        mine = {**mine, **self._standing()}
-        self._tell(mine)
-        others = self.hear()
+        mine = self._completed(mine)
+        self._publish(mine)
+        others = self.ask()
         self.waiting_for = []
-        if not mine["finished"]:
+        if not mine.finished:
             self._wave = None
             return False
         self.waiting_for = [name for name, other in others.items() if other is None]
         if self._done_s is not None:
             return self._may_end(others, self._done_s)
-        if any(other is not None and other["done"] for other in others.values()) or self._is_second(mine, others):
+        if any(other is not None and other.done for other in others.values()) or self._is_second(mine, others):
             self._done_s = self._clock.monotonic()
         return False
 
@@ -172,55 +167,55 @@ class Neighbours:
         """We know that all is over. Whoever does not, and is alive, cannot hear us just now: it would wait for ever if
         we were gone when it can again. So we end when all know it, and know that we do."""
         now_s = self._clock.monotonic()
-        self._over |= {name for name, other in others.items() if other is not None and other["done"]}
+        self._over |= {name for name, other in others.items() if other is not None and other.done}
         self.waiting_for = [name for name in others if name not in self._over]
         if any(others[name] is not None for name in self.waiting_for):
             self._behind_s = now_s
             return False
         if self.waiting_for:
             return now_s - max(done_s, self._behind_s) > _ABSENT_S
-        known = all(other is None or self.site in other.get("over", ()) for other in others.values())
+        known = all(other is None or self.site in other.over for other in others.values())
         return known or now_s - done_s > _LINGER_S
 
     def _is_second(self, mine: Summary, others: Mapping[str, Summary | None]) -> bool:
         heard = [other for other in others.values() if other is not None]
-        if len(heard) < len(others) or not all(other["finished"] for other in heard):
+        if len(heard) < len(others) or not all(other.finished for other in heard):
             self._wave = None
             return False
         everyone = {self.site: mine, **{name: other for name, other in others.items() if other is not None}}
-        sent = {name: one["sent"] for name, one in everyone.items()}
-        if undelivered(sent, {name: one["marks"] for name, one in everyone.items()}) - self._left:
+        sent = {name: one.sent for name, one in everyone.items()}
+        if undelivered(sent, {name: one.marks for name, one in everyone.items()}) - self._left:
             self._wave = None
             return False
-        state = {name: (one["sent"], one["marks"], one["numbers"]) for name, one in everyone.items()}
-        serials = {name: one["serial"] for name, one in everyone.items()}
+        state: dict[str, object] = {name: (one.sent, one.marks, one.numbers) for name, one in everyone.items()}
+        serials = {name: one.serial for name, one in everyone.items()}
         if self._wave is None or self._wave[0] != state:
             self._wave = (state, serials)
             return False
         return all(serials[name] > before for name, before in self._wave[1].items())
 
-    def _standing(self) -> dict[str, Any]:
-        members = asdict(replace(self.members, before=None))
-        return {
-            "serial": self._serial,
-            "done": self._done_s is not None,
-            "over": sorted(self._over),
-            "members": members,
-            "refused": self.refused,
-        }
+    @property
+    def is_done(self) -> bool:
+        """We know that all is over."""
+        return self._done_s is not None
 
-    def _tell(self, mine: Summary, *elsewhere: Wire) -> None:
-        async def put(link: Link) -> int:
-            try:
-                return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
-            except NO_STREAM:
-                await link.ensure(_STANDING)
-                return await link.send(f"$KV.standing.{self.site}", json.dumps(mine).encode())
+    def _completed(self, mine: Summary) -> Summary:
+        """With what we know ourselves."""
+        return msgspec.structs.replace(
+            mine,
+            serial=self._serial,
+            done=self.is_done,
+            over=sorted(self._over),
+            members=replace(self.members, before=None),
+            refused=self.refused,
+        )
 
+    def _publish(self, mine: Summary, *elsewhere: Wire) -> None:
+        data = encode(mine)
         assert self._own is not None
         for wire in (self._own, *elsewhere):
-            with contextlib.suppress(Unreachable):  # the next one will be heard
-                wire.call(put)
+            with contextlib.suppress(Unreachable):  # the next one will be received
+                wire.call(lambda link: link.put(_STANDING, self.site, data))
 
 
 def read_summary(wire: Wire, site: str) -> Summary | None:
@@ -236,37 +231,38 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
         found = wire.call(ask)
     except Unreachable:
         return None
-    said = facts(found[-1]) if found else None
-    return said if said is not None and (said.get("left") or said.keys() >= _WORDS) else None
+    return decode_or_none(Summary, found[-1].data) if found else None
 
 
-def place(job: Mapping[str, Any], agent: str, locate: Locate) -> Place:
+def place(federation: Federated, agent: str, locate: Locate) -> Place:
     """Where an agent is, from what it was told."""
-    site, home = job["site"], home_of(job["site"])
-    members, gone = Members(**job["members"]), job["gone"]
+    site, home, members, gone = federation.site, home_of(federation.site), federation.members, federation.gone
     ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
     if members.partitioner == "ring":
         return Place(site, home, ring, None, members, gone, before)
-    sites = {name: {**job["sites"][name], "weight": weight} for name, weight in members.weights.items()}
+    sites = {name: asdict(replace(federation.sites[name], weight=weight)) for name, weight in members.weights.items()}
     round_trips = RoundTrips(list(sites))
     decide = partitioner(members.partitioner, sites, locate, round_trips) if agent == home else None
     hosts = HostMap(ring, gone)
     return Place(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 
 
-def kept_by(federation: Federation, site: str) -> dict[str, Any]:
+class Kept(NamedTuple):
     """What a site has committed of the sites that there are."""
+
+    members: dict[str, Any] | None = None  # the latest list
+    clean: Mapping[str, int] = MappingProxyType({})  # by site: the version that it has carried out
+
+
+def kept_by(federation: Federation, site: str) -> Kept:
     directory = federation.directory(site)
     if not (directory / "gossamer.json").exists():
-        return {}
+        return Kept()
     at = snapshots(Directory(directory))
-    home = at[home_of(site)].state if home_of(site) in at else {}
+    home = at.get(home_of(site), Snapshot(site)).state
     lists = [one.state["members"] for one in at.values() if one.state.get("members")]
-    return {**home, "members": max(lists, key=lambda members: int(members["version"]), default=None)}
-
-
-def _clean(kept: Mapping[str, Any]) -> dict[str, int]:
-    return dict(kept.get("heard", {}).get("clean", {}))
+    latest = max(lists, key=lambda members: int(members["version"]), default=None)
+    return Kept(latest, home.get("heard", {}).get("clean", {}))
 
 
 def _modified_s(path: Path) -> float:

@@ -1,4 +1,5 @@
-"""Decisions of a site: who owns which zone, who may visit how many pages, who is waited for. No I/O, no time."""
+"""This module decides for a site who owns which zone, who may visit how many pages, who is waited for. No I/O, no
+time."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,83 +1,146 @@
-"""The processes of a site's agents: started, missed when they die or fall silent, and killed in the end."""
+"""`Processes` is the engine of one machine: each job is a process of its own.
+
+A process ends with the thread that started it: the kernel sees to that (Linux).
+"""
 
 import contextlib
-from collections.abc import Iterable
+import ctypes
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from gossamer.archive.chain import Chain
-from gossamer.archive.store import Store
-from gossamer.clocks import Clock
-from gossamer.cluster.agent_process import FULL, MISTAKE
-from gossamer.cluster.members import Member
-from gossamer.config import Config
-from gossamer.crawl.event_log import EventLog
-from gossamer.errors import OutOfSpace, SiteError
+from gossamer.cluster.engine import Job, Received, how
+from gossamer.errors import SiteError
 
-ASK_S = 0.5  # how often agents' reports are looked at
-_BEGIN_S = 20.0  # a process that begins has nothing to lose: it may take its time
-_SILENCES = 6  # doublings of our patience
-_CRASHES = 5  # in a row, without anything done in between
+_JOIN_S = 0.25
+_QUOTED = 8_192  # bytes of standard error
+_PR_SET_PDEATHSIG = 1
+# This package must be found by the new process, however it was found by ours.
+_ROOT = Path(__file__).parents[2]
+_START = """import sys
+root = sys.argv.pop(1)
+root in sys.path or sys.path.insert(0, root)
+from gossamer.cluster.processes import main
+main()"""
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class Processes:
-    def __init__(self, directory: Path, config: Config, clock: Clock, log: EventLog, store: Store) -> None:
-        self._directory, self._config, self._clock, self._log, self._store = directory, config, clock, log, store
-        self._replaced: list[Any] = []  # they hang, perhaps
+    """An Engine."""
 
-    def start(self, member: Member, job: dict[str, Any]) -> None:
-        member.start(job, self._words(member.name), self._clock.monotonic())
-        self._log.event("agent started", agent=member.name, process=member.process and member.process.pid)
+    def start(self, job: Job, received: Received | None = None) -> "Process":
+        try:
+            return Process(job, received)
+        except (OSError, ValueError) as error:
+            raise SiteError(f"{job.name} cannot be started: {error}") from error
 
-    def reap(self, members: Iterable[Member]) -> None:
-        """Processes that ended: who was told to, or had nothing to do, rests; any other will be started again."""
-        self._replaced = [process for process in self._replaced if process.poll() is None]
-        for member in members:
-            if member.process is None or member.process.poll() is None:
-                continue
-            code = member.ended(Chain.read(self._store, member.name))
-            self._log.event("agent ended", agent=member.name, code=code)
-            if code == FULL:
-                raise OutOfSpace(
-                    f"no space left for agent {member.name} in {self._directory}: free some, then run the same command "
-                    "again; everything committed so far is safe"
-                )
-            if code == MISTAKE:
-                raise SiteError(f"{member.name}: {self._last_words(member.name)}")
-            if member.crashes >= _CRASHES:
-                how = f"exit code {code}" if code > 0 else f"signal {-code}"
-                words = f"{how}; {self._last_words(member.name)}"
-                raise SiteError(f"agent {member.name} died {member.crashes} times in a row: {words}")
-            member.is_resting = code == 0
 
-    def silent(self, members: Iterable[Member], now_s: float) -> list[Member]:
-        """Those not heard of for a lease: dead, perhaps, or they hang. They fetch nothing more, and what they are about
-        to commit will be refused. Each needs a successor.
+class Process:
+    """A Handle."""
 
-        One that is merely slow must not be replaced for ever: each time we are twice as patient."""
-        found = []
-        lease_s = self._config.site.lease_s
-        for member in members:
-            patience_s = ((lease_s if member.is_heard else max(lease_s, _BEGIN_S)) + 2 * ASK_S) * 2**member.silences
-            if member.process and now_s - member.heard_s > patience_s:
-                self._log.event("agent silent", agent=member.name, process=member.process.pid)
-                self._replaced.append(member.process)
-                member.silences = min(member.silences + 1, _SILENCES)
-                member.at = Chain.read(self._store, member.name)
-                found.append(member)
-        return found
+    def __init__(self, job: Job, received: Received | None) -> None:
+        command = [sys.executable, "-c", _START, str(_ROOT), str(os.getpid()), job.module, *job.arguments]
+        with _file(job.errors) as self._errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if job.task else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if received else subprocess.DEVNULL,
+                stderr=self._errors,
+                start_new_session=not job.is_foreground,
+            )
+        self._said = ""
+        self._is_closed = False
+        self._reader = threading.Thread(target=self._read, args=(received,), name=job.name, daemon=True)
+        if received:
+            self._reader.start()
+        if job.task:
+            self.send(job.task)
 
-    def kill(self, members: Iterable[Member]) -> None:
-        """Whoever is left: nothing that is committed can be lost."""
-        running = [member.process for member in members if member.process]
-        for process in [*running, *self._replaced]:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
-    def _words(self, name: str) -> Path:
-        return self._directory / "log" / f"{name}.err"
+    def send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended, which others see
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
 
-    def _last_words(self, name: str) -> str:
-        lines = self._words(name).read_text("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout_s)
+        return None
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> str:
+        self._process.kill()
+        return how(self._process.wait())
+
+    def errors(self) -> str:
+        if self._is_closed:
+            return self._said
+        size = os.fstat(self._errors.fileno()).st_size
+        said = os.pread(self._errors.fileno(), _QUOTED, max(0, size - _QUOTED))  # the job's own place stays
+        return said.decode("utf-8", "replace").strip()
+
+    def close(self, patience_s: float = 0.0) -> None:
+        if self._is_closed:
+            return
+        self.wait(patience_s)
+        self.kill()
+        self._said, self._is_closed = self.errors(), True
+        self._errors.close()
+        if self._reader.ident:
+            self._reader.join(_JOIN_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe and not (pipe is self._process.stdout and self._reader.is_alive()):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _read(self, received: Received) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            received(line.rstrip(b"\n"))
+        received(None)
+
+
+@contextlib.contextmanager
+def _file(path: Path | None) -> Iterator[IO[bytes]]:
+    """Open after the block too, unless the job did not start."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file: IO[bytes] = tempfile.TemporaryFile() if path is None else path.open("w+b")  # noqa: SIM115
+    try:
+        yield file
+    except BaseException:
+        file.close()
+        raise
+
+
+def die_with_parent(parent: int) -> None:
+    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
+    if _PRCTL is None:
+        return
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could say so
+        os._exit(1)
+
+
+def main() -> None:
+    """What the process of a job does."""
+    parent, module, *arguments = sys.argv[1:]
+    die_with_parent(int(parent))
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

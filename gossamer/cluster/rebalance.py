@@ -1,4 +1,4 @@
-"""Asks all archives of a federation which hosts should change sites, and tells the sites to hand them over."""
+"""This module asks all archives of a federation which hosts should change sites, and the sites to hand them over."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from gossamer.archive import query
 from gossamer.archive.store import Directory
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
-from gossamer.crawl.opening import hostmap_files
+from gossamer.cluster.location import Sites
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence
@@ -22,6 +22,7 @@ from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import MOVES, Inbox
+from gossamer.sharing.placing import hostmap_files
 from gossamer.sharing.site_list import of_file
 from gossamer.web.url import host_key
 
@@ -81,7 +82,7 @@ def propose(federation: Federation) -> Proposal:
         )
     if absent := [f"{site} ({federation.directory(site)})" for site in federation.elsewhere]:
         raise ConfigError(f"a rebalance reads all sites' archives; on this machine is none of {', '.join(absent)}")
-    pages, links, far = query.with_database(federation.path, _crawled)
+    pages, links, far = query.with_database(Sites(federation), _crawled)
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
         raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")

@@ -1,50 +1,50 @@
-"""Who is alive at a site, what each shall do, and what people wish: three key-value buckets.
+"""The registrar knows who is alive at a site, what each shall do, and what people wish: three key-value buckets.
 
 All of it is hints. What is true about zones and pages, the manifest chains say.
 """
 
-import json
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.cluster.jetstream import NO_STREAM, Link, Take, always, bucket, facts
+from gossamer.cluster.jetstream import Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.cluster.protocol import AgentOrders, Heartbeat, Wish, decode_or_none, encode
 
-Facts = dict[str, Any]
 _ORDERS, _WISHES = bucket("orders"), bucket("wishes")
+Reports = TypeVar("Reports")
+Orders = TypeVar("Orders")
 
 
-class Registrar:
-    """`lease_s` is how long an agent counts as alive after its last report; None for those who only ask."""
+class Registrar(Generic[Reports, Orders]):
+    """`reports` and `orders` are kinds of messages; others are taken as if they had not come. `lease_s` is how long
+    somebody counts as alive after the last report; None for those who only ask."""
 
-    def __init__(self, wire: Wire, lease_s: float | None = None) -> None:
-        self._wire = wire
+    def __init__(self, wire: Wire, reports: type[Reports], orders: type[Orders], lease_s: float | None = None) -> None:
+        self._wire, self._report_kind, self._order_kind = wire, reports, orders
         self._has_lease = lease_s is not None
         self._agents = bucket("agents", lease_s)
         self._guard = threading.Lock()
-        self._orders: dict[str, Facts] = {}
-        self._wishes: dict[str, tuple[int, Facts]] = {}  # with their numbers in the bucket
-        self._taken: set[str] = set()
+        self._orders: dict[str, Orders] = {}
         self._ends: dict[str, Callable[[], None]] = {}
 
     def close(self) -> None:
         for end in self._ends.values():
             end()
 
-    def report(self, name: str, facts: Facts) -> bool:
-        """I am alive; False: nobody heard it."""
-        return self._put(self._agents, name, facts)
+    def report(self, name: str, report: Reports) -> bool:
+        """I am alive; False: nobody received it."""
+        return self._put(self._agents, name, encode(report))
 
     def leave(self, name: str) -> bool:
         """As if the lease had run out."""
         return self._put(self._agents, name, None)
 
-    def alive(self) -> dict[str, Facts] | None:
+    def alive(self) -> dict[str, Reports] | None:
         """Who reported within the lease. None: the server does not answer, and nothing is known."""
 
         async def ask(link: Link) -> list[Msg]:
@@ -56,82 +56,79 @@ class Registrar:
             found = self._wire.call(ask)
         except Unreachable:
             return None
-        return {_key(message): said for message in sorted(found, key=_key) if (said := facts(message)) is not None}
+        newest = sorted((_key(message), message.data) for message in found)
+        reports = {name: decode_or_none(self._report_kind, data) for name, data in newest}
+        return {name: report for name, report in reports.items() if report is not None}
 
-    def order(self, name: str, orders: Facts) -> bool:
-        return self._put(_ORDERS, name, orders)
+    def order(self, name: str, orders: Orders) -> bool:
+        return self._put(_ORDERS, name, encode(orders))
 
-    def orders(self, name: str) -> Facts | None:
+    def orders(self, name: str) -> Orders | None:
         """The last that have come; the first call begins to listen."""
-        self._listen(_ORDERS, name, self._ordered)
+        self._listen(name)
         with self._guard:
             return self._orders.get(name)
 
-    def wish(self, wish: Facts) -> bool:
+    def wish(self, wish: Wish) -> bool:
         """For whoever leads the site; from any process."""
-        return self._put(_WISHES, secrets.token_hex(16), wish)
+        return self._put(_WISHES, secrets.token_hex(16), encode(wish))
 
-    def take_wishes(self) -> list[Facts]:
-        """Those that have come since the last time, each once; the first call begins to listen."""
-        self._listen(_WISHES, ">", self._wished)
-        with self._guard:
-            new = sorted(((at, key) for key, (at, _) in self._wishes.items()))
-        taken = [self._take(at, key) for at, key in new]
-        return [wish for wish in taken if wish is not None]
+    def take_wishes(self) -> list[Wish]:
+        """Those that have come since the last time, each once, in order."""
 
-    def _take(self, at: int, key: str) -> Facts | None:
-        """Removed before it is granted: after a crash it does not come again."""
+        async def ask(link: Link) -> list[Msg]:
+            await link.ensure(_WISHES)
+            return await link.newest("KV_wishes", "$KV.wishes.>")
+
         try:
-            self._wire.call(lambda link: link.purge("KV_wishes", at + 1, f"$KV.wishes.{key}"))
+            found = sorted(self._wire.call(ask), key=_number)
+            # Removed before it is granted: after a crash it does not come again.
+            taken = [message for message in found if self._remove(message)]
         except Unreachable:
-            return None
-        with self._guard:
-            self._taken.add(key)
-            return self._wishes.pop(key)[1]
+            return []
+        wishes = [decode_or_none(Wish, message.data) for message in taken]
+        return [wish for wish in wishes if wish is not None]
 
-    def _put(self, where: api.StreamConfig, key: str, value: Facts | None) -> bool:
-        bucket_name = str(where.name).removeprefix("KV_")
-        subject = f"$KV.{bucket_name}.{key}"
-        data, headers = (json.dumps(value).encode(), None) if value is not None else (b"", {"KV-Operation": "DEL"})
-
-        async def put(link: Link) -> int:
-            try:
-                return await link.send(subject, data, headers)
-            except NO_STREAM:
-                await link.ensure(where)
-                return await link.send(subject, data, headers)
-
+    def _remove(self, wish: Msg) -> bool:
+        subject = f"$KV.wishes.{_key(wish)}"
         try:
-            self._wire.call(put)
+            self._wire.call(lambda link: link.purge("KV_wishes", _number(wish) + 1, subject))
         except Unreachable:
             return False
         return True
 
-    def _listen(self, where: api.StreamConfig, keys: str, take: Take) -> None:
-        stream = str(where.name)
-        subject = f"$KV.{stream.removeprefix('KV_')}.{keys}"
-        if subject in self._ends:
-            return
+    def _put(self, where: api.StreamConfig, key: str, value: bytes | None) -> bool:
+        try:
+            self._wire.call(lambda link: link.put(where, key, value))
+        except Unreachable:
+            return False
+        return True
 
+    def _listen(self, name: str) -> None:
         async def listen(link: Link) -> None:
-            await link.ensure(where)
-            await link.tail(stream, [subject], take, newest=True, room=always)
+            await link.ensure(_ORDERS)
+            await link.tail("KV_orders", [f"$KV.orders.{name}"], self._ordered, newest=True, room=always)
 
-        self._ends[subject] = self._wire.keep(listen)
+        if name not in self._ends:
+            self._ends[name] = self._wire.keep(listen)
 
     def _ordered(self, message: Msg) -> None:
-        if (said := facts(message)) is not None:
+        orders = decode_or_none(self._order_kind, message.data)
+        if orders is not None:
             with self._guard:
-                self._orders[_key(message)] = said
+                self._orders[_key(message)] = orders
 
-    def _wished(self, message: Msg) -> None:
-        key, said = _key(message), facts(message)
-        with self._guard:
-            if said is not None and key not in self._taken:
-                self._wishes[key] = (message.metadata.sequence.stream, said)
+
+def of_agents(wire: Wire, lease_s: float | None = None) -> Registrar[Heartbeat, AgentOrders]:
+    return Registrar(wire, Heartbeat, AgentOrders, lease_s)
 
 
 def _key(message: Msg) -> str:
     """Of a message of a bucket; one that was asked for directly has its subject in a header."""
     subject = (message.headers or {}).get("Nats-Subject") or message.subject
     return subject.split(".", 2)[2]
+
+
+def _number(message: Msg) -> int:
+    """Of one that was asked for directly, in its bucket."""
+    return int((message.headers or {})["Nats-Sequence"])

@@ -5,12 +5,12 @@ name them.
 """
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from msgspec import field
 
 from gossamer.archive.chain import chains
 from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed, whole
@@ -19,7 +19,8 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import Clock
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Unreachable, Wire
-from gossamer.errors import ArchiveError, disk_full_guard
+from gossamer.cluster.protocol import Versioned, decode, encode
+from gossamer.errors import ArchiveError, Unreadable, disk_full_guard
 from gossamer.web.url import host_key
 
 FOLDER = "replicas"  # of a site's directory: those of others
@@ -31,6 +32,18 @@ _ANSWER_S = 10.0
 _FOLDERS = ("manifest/", "warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/")
 
 Numbers = dict[str, int]  # of commits, by agent
+
+
+class Request(Versioned, frozen=True, kw_only=True):
+    """What a holder asks: for a piece of a file; or, without a name, for the names of all manifests."""
+
+    name: str = ""
+    offset: int = 0
+    site: str = ""  # who asks, and ...
+    have: Numbers = field(default_factory=dict)  # ... what it has
+
+
+Ask = Callable[[Request], bytes]
 
 
 def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
@@ -63,13 +76,15 @@ class Source:
     def answer(self, data: bytes) -> bytes:
         """A request of a holder. Whatever cannot be answered gets nothing: the holder asks again."""
         try:
-            asked = json.loads(data)
-            if "name" in asked:
-                return self._piece(str(asked["name"]), int(asked["offset"]))
-            if asked["site"] in self._have:
-                self._have[asked["site"]] = {str(k): int(v) for k, v in asked["have"].items()}
-            return json.dumps({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))}).encode()
-        except (ValueError, KeyError, TypeError, AttributeError, ArchiveError, OSError):
+            asked = decode(Request, data)
+            if asked.name:
+                return self._piece(asked.name, asked.offset)
+            if not asked.site:
+                return b""
+            if asked.site in self._have:
+                self._have[asked.site] = asked.have
+            return encode({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))})
+        except (Unreadable, ArchiveError, OSError, ValueError):
             return b""
 
     def _piece(self, name: str, offset: int) -> bytes:
@@ -123,16 +138,16 @@ class Replica:
         except BaseException as error:
             self._failure = error
 
-    def catch_up(self, ask: Callable[[Mapping[str, Any]], bytes]) -> bool:
+    def catch_up(self, ask: Ask) -> bool:
         """Say what we have, ask what there is, and fetch what is new; whether something was."""
         have = _numbers(self._store)
-        answer = json.loads(ask({"site": self._holder, "have": have}) or b"{}")
+        answer = decode(dict[str, list[str]], ask(Request(site=self._holder, have=have)) or b"{}")
         new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
         for agent, names in new.items():
             self._fetch(agent, names, ask)
         return bool(new)
 
-    def _fetch(self, agent: str, names: list[str], ask: Callable[[Mapping[str, Any]], bytes]) -> None:
+    def _fetch(self, agent: str, names: list[str], ask: Ask) -> None:
         there = Memory()
         for name in names:
             there.put(name, b"".join(_pieces(name, ask)))
@@ -148,7 +163,7 @@ class Replica:
         self._sweep(agent, at.names(), [newest])
         self._name()
 
-    def _keep(self, name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> None:
+    def _keep(self, name: str, ask: Ask) -> None:
         path = self._store.scratch(name)
         with disk_full_guard(path), path.open("wb") as file:
             for piece in _pieces(name, ask):
@@ -166,10 +181,10 @@ class Replica:
                 if name not in named and f"{agent}-" in name:
                     self._store.delete(name)
 
-    def _ask(self, request: Mapping[str, Any]) -> bytes:
+    def _ask(self, request: Request) -> bytes:
         if self._ending.is_set():
             raise Unreachable("we are leaving")
-        data = json.dumps(request).encode()
+        data = encode(request)
         return self._wire.call(lambda link: link.ask(SUBJECT, data, _ANSWER_S), _ANSWER_S)
 
 
@@ -221,10 +236,10 @@ def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
     return mine.number > at.number or (begun is not None and 0 < begun <= mine.number)
 
 
-def _pieces(name: str, ask: Callable[[Mapping[str, Any]], bytes]) -> Iterator[bytes]:
+def _pieces(name: str, ask: Ask) -> Iterator[bytes]:
     offset, size = 0, 1
     while offset < size:
-        answer = ask({"name": name, "offset": offset})
+        answer = ask(Request(name=name, offset=offset))
         if len(answer) < 8:
             raise FileNotFoundError(name)
         size = int.from_bytes(answer[:8], "big")

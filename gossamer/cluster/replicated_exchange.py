@@ -1,4 +1,4 @@
-"""What is not at the replicas has not been said: an exchange that waits for them.
+"""`Gate` is an Exchange that waits for the replicas: what is not there has not been sent.
 
 A site that is lost comes back as its replica has it. Nobody may have heard of what came after that, and nobody may have
 forgotten what it was told after that. So a letter leaves, and another one is acknowledged, when the commit that names

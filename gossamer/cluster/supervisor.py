@@ -1,28 +1,33 @@
-"""Runs the agents of a site on one machine: starts them, replaces those that die, tells them what is theirs, and
-knows when the crawl is over. It touches no page and no link."""
+"""The supervisor runs the agents of a site: it starts them, replaces those that die, gives them orders, and knows when
+the crawl is over. It touches no page and no link."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock
-from gossamer.cluster.members import Member, flat, incarnation
+from gossamer.cluster.agent_process import FULL, MISTAKE
+from gossamer.cluster.engine import Engine, Job, last_words
+from gossamer.cluster.members import Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
 from gossamer.cluster.plan import Budget, shared_out, undelivered
-from gossamer.cluster.processes import ASK_S, Processes
-from gossamer.cluster.registrar import Registrar
+from gossamer.cluster.processes import Processes
+from gossamer.cluster.protocol import AgentOrders, AgentTask, Summary, encode
+from gossamer.cluster.registrar import of_agents
+from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.totals import Totals
 from gossamer.config import Config
+from gossamer.crawl.control import Orders
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.stats import Stats
+from gossamer.errors import OutOfSpace, SiteError
 from gossamer.sharing.exchange import Inbox
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 SITES_CHANGE = "the list of sites has changed"  # why a run ends that is to be followed by another at once
 FOLDER = "site"  # of the crawl's directory: the server's files
 _STEP_S = 0.05
+_ASK_S = 0.5  # how often agents' reports are looked at
+_AGENT = "gossamer.cluster.agent_process"
 _END_S = 60.0  # longest that a clean end may take
 _SERVER_S = 20.0  # a server that does not answer for so long is started again
 
@@ -47,30 +54,31 @@ class Supervisor:
         neighbours: "Neighbours | None" = None,
         store: Store | None = None,
         totals: Totals | None = None,
+        engine: Engine | None = None,
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
-        so that both are one for whoever looks on."""
+        so that both are one for whoever looks on. `engine`: what agents run on, if not as processes of this machine."""
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
         self._store, self._neighbours = store or Directory(directory), neighbours
-        self._abroad = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
+        self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
         before = snapshots(self._store)
-        self._members: dict[str, Member] = {}
+        self._agents: dict[str, SiteAgent] = {}
         for name in self._names(before, config.site.agents):
-            self._members[name] = Member(name, before.get(name, Snapshot(name)))
-        for name in before.keys() - self._members.keys():
+            self._agents[name] = SiteAgent(name, before.get(name, Snapshot(name)))
+        for name in before.keys() - self._agents.keys():
             if before[name].zones or before[name].outbox:
-                self._members[name] = Member(name, before[name], is_retiring=True)
-        self._left = {name: Member(name, at) for name, at in before.items() if name not in self._members}
+                self._agents[name] = SiteAgent(name, before[name], is_retiring=True)
+        self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self._agents}
         self._owners = self._planned()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
         self.totals = totals or Totals(before.values(), clock)
-        self._told: dict[str, dict[str, Any]] = {}
-        self._processes = Processes(directory, config, clock, log, self._store)
+        self._ordered: dict[str, AgentOrders] = {}
+        self._members = Members(engine or Processes(), clock, config.site.lease_s, slack_s=2 * _ASK_S)
         self._stopping = False
         self._ended = ""
-        self._asked_s = self._stop_s = self._said_s = 0.0
+        self._asked_s = self._stop_s = self._summed_up_s = 0.0
 
     def stop(self) -> None:
         self._stopping = True
@@ -82,7 +90,7 @@ class Supervisor:
         server.start()
         self._sweep()
         wire = Wire(server.address)
-        self._registrar = Registrar(wire, self._config.site.lease_s)
+        self._registrar = of_agents(wire, self._config.site.lease_s)
         self._address = server.address
         if neighbours:
             neighbours.begin(wire)
@@ -94,7 +102,7 @@ class Supervisor:
                 self._step(show)
                 time.sleep(_STEP_S)
         finally:
-            self._processes.kill(self._members.values())
+            self._members.close()  # nothing that is committed can be lost
             if neighbours:
                 if self._ended != SITES_CHANGE:
                     neighbours.leave(self._summary())
@@ -121,17 +129,17 @@ class Supervisor:
             self._answered_s = self._clock.monotonic()
 
     def _step(self, show: Callable[[Stats], None]) -> None:
-        self._processes.reap(self._members.values())
+        self._reap()
         now_s = self._clock.monotonic()
-        if now_s - self._asked_s < ASK_S:
+        if now_s - self._asked_s < _ASK_S:
             return
         self._asked_s = now_s
-        self._hear(now_s)
-        self._replace_silent(now_s)
+        self._receive(now_s)
+        self._replace_silent()
         self._grant_wishes()
         self._start_needed()
-        self._order()
-        show(self.totals.now([*self._left.values(), *self._members.values()], self._phase()))
+        self._order_all()
+        show(self.totals.now(self._everybody(), self._phase()))
 
     def _phase(self) -> str:
         if self._stopping:
@@ -143,16 +151,29 @@ class Supervisor:
         waiting = self._neighbours.waiting_for
         return f"waiting for {', '.join(waiting)}" if waiting else ""
 
-    def _hear(self, now_s: float) -> None:
-        reports = self._registrar.alive()
-        if reports is None:  # it is the server who is silent: nothing is known of anybody
-            for member in self._members.values():
-                member.heard_s = now_s
+    def _receive(self, now_s: float) -> None:
+        beats = self._registrar.alive()
+        if beats is None:  # it is the server who is silent: nothing is known of anybody
+            for agent in self._agents.values():
+                agent.heard_s = now_s
             return
         self._answered_s = now_s
-        for name, report in reports.items():
-            if name in self._members and self._members[name].is_running:
-                self._members[name].hear(report, now_s)
+        for name, beat in beats.items():
+            if name in self._agents and self._agents[name].is_running:
+                self._agents[name].receive(beat, now_s)
+
+    def _reap(self) -> None:
+        """Processes that ended: who was told to, or had nothing to do, rests; any other will be started again."""
+        for agent, ended in self._members.ended(self._agents.values()):
+            self._log.event("agent ended", agent=agent.name, code=ended.code)
+            if ended.code == FULL:
+                raise OutOfSpace(
+                    f"no space left for agent {agent.name} in {self._directory}: free some, then run the same command "
+                    "again; everything committed so far is safe"
+                )
+            if ended.code == MISTAKE:
+                raise SiteError(f"{agent.name}: {last_words(ended.errors)}")
+            agent.ended(ended, Chain.read(self._store, agent.name))
 
     # Who there is
 
@@ -163,161 +184,163 @@ class Supervisor:
             names.append(_next_name(self._home, names))
         return names[:wanted]
 
+    def _everybody(self) -> list[SiteAgent]:
+        """Also agents that have left."""
+        return [*self._left.values(), *self._agents.values()]
+
     def _planned(self) -> tuple[str, ...]:
-        owned = {member.name: member.zones for member in self._members.values()}
-        return shared_out(owned, [member.name for member in self._members.values() if not member.is_retiring])
+        owned = {agent.name: agent.zones for agent in self._agents.values()}
+        return shared_out(owned, [agent.name for agent in self._agents.values() if not agent.is_retiring])
 
     def _waited_for(self) -> set[str]:
-        """Agents for whom there is a letter."""
-        members = self._members.values()
-        marks = {m.name: m.marks for m in (*self._left.values(), *members)}
-        return undelivered({m.name: m.sent for m in members}, marks) - self._ever
+        """Agents for whom there is a message."""
+        marks = {agent.name: agent.marks for agent in self._everybody()}
+        return undelivered({agent.name: agent.sent for agent in self._agents.values()}, marks) - self._ever
 
     # Who runs
 
-    def _replace_silent(self, now_s: float) -> None:
-        """Its successor contacts nobody until its last requests must be over."""
+    def _replace_silent(self) -> None:
+        """They fetch nothing more, and what they are about to commit will be refused. A successor contacts nobody until
+        their last requests must be over."""
         if self._stopping:
             return  # it may come to its end; we do not wait for it for long
-        for member in self._processes.silent(self._members.values(), now_s):
-            self._start(member, self._clock.now() + self._config.fetch.timeout_s)
+        for agent in self._members.silent(self._agents.values()):
+            self._log.event("agent silent", agent=agent.name, process=agent.handle and agent.handle.pid)
+            agent.at = Chain.read(self._store, agent.name)
+            self._start(agent, self._clock.now() + self._config.fetch.timeout_s)
 
     def _start_needed(self) -> None:
         """Agents are started when there is something to do for them, as many as may run at a time."""
         if self._stopping:
             return
         waited_for = self._waited_for()
-        for name in waited_for - self._members.keys():  # it has left, but somebody had not heard of it
-            self._members[name] = Member(name, Chain.read(self._store, name), is_retiring=True)
+        for name in waited_for - self._agents.keys():  # it has left, but somebody had not heard of it
+            self._agents[name] = SiteAgent(name, Chain.read(self._store, name), is_retiring=True)
             self._left.pop(name, None)
-        most = self._config.site.max_agents or len(self._members)
-        running = sum(member.is_running for member in self._members.values())
-        for member in self._members.values():
-            if running < most and not member.is_running and self._has_work(member, waited_for):
-                self._start(member)
+        most = self._config.site.max_agents or len(self._agents)
+        running = sum(agent.is_running for agent in self._agents.values())
+        for agent in self._agents.values():
+            if running < most and not agent.is_running and self._has_work(agent, waited_for):
+                self._start(agent)
                 running += 1
 
-    def _has_work(self, member: Member, waited_for: set[str]) -> bool:
-        if not member.is_resting or member.name in waited_for or self._leaves(member):
+    def _has_work(self, agent: SiteAgent, waited_for: set[str]) -> bool:
+        if not agent.is_resting or agent.name in waited_for or self._leaves(agent):
             return True
-        due_s = member.next_due_s
+        due_s = agent.next_due_s
         if due_s is not None and due_s <= self._clock.now():
             return True
-        return member.name == self._home and self._has_seeds(member)
+        return agent.name == self._home and self._has_seeds(agent)
 
-    def _has_seeds(self, home: Member) -> bool:
+    def _has_seeds(self, home: SiteAgent) -> bool:
         return bool(Inbox(self._store).pending(self._home, home.marks))
 
-    def _leaves(self, member: Member) -> bool:
+    def _leaves(self, agent: SiteAgent) -> bool:
         """Whether it has zones that shall be another's."""
-        return any(self._owners[zone] != member.name for zone in member.zones)
+        return any(self._owners[zone] != agent.name for zone in agent.zones)
 
-    def _start(self, member: Member, quiet_until_s: float = 0.0) -> None:
-        member.incarnation = incarnation(self._clock.now())
-        self._tell(member)  # orders are there before it asks
-        self._processes.start(member, self._job(member, quiet_until_s))
-
-    def _job(self, member: Member, quiet_until_s: float) -> dict[str, Any]:
-        return {
-            "module": "gossamer.cluster.agent_process",
-            "name": member.name,
-            "directory": str(self._directory.resolve()),
-            "config": flat(self._config),
-            "address": self._address,
-            "incarnation": member.incarnation,
-            "supervisor": os.getpid(),
-            "is_home": member.name == self._home,
-            "quiet_until_s": quiet_until_s,
-            "federation": self._neighbours.job() if self._neighbours else None,
-        }
+    def _start(self, agent: SiteAgent, quiet_until_s: float = 0.0) -> None:
+        agent.begin(self._clock.now())
+        self._order(agent)  # orders are there before it asks
+        task = AgentTask(
+            name=agent.name,
+            directory=str(self._directory.resolve()),
+            config=self._config,
+            address=self._address,
+            incarnation=agent.incarnation,
+            is_home=agent.name == self._home,
+            quiet_until_s=quiet_until_s,
+            federation=self._neighbours.for_agents() if self._neighbours else None,
+        )
+        errors = self._directory / "log" / f"{agent.name}.err"
+        handle = self._members.start(agent, Job(agent.name, _AGENT, task=encode(task), errors=errors))
+        self._log.event("agent started", agent=agent.name, process=handle.pid)
 
     # Orders
 
-    def _order(self) -> None:
+    def _order_all(self) -> None:
         if self._budget:
-            members = [*self._left.values(), *self._members.values()]
-            idle = {m.name for m in members if m.is_idle or not m.is_running}
-            heard = {m.name: int(m.report.get("pages") or 0) for m in members if m.is_running}
-            need = {m.name: m.frontier for m in members}
-            self._budget.divide({m.name: m.visits for m in members}, heard, idle, need)
-        for member in list(self._members.values()):
-            if member.is_running:
-                self._tell(member)
-            elif member.is_retiring and member.is_resting and not member.zones:
-                self._left[member.name] = self._members.pop(member.name)
+            agents = self._everybody()
+            idle = {agent.name for agent in agents if agent.is_idle or not agent.is_running}
+            received = {one.name: (one.report and one.report.pages) or 0 for one in agents if one.is_running}
+            need = {agent.name: agent.figure("frontier") for agent in agents}
+            self._budget.divide({agent.name: agent.visits for agent in agents}, received, idle, need)
+        for agent in list(self._agents.values()):
+            if agent.is_running:
+                self._order(agent)
+            elif agent.is_retiring and agent.is_resting and not agent.zones:
+                self._left[agent.name] = self._agents.pop(agent.name)
 
-    def _tell(self, member: Member) -> None:
-        others = {m.name: m.known for m in self._members.values() if m is not member}
-        orders = {
-            "incarnation": member.incarnation,
-            "owners": list(self._owners),
-            "pages": self._budget.grants.get(member.name, 0) if self._budget else None,
-            "stop": self._stopping or self._may_rest(member),
-            "others": others,
-            "holding": self._is_holding(),
-            "replicated": self._neighbours.replicated(member.name) if self._neighbours else 0,
-        }
-        if orders != self._told.get(member.name) and self._registrar.order(member.name, orders):
-            self._told[member.name] = orders
+    def _order(self, agent: SiteAgent) -> None:
+        orders = Orders(
+            owners=self._owners,
+            pages=self._budget.grants.get(agent.name, 0) if self._budget else None,
+            stop=self._stopping or self._may_rest(agent),
+            others={other.name: other.figure("known") for other in self._agents.values() if other is not agent},
+            holding=self._is_holding(),
+            replicated=self._neighbours.replicated(agent.name) if self._neighbours else 0,
+        )
+        message = AgentOrders(incarnation=agent.incarnation, orders=orders)
+        if message != self._ordered.get(agent.name) and self._registrar.order(agent.name, message):
+            self._ordered[agent.name] = message
 
     def _is_holding(self) -> bool:
         """Whether hosts that are ours by the list of sites may still be at others, or on their way to one of us."""
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False
-        report = self._members[self._home].report
-        if "clean" not in report:
+        report = self._agents[self._home].report
+        if report is None or report.clean is None:
             return True
-        return bool(report["passing"]) or self._neighbours.is_holding(report["clean"])
+        return report.passing or self._neighbours.is_holding(report.clean)
 
     def _is_moving(self) -> bool:
         """Whether others wait for us to give away what is not ours: that comes first, however many pages we visited."""
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False
-        return not self._members[self._home].report.get("is_clean", False)
+        report = self._agents[self._home].report
+        return report is None or not report.is_clean
 
-    def _may_rest(self, member: Member) -> bool:
+    def _may_rest(self, agent: SiteAgent) -> bool:
         """It has had nothing to do for a while, though others have; or it has given everything away."""
-        if not member.is_idle or member.idle_since_s is None or member.name in self._waited_for():
+        if not (agent.is_idle and agent.report) or agent.idle_since_s is None or agent.name in self._waited_for():
             return False
-        if member.is_retiring:
-            return not (member.zones or member.report["backlog_bytes"])
-        if member.name == self._home and self._neighbours:
+        if agent.is_retiring:
+            return not (agent.zones or agent.report.backlog_bytes)
+        if agent.name == self._home and self._neighbours:
             return False  # it speaks with the other sites
-        return self._clock.monotonic() - member.idle_since_s >= self._config.site.idle_s
+        return self._clock.monotonic() - agent.idle_since_s >= self._config.site.idle_s
 
     def _grant_wishes(self) -> None:
         """What `gossamer agents DIR add` and `retire` asked for."""
         for wish in self._registrar.take_wishes():
-            name = str(wish.get("retire", ""))
-            staying = [member.name for member in self._members.values() if not member.is_retiring]
-            if name and name != self._home and name in staying:
-                self._members[name].is_retiring = True
-            elif not name:
-                name = _next_name(self._home, {*self._members, *chains(self._store)})
-                self._members[name] = Member(name, Snapshot(name))
+            name = wish.retire
+            if not name:
+                name = _next_name(self._home, {*self._agents, *chains(self._store)})
+                self._agents[name] = SiteAgent(name, Snapshot(name))
+            elif name != self._home and name in self._agents:
+                self._agents[name].is_retiring = True
             self._owners = self._planned()
-            self._log.event("wish", wish=wish)
+            self._log.event("wish", retire=wish.retire)
 
     # The end
 
     def _is_over(self) -> bool:
-        crawl, members = self._config.crawl, self._members.values()
+        crawl, agents = self._config.crawl, self._agents.values()
         if self._stopping:
             self._stop_s = self._stop_s or self._clock.monotonic()
             late = self._clock.monotonic() - self._stop_s > _END_S
-            return late or not any(member.is_running for member in members)
+            return late or not any(agent.is_running for agent in agents)
         if crawl.minutes and self.totals.elapsed_s >= crawl.minutes * 60:
             self._ended = f"limit of {crawl.minutes:g} minutes"
         elif crawl.pages and self._visits() >= crawl.pages and not self._is_moving():
             self._ended = f"limit of {crawl.pages:,} pages"
-        elif crawl.rounds and max(int(member.report.get("rounds", 0)) for member in members) >= crawl.rounds:
+        elif crawl.rounds and max(agent.report.rounds if agent.report else 0 for agent in agents) >= crawl.rounds:
             self._ended = f"limit of {crawl.rounds:,} rounds"
         elif self._neighbours and self._has_changed(self._neighbours):
             self._ended = SITES_CHANGE
         elif self._is_all_over():
-            self._ended = next(
-                (str(m.report["idle"]) for m in members if m.report.get("idle")), "nothing left to visit"
-            )
+            idle = (agent.report.idle for agent in agents if agent.report and agent.report.idle)
+            self._ended = next(idle, "nothing left to visit")
         self._stopping = bool(self._ended)
         return False
 
@@ -331,44 +354,42 @@ class Supervisor:
         return changed
 
     def _visits(self) -> int:
-        """Of all agents, also those that have left."""
-        return sum(member.visits for member in (*self._left.values(), *self._members.values()))
+        return sum(agent.visits for agent in self._everybody())
 
     def _is_all_over(self) -> bool:
         if self._neighbours is None:
             return self._is_finished()
         now_s = self._clock.monotonic()
-        if now_s - self._said_s < ASK_S:
+        if now_s - self._summed_up_s < _ASK_S:
             return False
-        self._said_s = now_s
+        self._summed_up_s = now_s
         return self._neighbours.is_over(self._summary())
 
-    def _summary(self) -> dict[str, Any]:
+    def _summary(self) -> Summary:
         """How we stand, for the other sites."""
         at = snapshots(self._store)
         home = at.get(self._home, Snapshot(self._home))
-        stats = self.totals.now([*self._left.values(), *self._members.values()], "").as_dict()
-        return {
-            "finished": self._is_finished(),
-            "sent": {stream: number for stream, number in home.sent.items() if _receiver(stream) in self._abroad},
-            "marks": {stream: number for stream, number in home.marks.items() if _receiver(stream) in self._abroad},
-            "numbers": {name: one.number for name, one in at.items()},
-            "crossed": home.state.get("crossed", {}),
-            "agents": sum(member.is_running for member in self._members.values()),
-            "stats": stats,
-        }
+        return Summary(
+            finished=self._is_finished(),
+            sent={stream: number for stream, number in home.sent.items() if _receiver(stream) in self._remote_sites},
+            marks={stream: number for stream, number in home.marks.items() if _receiver(stream) in self._remote_sites},
+            numbers={name: one.number for name, one in at.items()},
+            crossed=home.state.get("crossed", {}),
+            agents=sum(agent.is_running for agent in self._agents.values()),
+            stats=self.totals.now(self._everybody(), ""),
+        )
 
     def _is_finished(self) -> bool:
-        """Everybody is idle, as of its last commit, and no letter is on its way: then none can be written any more."""
-        if not all(member.is_idle for member in self._members.values()):
+        """Everybody is idle, as of its last commit, and no message is on its way: then none can be sent any more."""
+        agents = self._agents.values()
+        if not all(agent.is_idle for agent in agents):
             return False
         at = snapshots(self._store)
         if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._ever:
             return False
-        if any(m.is_running and m.report["number"] != at[m.name].number for m in self._members.values()):
+        if any(agent.report and agent.report.number != at[agent.name].number for agent in agents):
             return False
-        home = self._members[self._home]
-        return not self._has_seeds(home) and not any(self._leaves(member) for member in self._members.values())
+        return not self._has_seeds(self._agents[self._home]) and not any(self._leaves(agent) for agent in agents)
 
 
 def _receiver(stream: str) -> str:

@@ -1,18 +1,20 @@
-"""The figures of all agents of a site as those of one crawl."""
+"""`Totals` has the figures of all agents of a site as those of one crawl; a federation adds its sites up likewise."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.views import word
 from gossamer.clocks import Clock
-from gossamer.cluster.members import Member
+from gossamer.cluster.site_agent import SiteAgent, counters
 from gossamer.columns import Outcome
 from gossamer.crawl.stats import Stats, refused_links, waited_for_s
 
-_NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")  # only of those that run
+_COMMITTED = ("visits", "hosts", "known", "frontier")  # a manifest has them too
+_RUN = ("run_visits", "wire_bytes", "refused_seeds")
+_NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")
 
 
 class Totals:
@@ -21,64 +23,54 @@ class Totals:
     def __init__(self, before: Iterable[Snapshot], clock: Clock) -> None:
         self._clock = clock
         self._start_s = clock.monotonic()
-        self._before = _counters(before)
-        self._seen: dict[tuple[str, int], Mapping[str, Any]] = {}  # by incarnation and life: the last figures
+        self._before = counters(before)
+        self._seen: dict[tuple[str, int], Stats] = {}  # by incarnation and life: the last figures
 
     @property
     def elapsed_s(self) -> float:
         return self._clock.monotonic() - self._start_s
 
-    def now(self, members: Iterable[Member], phase: str) -> Stats:
-        members = list(members)
-        for member in members:
-            if "stats" in member.report:
-                self._seen[member.report["incarnation"], member.report["life"]] = member.report["stats"]
-        run: Counter[str] = Counter()
-        outcomes: Counter[str] = Counter()
-        for stats in self._seen.values():
-            run.update({name: stats[name] for name in ("wire_bytes", "refused_seeds")})
-            outcomes.update(stats["outcomes"])
-        known: Counter[str] = Counter()
-        for member in members:
-            seen = member.report.get("stats") or member.at.state.get("counters", {})
-            known.update({name: seen.get(name) or 0 for name in ("hosts", "known", "frontier", *_NOW)})
-        figures: dict[str, Any] = {name: known[name] for name in ("hosts", "known", "frontier", *_NOW)}
-        added = Stats(
-            now_s=self._clock.now(),
-            elapsed_s=self.elapsed_s,
-            visits=sum(member.visits for member in members),
-            run_visits=sum(member.visits for member in members) - int(self._before["visits"]),
-            wire_bytes=run["wire_bytes"],
-            refused_seeds=run["refused_seeds"],
-            outcomes=dict(outcomes),
-            waits_until_s=waited_for_s([m.report["stats"] for m in members if m.is_running and "stats" in m.report]),
-            phase=phase,
-        )
-        return replace(added, **figures)
+    def now(self, agents: Collection[SiteAgent], phase: str) -> Stats:
+        self._seen |= {(agent.incarnation, agent.life): agent.report.stats for agent in agents if agent.report}
+        times = self._clock.now(), self.elapsed_s
+        running = added([agent.report.stats for agent in agents if agent.report], phase, *times)
+        run = added(self._seen.values(), phase, *times)  # also of those that have ended since it began
+        figures: dict[str, Any] = {name: sum(agent.figure(name) for agent in agents) for name in _COMMITTED}
+        figures["run_visits"] = figures["visits"] - int(self._before["visits"])
+        grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds")}
+        return replace(running, **figures, **grown)
 
     def final(self, after: Iterable[Snapshot], ended: str) -> Stats:
-        total = _counters(after)
-        refused = sum(stats["refused_seeds"] for stats in self._seen.values())
-        run = Counter(total)
-        run.subtract(self._before)
-        return Stats(
-            now_s=self._clock.now(),
-            elapsed_s=self.elapsed_s,
-            visits=total["visits"],
-            run_visits=run["visits"],
-            wire_bytes=run["wire_bytes"],
-            refused_seeds=refused,
-            refused=refused_links(total),
-            outcomes={name: run[name] for name in map(word, Outcome) if run[name]},
-            hosts=total["hosts"],
-            known=total["known"],
-            frontier=total["frontier"],
-            ended=ended,
-        )
+        refused = sum(stats.refused_seeds for stats in self._seen.values())
+        return final(self._before, counters(after), refused, self._clock.now(), self.elapsed_s, ended)
 
 
-def _counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for snapshot in snapshots:
-        total.update(snapshot.state.get("counters", {}))
-    return total
+def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float) -> Stats:
+    """The figures of several agents or sites as those of one crawl."""
+    outcomes: Counter[str] = Counter()
+    for stats in several:
+        outcomes.update(stats.outcomes)
+    names = (*_COMMITTED, *_RUN, *_NOW)
+    figures: dict[str, Any] = {name: sum(getattr(stats, name) or 0 for stats in several) for name in names}
+    figures["waits_until_s"] = waited_for_s([stats.as_dict() for stats in several])
+    return Stats(now_s, elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
+
+
+def final(
+    before: Mapping[str, float], after: Counter[str], refused_seeds: int, now_s: float, elapsed_s: float, ended: str
+) -> Stats:
+    """What is committed, at the end."""
+    run = Counter(after)
+    run.subtract(before)
+    figures: dict[str, Any] = {name: after[name] for name in _COMMITTED}
+    return Stats(
+        now_s=now_s,
+        elapsed_s=elapsed_s,
+        run_visits=run["visits"],
+        wire_bytes=run["wire_bytes"],
+        refused_seeds=refused_seeds,
+        refused=refused_links(after),
+        outcomes={name: run[name] for name in map(word, Outcome) if run[name]},
+        ended=ended,
+        **figures,
+    )

@@ -1,4 +1,4 @@
-"""A crawl is kept in a directory of this machine: an address elsewhere is refused before a folder gets its name."""
+"""`check_folder` refuses the address of another machine where a crawl needs a directory of this one."""
 
 import re
 from pathlib import Path

@@ -1,10 +1,11 @@
-"""What the configuration's [host] tables mean for a host: exactly named, or by the nearest "*." above it."""
+"""This module finds the [host] table that a host goes by: the one with its name, or the nearest "*." above it."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TypeVar
 
-from gossamer.config import Config, Polite
+import msgspec
+
+from gossamer.config.sections import Config, Polite
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ def polite_by_host(config: Config) -> dict[str, Polite]:
         if "delay_s" in own:
             own["small_delay_s"] = 0.0
         if own:
-            found[name] = dataclasses.replace(config.polite, **own)
+            found[name] = msgspec.structs.replace(config.polite, **own)
     return found
 
 

@@ -1,62 +1,54 @@
-"""What a run was told, kept in the crawl's directory so that the next one need not be told again."""
+"""This module keeps the options of a run in the crawl's directory, so that the next run need not get them again."""
 
-import dataclasses
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.config import Config, load, toml
+import tomli_w
+
+from gossamer.config.file import load
+from gossamer.config.sections import Config
 from gossamer.errors import ConfigError, disk_full_guard
 
 FILE = "last-run.toml"  # no name that a user's own file in the same directory may have
 
 # About one run only, one agent only, or a secret; seeds are known to the crawl as soon as it has begun.
 _ONCE = frozenset(["crawl.pages", "crawl.rounds", "crawl.minutes", "crawl.seeds", "crawl.agent", "carbon.token"])
-_HEAD = """# What the last run of this crawl was told, where it is not the default. The next run begins with it, unless
-# it is given a file (--config); what its command line says goes before. Remove this file to begin with the defaults.
+_HEAD = """\
+# The options of this crawl's last run, where they are not the defaults. The next run begins with them, unless it gets
+# a file (--config). Options on its command line take precedence. Remove this file to begin with the defaults.
+
 """
 
 
 def options(config: Config) -> dict[str, Any]:
     """What differs from the default and is worth remembering, by `section.key`."""
-    found: dict[str, Any] = {}
-    for part in dataclasses.fields(Config):
-        if part.name == "host":
-            continue
-        section, default = getattr(config, part.name), getattr(Config(), part.name)
-        for leaf in dataclasses.fields(section):
-            name, value = f"{part.name}.{leaf.name}", getattr(section, leaf.name)
-            if name not in _ONCE and value != getattr(default, leaf.name):
-                found[name] = value
-    return found | {f"host.{host}": rules for host, rules in config.host.items()}
+    defaults = Config().values()
+    return {
+        f"{section}.{leaf}": value
+        for section, values in config.values().items()
+        for leaf, value in values.items()
+        if f"{section}.{leaf}" not in _ONCE and value != defaults[section].get(leaf)
+    }
 
 
 def remember(directory: Path, config: Config) -> None:
-    """Write it down, whole or not at all."""
+    """Write them down, whole or not at all."""
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in options(config).items():
+        section, _, leaf = name.partition(".")
+        sections.setdefault(section, {})[leaf] = value
     path = directory / FILE
     part = path.with_name(f".{FILE}.part")
     with disk_full_guard(path):
-        part.write_text(_HEAD + _document(options(config)), encoding="utf-8")
+        part.write_text(_HEAD + tomli_w.dumps(sections), encoding="utf-8")
         os.replace(part, path)
 
 
 def recall(directory: Path) -> Config | None:
-    """What the last run was told, None if there is nothing."""
+    """The options of the last run, None if there was none."""
     path = directory / FILE
     try:
         return load(path) if path.is_file() else None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error} (or remove that file)") from None
-
-
-def _document(values: Mapping[str, Any]) -> str:
-    sections: dict[str, list[str]] = {}
-    for name, value in values.items():
-        section, _, leaf = name.partition(".")
-        if section == "host":
-            own = sections.setdefault(f"host.{toml(leaf)}", [])
-            own += (f"{key} = {toml(item)}" for key, item in value.items())
-        else:
-            sections.setdefault(section, []).append(f"{leaf} = {toml(value)}")
-    return "".join(f"\n[{section}]\n" + "".join(f"{line}\n" for line in lines) for section, lines in sections.items())

@@ -1,13 +1,16 @@
-"""What a configuration key is: a field of a dataclass with a meaning and a rule, and how values are checked by it."""
+"""This module says what a configuration key is: a typed field with a meaning and bounds. It checks values by them.
 
-import dataclasses
+msgspec checks types and bounds. The words of an error are ours: they name the key, and what to write instead.
+"""
+
 import difflib
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeVar, get_origin, get_type_hints
+
+import msgspec
+import tomli_w
 
 from gossamer.config.folders import check_folder
 from gossamer.errors import ConfigError
@@ -17,21 +20,29 @@ T = TypeVar("T")
 NOWHERE: Mapping[str, list[str]] = MappingProxyType({})
 
 CONTACT = "you@example.org or https://example.org/about-my-crawl"
+KINDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
 
-# What the items of a list must look like, by an example.
-_FORMS = {"*/blog/*": re.compile(r"(\*|https?://).*"), "text/html": re.compile(r"[^\s/;]+/[^\s/;]+")}
-# What a string must look like, by an example.
-_WORDS = {
+# What a string, or each item of a list, must look like, by an example of it.
+_FORMS = {
+    "*/blog/*": re.compile(r"(\*|https?://).*"),
+    "text/html": re.compile(r"[^\s/;]+/[^\s/;]+"),
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
     CONTACT: re.compile(r"|(mailto:)?[^\s@]+@[^\s@.]+(\.[^\s@.]+)*|https?://[^\s/?#]+\S*", re.IGNORECASE),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
+_HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
 
 
 def key(
-    default: Any,
     meaning: str,
     *,
     least: float | None = None,
@@ -40,62 +51,85 @@ def key(
     like: str = "",
     words: Mapping[str, Any] = MappingProxyType({}),
     folder: bool = False,
-) -> Any:
-    """A configuration key: its default, what it means, and what is allowed. `words` stand for values; a `folder` is a
+) -> msgspec.Meta:
+    """The metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, and a `folder` is a
     directory of this machine, or a list of them."""
-    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices, "like": like, "words": words}
-    metadata["folder"] = folder
-    if isinstance(default, list | dict):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
+    rule = {"choices": choices, "like": like, "words": words, "folder": folder}
+    return msgspec.Meta(description=meaning, ge=least, le=most, extra=rule)
+
+
+def keys(kind: type[Any]) -> dict[str, Any]:
+    """The keys of a section, with their annotated types, in order."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind, include_extras=True)
+    return _HINTS[kind]
+
+
+def rule(hint: Any) -> msgspec.Meta:
+    """The metadata of an annotated type."""
+    found: msgspec.Meta = hint.__metadata__[0]
+    return found
+
+
+def kind(hint: Any) -> Any:
+    """The plain type of a key: `list` for a list of strings."""
+    return get_origin(hint.__origin__) or hint.__origin__
 
 
 def section(part: T, name: str, values: Mapping[str, Any], elsewhere: Mapping[str, list[str]] = NOWHERE) -> T:
     """A section with keys changed; every value is checked. `elsewhere`: the keys of other sections."""
-    fields = {f.name: f for f in dataclasses.fields(part)}  # type: ignore[arg-type]
-    types = get_type_hints(type(part))
-    new = {}
+    known = keys(type(part))
+    new = msgspec.to_builtins(part)
     for leaf, value in values.items():
-        if leaf not in fields:
-            others = [other for other, known in elsewhere.items() if leaf in known]
-            hint = f"; did you mean {others[0]}.{leaf}?" if others else ""
-            raise ConfigError(
-                f"unknown key {name}.{leaf}{hint}" if hint else unknown(f"{name}.{leaf}", leaf, list(fields))
-            )
-        new[leaf] = _value(f"{name}.{leaf}", value, types[leaf], fields[leaf].metadata)
-    return dataclasses.replace(part, **new)  # type: ignore[type-var]
+        if leaf not in known:
+            others = [other for other, theirs in elsewhere.items() if leaf in theirs]
+            if others:
+                raise ConfigError(f"unknown key {name}.{leaf}; did you mean {others[0]}.{leaf}?")
+            raise ConfigError(unknown(f"{name}.{leaf}", leaf, list(known)))
+        new[leaf] = _value(f"{name}.{leaf}", value, known[leaf])
+    return msgspec.convert(new, type(part))
 
 
-def _value(name: str, value: Any, kind: Any, rule: Mapping[str, Any]) -> Any:
-    kind = get_origin(kind) or kind
-    if isinstance(value, str) and value in rule["words"]:
-        return rule["words"][value]
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ConfigError(f"{name} must be {KINDS[kind]}, not {value!r}")
-    if rule["least"] is not None and not value >= rule["least"]:
-        raise ConfigError(f"{name} must be at least {rule['least']:g}, not {value!r}")
-    if rule["most"] is not None and value > rule["most"]:
-        raise ConfigError(f"{name} must be at most {rule['most']}, not {value!r}")
-    if rule["choices"] and value not in rule["choices"]:
-        raise ConfigError(f"{name} must be one of {', '.join(rule['choices'])}, not {value!r}")
-    if kind is list and not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{name} must be a list of strings")
-    if kind is str and not _WORDS.get(rule["like"], _WORDS[""]).fullmatch(value):
-        raise ConfigError(
-            f"{name} must be one line of text{', like ' + rule['like'] if rule['like'] else ''}, not {value!r}"
-        )
-    if kind is float and value > _LONGEST_S:
+def _value(name: str, value: Any, hint: Any) -> Any:
+    """A value that meets the rule of its key."""
+    extra = rule(hint).extra or {}
+    if isinstance(value, str) and value in extra["words"]:
+        return extra["words"][value]
+    try:
+        value = msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        raise ConfigError(f"{name} must {_demand(value, hint)}") from None
+    if isinstance(value, float) and value > _LONGEST_S:
         raise ConfigError(f"{name} must be at most {_LONGEST_S:g}, not {value!r}")
-    for item in value if kind is list and rule["like"] else ():
-        if not _FORMS[rule["like"]].fullmatch(item):
-            raise ConfigError(f"{name}: {item!r} can match nothing; write it like {rule['like']!r}")
-    for item in ([value] if kind is str else value) if rule["folder"] else ():
+    if extra["choices"] and value not in extra["choices"]:
+        raise ConfigError(f"{name} must be one of {', '.join(extra['choices'])}, not {value!r}")
+    form = _FORMS.get(extra["like"], _FORMS[""])
+    if isinstance(value, str) and not form.fullmatch(value):
+        example = f", like {extra['like']}" if extra["like"] else ""
+        raise ConfigError(f"{name} must be one line of text{example}, not {value!r}")
+    for item in value if isinstance(value, list) and extra["like"] else ():
+        if not form.fullmatch(item):
+            raise ConfigError(f"{name}: {item!r} can match nothing; write it like {extra['like']!r}")
+    for item in ([value] if isinstance(value, str) else value) if extra["folder"] else ():
         check_folder(item)
-    if kind is dict and not all(isinstance(item, str) for item in value.values()):
-        raise ConfigError(f"{name} must map strings to strings")
     return value
+
+
+def _demand(value: Any, hint: Any) -> str:
+    """What msgspec found a value not to be."""
+    plain = kind(hint)
+    if plain is list and isinstance(value, list):
+        return "be a list of strings"
+    if plain is dict and isinstance(value, dict):
+        return "map strings to strings"
+    try:
+        msgspec.convert(value, plain)
+    except msgspec.ValidationError:
+        return f"be {KINDS[plain]}, not {value!r}"
+    least, most = rule(hint).ge, rule(hint).le
+    if least is not None and not value >= least:
+        return f"be at least {least:g}, not {value!r}"
+    return f"be at most {most}, not {value!r}"
 
 
 def unknown(what: str, name: str, known: list[str]) -> str:
@@ -105,27 +139,8 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     return f"unknown key {what}; {hint}"
 
 
-def allowed(rule: Mapping[str, Any]) -> str:
-    return f" ({', '.join(rule['choices'])})" if rule["choices"] else ""
-
-
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(toml, value))}]"
-    if isinstance(value, dict):
-        entries = (f"{toml(name)} = {toml(item)}" for name, item in value.items())
-        return f"{{ {', '.join(entries)} }}" if value else "{}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-KINDS = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-}
+    """A value as TOML writes it, on one line. The writer breaks lines only between the items of a list."""
+    text = tomli_w.dumps({"v": [value, 0]}, indent=0)  # inside a list, a table is on one line, too
+    text = text.removeprefix("v = [\n").removesuffix(",\n0,\n]\n")
+    return text.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")

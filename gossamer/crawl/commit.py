@@ -3,28 +3,22 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
-from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import ZONES_IN_ALL, Changes
-from gossamer.archive.store import Store
+from gossamer.archive.manifest import Changes
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location
 from gossamer.arrays import F64, I32, U8, U32, U64, Bools
-from gossamer.carbon.account import Carbon
-from gossamer.carbon.energy import carbon_g
-from gossamer.columns import DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNALS, VISITS, Contributions, Outcome
+from gossamer.columns import ACCOUNT, DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNALS, VISITS, Contributions, Outcome
 from gossamer.config import FIREWALL, Config
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
-from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.counters import BY_LIMITS, COUNTERS, counted, too_deep
+from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
-from gossamer.crawl.refusals import BY_LIMITS, COUNTERS, counted, too_deep
-from gossamer.crawl.resting import Resting
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.targets import added_up
 from gossamer.crawl.update import (
@@ -38,14 +32,12 @@ from gossamer.crawl.update import (
     has_links,
     update,
 )
+from gossamer.crawl.visit_history import History
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
-from gossamer.frontier.scores import Lesson, Scores
-from gossamer.frontier.sorted_runs import union
-from gossamer.frontier.strategies import Strategy
-from gossamer.refresh.refresher import Refresher
-from gossamer.refresh.visit_history import History
-from gossamer.sharing.owners import Owners
+from gossamer.frontier.scores import Lesson
+from gossamer.frontier.sorted_runs import Keys, union
+from gossamer.geography import countries
 
 Apply = Callable[[RoundColumns], UpdateResult]
 
@@ -53,29 +45,14 @@ _OK = Outcome.OK.name.lower()
 _CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for verdict in Verdict], np.uint8)
 
 
-@dataclass
-class Books:
-    """What a round changes, together."""
+class Whose(Protocol):
+    """Which pages belong to whom, by their keys."""
 
-    store: Store
-    config: Config
-    chain: Chain
-    index: PageIndex
-    frontier: Frontier
-    ledger: Ledger
-    strategy: Strategy
-    scores: Scores | None = None
-    refresher: Refresher | None = None  # None: no page is visited twice
-    carbon: Carbon = field(init=False)
-    resting: Resting = field(init=False)
+    def is_own(self, keys: Keys, /) -> Bools:
+        """Those that we may have in our index."""
 
-    def __post_init__(self) -> None:
-        self.resting = Resting(self.store, self.chain)
-        self.carbon = Carbon(self.config.carbon, self.index, self.chain.state.get("carbon", {}), self.part)
-
-    def part(self) -> float:
-        """Of what is meant for the whole crawl, so much is ours."""
-        return len(self.chain.zones) / ZONES_IN_ALL
+    def is_native(self, keys: Keys, /) -> Bools:
+        """Those that nobody else visits."""
 
 
 class Closed(NamedTuple):
@@ -85,9 +62,10 @@ class Closed(NamedTuple):
     links: Contributions  # of others
     new: int  # pages
     textless: U64  # pages that others must tell us the URLs of
+    visits: dict[str, Any]  # the round's rows of the VISITS table
 
 
-def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, others: int, now_s: float) -> Closed:
+def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, others: int, now_s: float) -> Closed:
     """Step 1 of the commit: everything of the round in synced files, and the index updated in memory. `others` are the
     pages that others know."""
     store = books.store
@@ -96,13 +74,13 @@ def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, oth
         merit = _merit(books, round_, source, targets)
         keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
     if books.config.site.mode == FIREWALL:
-        verdicts[(verdicts == FOLLOWED) & ~owners.is_native(targets)] = FOREIGN
+        verdicts[(verdicts == FOLLOWED) & ~whose.is_native(targets)] = FOREIGN
     history = History.of(books.index, round_.visits)
     level = round_.is_level()
     links, lost = history.joined(Links(source, targets, verdicts == FOLLOWED, round_.relevance(), is_level=level))
 
     def apply(columns: RoundColumns) -> UpdateResult:
-        return _apply(books, columns, owners, others, now_s)
+        return _apply(books, columns, whose, others, now_s)
 
     rows = round_.columns()
     _learn_of_hosts(books, rows)
@@ -113,25 +91,32 @@ def close(books: Books, round_: Round, inbox: Contributions, owners: Owners, oth
     of_index[refused] = result.verdicts[refused]
     links = Links(source, targets, verdicts == FOLLOWED, is_level=level)
     wire_bytes = np.array(rows["wire_bytes"], np.int64)[~np.array(rows["is_robots"], np.bool_)]
-    history.write(books.index, links, wire_bytes, books.config.refresh)
+    history.write(books.index, links, wire_bytes, books.refresher)
     _note_onward(books, round_, links, verdicts)
     result, again = _judge_again(books, round_, result, apply)
     round_.refused = _refused(books, round_, targets, verdicts, of_index, again)
     if books.scores is not None:
         _teach(books, round_, result, links, now_s)
     changes = round_.warc.close() if round_.warc else Changes()
-    cost = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s), books.frontier.taken)
-    if owners.placing:
-        owners.placing.saw(cost["country"], rows["connect_s"])
-    round_.cost = {name: float(cost[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g")}
-    round_.cost["carbon_low_g"] = float(carbon_g(cost["energy_low_j"], cost["g_per_kwh"]).sum())
-    changes |= _write_tables(books, round_, rows | cost, result)
+    rows |= _account(books, round_, rows, now_s)
+    changes |= _write_tables(books, round_, rows, result)
     changes |= _write_depths(books, round_, [result.nearer, *again.nearer])
     if books.config.archive.links:
         changes |= _write_links(books, round_, source, targets, verdicts, again)
     changes |= books.index.flush(store, books.chain.label)
     changes |= books.frontier.flush(store, books.chain.label)
-    return Closed(changes, result.outbox, len(result.new), result.textless)
+    return Closed(changes, result.outbox, len(result.new), result.textless, rows)
+
+
+def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) -> dict[str, Any]:
+    """Where the visits went, and what they cost; NULL if nobody asked: SQL knows what follows from the rest of a row
+    (archive/views.py)."""
+    if books.carbon is None:
+        unknown = [None] * len(rows["address"])
+        return {**dict.fromkeys(ACCOUNT, unknown), "country": countries(rows["address"]).tolist()}
+    columns = books.carbon.account(rows, round_.visits, max(rows["time"], default=now_s), books.frontier.taken)
+    round_.cost = books.carbon.totals(columns)
+    return columns
 
 
 def _refused(
@@ -245,7 +230,8 @@ def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: Upd
     for name in ("time", "expires"):
         robots_table[name] = [moment.timestamp() for moment in robots_table[name]]
     changes |= write_table(store, ROBOTS, agent, number, robots_table)
-    return changes | write_table(store, SIGNALS, agent, number, books.carbon.seen())
+    seen = books.carbon.seen() if books.carbon else {name: [] for name in SIGNALS.names}
+    return changes | write_table(store, SIGNALS, agent, number, seen)
 
 
 def _write_depths(books: Books, round_: Round, nearer: list[tuple[U64, U8]]) -> Changes:
@@ -306,7 +292,7 @@ def _update(books: Books, round_: Round, links: Links, inbox: Contributions, app
     return apply(RoundColumns(rows, links, round_.urls, inbox))
 
 
-def _apply(books: Books, columns: RoundColumns, owners: Owners, others: int, now_s: float) -> UpdateResult:
+def _apply(books: Books, columns: RoundColumns, whose: Whose, others: int, now_s: float) -> UpdateResult:
     return update(
         books.index,
         books.frontier,
@@ -314,7 +300,7 @@ def _apply(books: Books, columns: RoundColumns, owners: Owners, others: int, now
         columns,
         limits=books.config.limits,
         strategy=books.strategy,
-        is_own=owners.is_own,
+        is_own=whose.is_own,
         others=others,
         now_s=now_s,
         seed=books.config.crawl.seed,

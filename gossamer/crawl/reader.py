@@ -1,18 +1,15 @@
 """Turns an answer into a visit: decodes, parses, judges the links. Runs in the fetching thread, once per page."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from gossamer.arrays import F64, U8, U64, Bools
-from gossamer.carbon.declared import INDEX, INTENSITY
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.crawl.lists import level
-from gossamer.crawl.scope import Patterns, Scope
-from gossamer.crawl.sitemaps import NamedSitemaps, Naming
+from gossamer.crawl.scope import NamedSitemaps, Naming, Patterns, Scope, level
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
 from gossamer.frontier.relevance import Topic
@@ -85,15 +82,19 @@ class Visit:
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
     sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
-    carbon: dict[str, str] | None = None  # what the server says of its power
+    kept: dict[str, str] | None = None  # headers that somebody asked for, by name
 
 
 class Reader:
-    def __init__(self, config: Config, scope: Scope, named: NamedSitemaps | None = None) -> None:
+    def __init__(
+        self, config: Config, scope: Scope, named: NamedSitemaps | None = None, headers: Sequence[str] = ()
+    ) -> None:
+        """`headers` of answers are kept with each visit."""
         self._config = config
         self._limits = config.limits
         self._scope = scope
         self._named = named or NamedSitemaps()
+        self._headers = headers
         self._patterns = Patterns(config.crawl.include, config.crawl.exclude)
         self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
         self._judged: dict[str, tuple[int, int]] = {}
@@ -128,7 +129,7 @@ class Reader:
             visit.mime = content_type(headers)[0]
             visit.etag = headers.get("etag") or ""
             visit.last_modified = headers.get("last-modified") or ""
-            visit.carbon = {name: value for name in (INTENSITY, INDEX) if (value := headers.get(name))} or None
+            visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
         body = b""
         if response.body:
             body, cut = decode_body(response.body, headers, self._config.fetch.decoded_bytes)

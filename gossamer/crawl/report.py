@@ -1,4 +1,4 @@
-"""What an agent says of itself: to whoever looks on, to its site, and to its manifest. It changes nothing."""
+"""`Accounts` says how an agent gets on: to whoever looks on, to its site, and to its manifest. It changes nothing."""
 
 import resource
 from dataclasses import dataclass, field
@@ -6,19 +6,16 @@ from typing import Any
 
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, Config
-from gossamer.crawl.commit import Books, depth_limits
+from gossamer.crawl.commit import depth_limits
+from gossamer.crawl.control import Report
 from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Fetching
-from gossamer.crawl.opening import resident_bytes
+from gossamer.crawl.opening import Books
+from gossamer.crawl.peers import Peers
 from gossamer.crawl.resting import NONE_IN_STATE
 from gossamer.crawl.round import Round
+from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.stats import Stats
-from gossamer.crawl.supply import Supply
-from gossamer.sharing.exchange import Exchange
-from gossamer.sharing.incoming import Incoming
-from gossamer.sharing.membership import Membership
-from gossamer.sharing.outgoing import Outgoing
-from gossamer.sharing.owners import Place
 
 
 @dataclass
@@ -28,14 +25,10 @@ class Accounts:
     config: Config
     clock: Clock
     books: Books
-    exchange: Exchange
     tally: Tally
     fetching: Fetching
-    supply: Supply
-    incoming: Incoming
-    outgoing: Outgoing
-    membership: Membership
-    place: Place | None
+    scheduler: Scheduler
+    peers: Peers
     start_s: float = field(init=False)
     busy_before_s: float = field(init=False)  # in earlier runs
 
@@ -59,32 +52,31 @@ class Accounts:
             **self._known(),
             active_hosts=work.hosts,
             backed_off_hosts=work.backed_off,
-            memory_bytes=resident_bytes(),
+            memory_bytes=_resident_bytes(),
             waits_until_s=self._waits_until_s() if may_wait else None,
             phase=phase,
             ended=ended,
-            refused_seeds=self.incoming.files.refused,
+            refused_seeds=self.peers.intake.files.refused,
         )
 
-    def facts(self, stats: Stats, granted: int | None, idle: str) -> dict[str, Any]:
-        """What the site is told."""
+    def report(self, stats: Stats, granted: int | None, idle: str) -> Report:
         chain, used = self.books.chain, resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "number": chain.number,
-            "epoch": chain.epoch,
-            "zones": list(chain.zones),
-            "sent": chain.snapshot.sent,
-            "marks": chain.marks,
-            "pages": granted,
-            "rounds": self.tally.run_rounds,
-            "idle": idle,
-            "next_due_s": self.supply.next_due_s() if self.supply.is_starving else None,
-            "backlog_bytes": chain.backlog(self.exchange),
-            "committed_s": chain.snapshot.time_s,
-            "cpu_s": used.ru_utime + used.ru_stime,
-            "stats": stats.as_dict(),
-            **self.membership.facts(self.exchange),
-        }
+        return Report(
+            number=chain.number,
+            epoch=chain.epoch,
+            zones=list(chain.zones),
+            sent=chain.snapshot.sent,
+            marks=chain.marks,
+            pages=granted,
+            rounds=self.tally.run_rounds,
+            idle=idle,
+            next_due_s=self.scheduler.next_due_s() if self.scheduler.is_starving else None,
+            backlog_bytes=chain.backlog(self.peers.exchange),
+            committed_s=chain.snapshot.time_s,
+            cpu_s=used.ru_utime + used.ru_stime,
+            stats=stats,
+            **self.peers.facts(),
+        )
 
     def state(self, clean: bool) -> dict[str, Any]:
         """What the next run must know, and `gossamer status`."""
@@ -94,7 +86,7 @@ class Accounts:
             "ledger": books.ledger.as_dict(),
             "counters": {**self.tally.counters, **self._known()},
             "costs": self.tally.costs,
-            "seed_files": self.incoming.files.offsets,
+            "seed_files": self.peers.intake.files.offsets,
             **NONE_IN_STATE,
             "started_s": before.get("started_s", now_s),
             "committed_s": now_s,
@@ -102,12 +94,10 @@ class Accounts:
             "waits_until_s": self._waits_until_s(),
             "order": books.strategy.name,
             "depth_limits": depth_limits(self.config),
-            "carbon": books.carbon.prices.as_dict(),
-            "crossed": self.outgoing.crossed,
+            "carbon": books.carbon.state() if books.carbon else before.get("carbon", {}),
             "overlap": before.get("overlap", False) or self.config.site.mode == CROSS_OVER,
             "clean": clean,
-            **(self.place.placing.state() if self.place and self.place.placing else {}),
-            **self.membership.state(),
+            **self.peers.state(),
         }
 
     def _known(self) -> dict[str, Any]:
@@ -117,5 +107,10 @@ class Accounts:
 
     def _waits_until_s(self) -> float | None:
         """When the next page is due, if nothing is under way and nothing due now, or only for hosts that rest."""
-        due_s = self.fetching.stats.rest_until_s if self.supply.outstanding else self.supply.next_due_s()
+        due_s = self.fetching.stats.rest_until_s if self.scheduler.outstanding else self.scheduler.next_due_s()
         return due_s if due_s is not None and due_s > self.clock.now() else None
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -12,7 +12,7 @@ from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter,
 from gossamer.arrays import F64, I32, U8, U64, Bools
 from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
-from gossamer.crawl.sitemaps import Naming
+from gossamer.crawl.scope import Naming
 from gossamer.fetch.politeness import Deferred
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page

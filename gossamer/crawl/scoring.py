@@ -25,7 +25,7 @@ def check_scores(order: Strategy, config: Config) -> None:
     if score is None:
         return
     if score.needs_oracle:
-        raise ConfigError(f'order "{order.name}" asks an oracle; only the lab has one (gossamer lab order)')
+        raise ConfigError(f'order "{order.name}" asks an oracle; only a simulation has one (gossamer simulate)')
     if (score.is_batch or score.new == "parent") and not config.archive.links:  # a restart reads them again
         raise ConfigError(f'order "{order.name}" needs the links so far: set archive.links = true')
     if score.source == "history" and not (Path(config.crawl.history) / "gossamer.json").exists():

@@ -1,18 +1,47 @@
-"""Where seeds come from: arguments, and files that are read on as they grow."""
+"""Seeds are the URLs to start from: arguments, files that are read on as they grow, and what is handed in later.
 
+Only `Intake` decides what an agent takes in besides the pages that it fetches: seeds, the hosts that they let into the
+scope, and the sitemaps that a robots.txt names.
+"""
+
+import codecs
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from gossamer.archive.chain import Chain, snapshots
+from gossamer.archive.manifest import NEWS, SEED_FILES, SEEDS, Batch, Changes
+from gossamer.archive.store import Store
+from gossamer.columns import Contributions
+from gossamer.crawl.inbox import Aside, Inbox, blank, decode, encode
+from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
-from gossamer.crawl.seed_lines import MARK_BYTES, REMEDY, check_file, encoding_of, lines, whole_lines
-from gossamer.errors import SeedError
-from gossamer.sharing.exchange import SEED_FILES, Inbox, encode
-from gossamer.web.url import normalise
+from gossamer.crawl.scope import NamedSitemaps, Naming, Scope, document
+from gossamer.crawl.update import seeds as new_seeds
+from gossamer.errors import SeedError, Unreadable
+from gossamer.frontier.pages import PageIndex
+from gossamer.web.url import normalise, page_keys
 
 NO_SEEDS = "nothing to crawl: give at least one URL, or a file of URLs"
 _CHUNK = 1 << 22
+_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # whatever `normalise` makes: host names have odd characters, too
 _SETTLED_S = 2.0  # a file not written for so long is not in the middle of a line
+_MARK = "\ufeff"  # the byte-order mark, once it is decoded
+# The longer marks first: that of UTF-32 begins like that of UTF-16. Without a mark a file is UTF-8.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+MARK_BYTES = 4  # of a file's beginning, that say how it is encoded
+_HEAD = 1 << 16  # bytes of a file's beginning that must be text
+_LINE = 1 << 16  # characters; longer lines are looked at in pieces
+_SHOWN = 60  # characters of a line that a message quotes
+REMEDY = "write one web address per line, like https://example.org/"
 
 
 def parse_seeds(arguments: Iterable[str]) -> tuple[list[str], list[Path]]:
@@ -47,6 +76,26 @@ def files_in(data: bytes) -> list[Path]:
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("it is no list of files")
     return [Path(name) for name in names]
+
+
+def check_urls(urls: Iterable[str]) -> None:
+    """An error if they are not what `normalise` makes."""
+    if not all(map(_URL.fullmatch, urls)):
+        raise Unreadable("something in it is no normalised URL")
+
+
+def readable(message: Batch, aside: Aside) -> Batch:
+    """The same message with seeds; or a blank, if it cannot be read and was set aside."""
+    try:
+        if message.sender == SEED_FILES:
+            files_in(message.data)
+        else:
+            check_urls(decode(message.data).url)
+    except Exception as error:  # whatever a decoder says of what came from outside
+        facts = {"stream": message.stream, "number": message.number, "part": message.part, "kind": message.kind}
+        aside.put(message.data, f"{type(error).__name__}: {error}"[:300], **facts)
+        return blank(message)
+    return message
 
 
 class SeedFiles:
@@ -98,3 +147,122 @@ class SeedFiles:
                 self.refused += 1
             else:
                 urls[url] = None
+
+
+class Intake:
+    """What one agent takes in. `seeds` have been read and wait for the next commit."""
+
+    def __init__(self, store: Store, chain: Chain, scope_kind: str) -> None:
+        self._store, self._chain = store, chain
+        self.scope = Scope(scope_kind, _scope_hosts(store))
+        self.named = NamedSitemaps.read(store)
+        self.seeds: list[str] = []
+        self.files = SeedFiles((), chain.state.get("seed_files", {}))
+
+    def read(self, messages: Iterable[Batch], now_s: float) -> None:
+        """New lines of seed files, those among them that have just been handed in."""
+        for message in messages:
+            self._add_files(message)
+        self.seeds += self.files.read(now_s)
+
+    @property
+    def has_seeds(self) -> bool:
+        return bool(self.seeds or self.files.offsets)
+
+    def take(self, messages: Iterable[Batch]) -> list[str]:
+        """The seeds that the next commit applies, each once: those that were read, and those in messages."""
+        seeds, self.seeds = dict.fromkeys(self.seeds), []
+        for message in messages:
+            if SEEDS in (message.kind, message.sender) and message.kind != NEWS:
+                seeds.update(dict.fromkeys(decode(message.data).url))
+            self._add_files(message)
+        return list(seeds)
+
+    def _add_files(self, message: Batch) -> None:
+        if message.sender == SEED_FILES and message.kind != NEWS:  # not a `blank` in the place of one
+            self.files.add(files_in(message.data))
+
+    def write(self, hosts: Sequence[str], namings: Sequence[Naming]) -> Changes:
+        """Hosts that are new in the scope, and sitemaps that were named, for whoever opens the crawl next."""
+        changes = Changes()
+        for kind, what, data in (
+            ("scope", hosts, "".join(f"{host}\n" for host in hosts).encode()),
+            ("named", namings, document(namings)),
+        ):
+            if what:
+                name = f"tables/{kind}-{self._chain.label}.txt"
+                self._store.put(name, data)
+                changes |= Changes({kind: [name]})
+        return changes
+
+
+def _scope_hosts(store: Store) -> list[str]:
+    """Hosts of all seeds so far, whichever agent took them in."""
+    names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
+    return [line for name in names for line in store.get(name).decode().splitlines()]
+
+
+def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
+    """Seeds that are new bring cash with them; of those already known it is news at most that they are seeds."""
+    keys = page_keys(urls)
+    order = np.argsort(keys)
+    known = np.zeros(len(urls), bool)
+    known[order] = index.pages.look_up(keys[order])[0]
+    new, old = ([urls[place] for place in np.flatnonzero(which).tolist()] for which in (~known, known))
+    again = mentioned(old)
+    return Contributions.joined([new_seeds(new, ledger), again._replace(hits=np.zeros_like(again.hits))])
+
+
+def encoding_of(head: bytes) -> str:
+    """How a file is encoded that begins like this."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+
+
+def whole_lines(data: bytes, encoding: str) -> int:
+    """How many of these bytes are lines with an end."""
+    newline = "\n".encode(encoding)
+    end = data.rfind(newline)
+    while end > 0 and end % len(newline):  # half of one character and half of the next
+        end = data.rfind(newline, 0, end + len(newline) - 1)
+    return end + len(newline) if end >= 0 else 0
+
+
+def lines(data: bytes, encoding: str) -> Iterator[str]:
+    """The lines that count: neither blank nor a comment. They end in LF, CRLF or CR."""
+    for line in data.decode(encoding, "replace").replace("\r", "\n").split("\n"):
+        if said := _said(line):
+            yield said
+
+
+def _said(line: str) -> str:
+    text = line.strip().strip(_MARK).strip()
+    return "" if text.startswith("#") else text
+
+
+def check_text(path: Path) -> str:
+    """The encoding of a file, which must be text."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    encoding = encoding_of(head)
+    if encoding == "utf-8" and b"\0" in head:
+        raise SeedError(
+            f"{path} is not a text file, or is UTF-16 without a byte-order mark; if it is compressed, unpack it first, "
+            f"else save it as UTF-8; {REMEDY}"
+        )
+    return encoding
+
+
+def check_file(path: Path) -> None:
+    """A file without any web address is a mistake, and nobody should have to find that out from an empty crawl. One
+    that is empty may be about to grow: that is the caller's to judge."""
+    if not path.stat().st_size:
+        return
+    first = ""
+    with path.open(encoding=check_text(path), errors="replace") as text:
+        for line in iter(lambda: text.readline(_LINE), ""):
+            if said := _said(line):
+                if normalise(said) is not None:
+                    return
+                first = first or said[:_SHOWN]
+    found = f": its first line is {first!r}" if first else ""
+    raise SeedError(f"there is no web address in {path}{found}; {REMEDY}")

@@ -8,7 +8,7 @@ from gossamer.clocks import Clock
 from gossamer.config import Resolve
 from gossamer.config.host_overrides import of_host
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.placement.geography import countries
+from gossamer.geography import countries
 
 _PATIENCE_S = 5.0  # for all of them: a commit waits for it
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gossamer.arrays import F64, I64, HostKeys
 from gossamer.errors import ConfigError
-from gossamer.placement.geography import coordinates, kilometres
+from gossamer.geography import coordinates, kilometres
 from gossamer.placement.network import RoundTrips, as_kilometres
 from gossamer.placement.partition import NOTHING, Goal
 from gossamer.placement.prices import closeness, link_cost, tolls

@@ -8,13 +8,11 @@ it had changed, and the rest follows. A page whose row has a due time waits for 
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gossamer.arrays import F64, Bools, Indices, Rows
-from gossamer.carbon.account import Carbon
-from gossamer.carbon.prices import DAY_S, STEP_S
 from gossamer.clocks import Clock
 from gossamer.columns import NEVER, Status
 from gossamer.config import Config
@@ -24,12 +22,24 @@ from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import Keys, search
 from gossamer.refresh.change_rates import none_counted, rates
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best
-from gossamer.refresh.visit_history import RATE, usual_s
+from gossamer.refresh.visit_history import RATE, learn, usual_s
 
+DAY_S = 86_400.0
 _PATIENCE = 20.0  # times that a look may cost before the next
+_TOO_DEAR_S = 60.0  # so long a page waits that no budget allows now: prices change no more often
 _SAVED_S = DAY_S  # a budget that was not used is lost after so long
 _CHUNK_ROWS = 1 << 18
 _LISTED_PER_MB = 256  # of index.memory_mb: 16 bytes each
+
+
+class Carbon(Protocol):
+    """What green policies ask; `carbon.account.Carbon` answers."""
+
+    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
+        """Grams that a visit of each page would cost now, what a gram costs, and whether the budgets allow it."""
+
+    def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
+        """Of visits in this order, those that the budgets allow; they are promised to be made."""
 
 
 class _Seen(NamedTuple):
@@ -89,6 +99,10 @@ class Refresher:
         self._is_old = True  # since the last look something was visited, or not taken after all
         self._spare = 0.0  # visits that the budget still allows
         self._counted_s: float | None = None
+
+    def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
+        """Pages were visited again: their rows follow."""
+        learn(rows, times, changed, self._config.refresh)
 
     def committed(self) -> None:
         """Pages were visited: what is due may be others."""
@@ -192,7 +206,7 @@ class Refresher:
             due_s = last_s + refresh.least_s
             if self._config.carbon.idle == "negative":
                 affords &= value >= 0
-            due_s = np.where(affords, due_s, np.maximum(due_s, now_s + STEP_S))
+            due_s = np.where(affords, due_s, np.maximum(due_s, now_s + _TOO_DEAR_S))
             return _Seen(keys, value, due_s, value + toll, carbon_g)
         # The value of a page's age is proportional to it: at 1 it is due.
         per_s = self._policy.value(replace(look, age_s=np.ones(len(keys))), budget_per_s)

@@ -1,23 +1,15 @@
-"""What visited pages have been through: the only module that reads and writes their rows at the end of a round."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+"""The change history of visited pages: how it is kept in their rows, and what another visit adds to it."""
 
 import numpy as np
 
-from gossamer.arrays import F64, I64, U8, U64, Bools, Rows
-from gossamer.columns import NO_TEXT, Contributions, Outcome
+from gossamer.arrays import F64, U8, Bools, Rows
 from gossamer.config import Refresh
-from gossamer.crawl import link_diff
-from gossamer.crawl.reader import Visit
-from gossamer.crawl.update import Links, Policy
-from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import Keys
 from gossamer.refresh.change_rates import counted, rates
 from gossamer.refresh.policies import Intervals, next_interval_s
 
 COUNTERS = [f"counters{n}" for n in range(4)]
-_NOT_MODIFIED = 304
 RATE = 1e-9  # changes per second: the unit of `change_rate`
 
 
@@ -44,131 +36,13 @@ def usual_s(hosts: Keys, spans_s: F64, intervals: F64) -> F64:
     return usual[number]
 
 
-@dataclass(frozen=True)
-class History:
-    """A round's visits, and what was known of their pages before; one row each."""
-
-    visits: Sequence[Visit]
-    found: Bools
-    rows: Rows  # VISITED
-    is_changed: Bools  # the visit brought a version
-    is_unchanged: Bools
-    links: link_diff.Earlier
-
-    @classmethod
-    def of(cls, index: PageIndex, visits: Sequence[Visit]) -> "History":
-        count = len(visits)
-        keys = np.fromiter((visit.response.request.key for visit in visits), np.uint64, count)
-        order = np.argsort(keys)
-        found, rows = np.zeros(count, np.bool_), np.zeros(count, index.visited.dtype)
-        found[order], rows[order] = index.visited.look_up(keys[order])
-        rows["validators"][~found] = NO_TEXT
-        outcomes = np.fromiter((visit.outcome for visit in visits), np.uint8, count)
-        return cls(
-            visits,
-            found,
-            rows,
-            outcomes == Outcome.OK,
-            outcomes == Outcome.UNCHANGED,
-            link_diff.earlier(index.heap, rows),
-        )
-
-    def joined(self, links: Links) -> tuple[Links, Contributions]:
-        """The round's links with those of pages that are as they were, which pass cash on but do not count again; and
-        what pages lose that are no longer linked to."""
-        before = self.links
-        keeps = np.fromiter((visit.next.policy == Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
-        stays, goes = self.is_unchanged[before.source], ~(self.is_unchanged | keeps)[before.source]
-        count, followed = len(links.target), np.flatnonzero(links.followed)
-        ended = before._replace(source=before.source[goes], target=before.target[goes])
-        is_new, is_gone = link_diff.compared(ended, links.source[followed], links.target[followed])
-        again, rest = self._unfollowed()
-        more = len(again) + int(stays.sum())
-        new = np.zeros(count + more, np.bool_)
-        new[followed] = is_new
-        joined = Links(
-            np.concatenate((links.source, before.source[stays], again)).astype(np.int32),
-            np.concatenate((links.target, before.target[stays], rest)),
-            np.concatenate((links.followed, np.ones(int(stays.sum()), np.bool_), np.zeros(len(again), np.bool_))),
-            None if links.relevance is None else np.concatenate((links.relevance, np.zeros(more))),
-            new,
-            None if links.is_level is None else np.concatenate((links.is_level, np.zeros(more, np.bool_))),
-        )
-        return joined, link_diff.vanished(ended.target[is_gone])
-
-    def _unfollowed(self) -> tuple[I64, U64]:
-        """The other links of pages that are as they were: we only know how many, and so they stand for themselves."""
-        listed = np.bincount(self.links.source, minlength=len(self.visits))
-        rest = np.where(self.is_unchanged, np.maximum(self.links.degree - listed, 0), 0)
-        again = np.repeat(np.arange(len(self.visits)), rest)
-        return again, self.rows["key"][again]
-
-    def write(self, index: PageIndex, links: Links, wire_bytes: I64, settings: Refresh) -> None:
-        """After the round. `links` are its own, `followed` as it was decided in the end."""
-        rows, answered = self.rows.copy(), self.is_changed | self.is_unchanged
-        times = np.fromiter((visit.response.started_s for visit in self.visits), np.float64, len(self.visits))
-        changed = self.is_changed
-        self._count(rows, times, settings)
-        rows["first_s"] = np.where(self.found, rows["first_s"], times)
-        rows["last_s"] = np.where(answered, times, rows["last_s"])
-        rows["changed_s"] = np.where(changed, times, rows["changed_s"])
-        rows["visits"] = np.minimum(rows["visits"].astype(np.int64) + answered, 0xFFFF)
-        rows["changes"] = np.minimum(rows["changes"].astype(np.int64) + (changed & self.found), 0xFFFF)
-        digests = np.fromiter((visit.digest for visit in self.visits), np.uint64, len(self.visits))
-        rows["digest"] = np.where(changed, digests, rows["digest"])
-        rows["wire_bytes"] = np.where(changed, np.minimum(wire_bytes, 0xFFFFFFFF), rows["wire_bytes"])
-        over = np.fromiter((visit.next.policy != Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
-        rows["validators"][over & ~self.is_unchanged] = NO_TEXT
-        self._note(index, rows, links)
-        self._renew(index, rows)
-        rows = rows[answered | (self.found & over)]
-        index.visited.write(rows[np.argsort(rows["key"])])
-
-    def _count(self, rows: Rows, times: F64, settings: Refresh) -> None:
-        """How long after the visit before did this one find a change, or none?"""
-        again = np.flatnonzero(self.found & (self.is_changed | self.is_unchanged))
-        if not len(again):
-            return
-        changed, interval_s = self.is_changed[again], times[again] - rows["last_s"][again]
-        part = rows[again]
-        seen = counted(counters(part), interval_s, changed, settings.least_s)
-        set_counters(part, seen)
-        spans_s = times[again] - part["first_s"]
-        prior_s = usual_s(host_of_key(part["key"]), spans_s, part["visits"].astype(np.float64))
-        found = rates(seen, np.maximum(prior_s, settings.least_s), settings.least_s)
-        part["change_rate"] = np.clip(found / RATE, 1, 0xFFFFFFFF)
-        planned_s = np.where(part["interval_s"] > 0, part["interval_s"], settings.interval_s)
-        rule = Intervals(least_s=settings.least_s, most_s=settings.most_s)
-        part["interval_s"] = np.ceil(next_interval_s("adaptive", planned_s, changed, rule))
-        rows[again] = part
-
-    def _note(self, index: PageIndex, rows: Rows, links: Links) -> None:
-        """Validators and links of new versions go to the heap."""
-        degree = np.bincount(links.source, minlength=len(self.visits))
-        follows = links.followed & self.is_changed[links.source]
-        kept = degree > 0  # though none is followed: that may change (crawl/onward.py)
-        kept |= np.fromiter((bool(v.etag or v.last_modified) for v in self.visits), np.bool_, len(self.visits))
-        places = np.flatnonzero(kept & self.is_changed)
-        if not len(places):
-            return
-        validators = [(self.visits[place].etag, self.visits[place].last_modified) for place in places.tolist()]
-        source = np.searchsorted(places, links.source[follows])
-        texts = link_diff.pack(rows["key"][places], validators, source, links.target[follows], degree[places])
-        rows["validators"][places] = index.heap.append(texts)
-
-    def _renew(self, index: PageIndex, rows: Rows) -> None:
-        """Validators that come with a 304 take the place of those we sent (RFC 9111 section 4.3.4); what it does not
-        name stays."""
-        renewed: dict[int, tuple[str, str]] = {}
-        for place in np.flatnonzero(self.is_unchanged).tolist():
-            visit = self.visits[place]
-            request = visit.response.request
-            sent = (request.etag, request.last_modified)
-            now = (visit.etag or request.etag, visit.last_modified or request.last_modified)
-            if visit.response.http_status == _NOT_MODIFIED and now != sent:
-                renewed[place] = now
-        places = np.array([*renewed], np.intp)
-        known = rows["validators"][places] != np.uint64(NO_TEXT)
-        texts = dict(zip(places[known].tolist(), index.heap.read(rows["validators"][places[known]]), strict=True))
-        packed = [link_diff.renewed(texts.get(place, b""), *pair) for place, pair in renewed.items()]
-        rows["validators"][places] = index.heap.append(packed)
+def learn(rows: Rows, times: F64, changed: Bools, settings: Refresh) -> None:
+    """How long after the visit before did this one find a change, or none? The rows (VISITED) are changed in place."""
+    seen = counted(counters(rows), times - rows["last_s"], changed, settings.least_s)
+    set_counters(rows, seen)
+    prior_s = usual_s(host_of_key(rows["key"]), times - rows["first_s"], rows["visits"].astype(np.float64))
+    found = rates(seen, np.maximum(prior_s, settings.least_s), settings.least_s)
+    rows["change_rate"] = np.clip(found / RATE, 1, 0xFFFFFFFF)
+    planned_s = np.where(rows["interval_s"] > 0, rows["interval_s"], settings.interval_s)
+    rule = Intervals(least_s=settings.least_s, most_s=settings.most_s)
+    rows["interval_s"] = np.ceil(next_interval_s("adaptive", planned_s, changed, rule))

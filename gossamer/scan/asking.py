@@ -9,6 +9,7 @@ from gossamer.archive.views import quoted
 from gossamer.errors import ArchiveError
 from gossamer.scan.records import Scans
 from gossamer.scan.results import KEPT, SITES
+from gossamer.watch.rows import answer
 
 Files = Mapping[str, list[Path]]
 
@@ -31,10 +32,10 @@ TABLES = (
 
 
 def run(directory: Path, sql: str, out: str, file: Path | None) -> None:
-    """As `archive.query.run` does with crawls."""
+    """As `watch.rows.run` does with crawls."""
     files = _files(directory)
     paths = [str(path) for each in files.values() for path in each]
-    query.answer(lambda work: work(query.confined(_statements(files), paths)), TABLES, sql, out, file)
+    answer(lambda work: work(query.confined(_statements(files), paths)), TABLES, sql, out, file)
 
 
 def describe() -> str:

@@ -1,65 +1,63 @@
-"""A client: a process that scans the websites it is told to, and says how it stands, in lines of JSON (`channel`)."""
+"""A client is a process that scans the websites it is told to, and reports how it stands (`messages`)."""
 
 import gc
-import json
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from gossamer.clocks import RealClock
-from gossamer.config import Config, checked
-from gossamer.crawl.runtime import tune
+from gossamer.cluster.protocol import decode, encode
 from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
+from gossamer.runtime import tune
 from gossamer.scan.facts import Places
+from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Left, Message, Progress, Standing, Stop, read
 from gossamer.scan.waiting import in_words
 from gossamer.scan.website import WebsiteScan
 from gossamer.scan.websites import Website
 
-_TELL_S = 0.5  # how often a client says how it stands
+_REPORT_S = 0.5  # how often a client reports how it stands
 
 
 class Client:
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._name, self._keep = str(told["client"]), bool(told["keep"])
-        self._places = Places(Path(told["scan"]))
-        self._config = checked(Config(), told["config"])
-        self._clock = RealClock()
+    def __init__(self, task: ClientTask) -> None:
+        self._task, self._places, self._clock = task, Places(Path(task.scan)), RealClock()
         self._scans: dict[str, WebsiteScan] = {}
-        self._at: dict[str, tuple[int, int, str]] = {}
+        self._at: dict[str, Progress] = {}
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
 
-    def run(self) -> None:
+    def run(self, lines: Iterable[bytes]) -> None:
         """Until the coordinator says so, or is gone."""
-        telling = threading.Thread(target=self._tell, name="telling", daemon=True)
-        telling.start()
-        for line in sys.stdin:
-            told = json.loads(line)
-            if "begin" in told:
-                self._begin(Website(told["begin"], told["start"]))
-            elif "echo" in told:
-                self._say(told)
-            else:
+        reporting = threading.Thread(target=self._report, name="reporting", daemon=True)
+        reporting.start()
+        for line in lines:
+            message = read(line)
+            if isinstance(message, Begin):
+                self._begin(Website(message.website, message.start))
+            elif isinstance(message, Echo):
+                self._send(message)
+            elif isinstance(message, Stop):
                 break
         for scan in list(self._scans.values()):
             scan.stop()
         for thread in self._threads:
             thread.join()
         self._ended.set()
-        telling.join()
+        reporting.join()
 
     def _begin(self, website: Website) -> None:
         if self._places.facts(website).exists():  # it was done, and nobody had heard of it
-            self._say({"done": website.name})
+            self._send(Done(website.name))
             return
+        task = self._task
         try:
-            scan = self._scans[website.name] = WebsiteScan(website, self._places, self._config, self._clock, self._keep)
+            scan = self._scans[website.name] = WebsiteScan(website, self._places, task.config, self._clock, task.keep)
         except GossamerError as error:
-            self._say({"failed": website.name, "why": str(error)})
+            self._send(Failed(website.name, str(error)))
             return
         thread = threading.Thread(target=self._scan, args=(website, scan), name=website.name)
         self._threads = [one for one in self._threads if one.is_alive()] + [thread]
@@ -67,46 +65,44 @@ class Client:
 
     def _scan(self, website: Website, scan: WebsiteScan) -> None:
         def look(stats: Stats) -> None:
-            self._at[website.name] = (stats.visits, stats.wire_bytes, in_words(stats))
+            self._at[website.name] = Progress(stats.visits, stats.wire_bytes, in_words(stats))
 
+        message: Message
         try:
-            facts = scan.run(self._name, look)
-            said: dict[str, Any] = {"left": website.name} if facts is None else {"done": website.name}
+            facts = scan.run(self._task.client, look)
+            message = Left(website.name) if facts is None else Done(website.name)
         except GossamerError as error:
-            said = {"failed": website.name, "why": str(error)}
+            message = Failed(website.name, str(error))
         except Exception as error:  # one website must not take the others of this client with it
-            said = {"failed": website.name, "why": repr(error)[:300]}
+            message = Failed(website.name, repr(error)[:300])
         self._scans.pop(website.name, None)
         self._at.pop(website.name, None)
-        self._say(said)
+        self._send(message)
         del scan
         gc.collect()  # a crawler is a web of references with large tables in it; a scan has thousands of them
 
-    def _tell(self) -> None:
-        self._say({"at": {}})
-        while not self._ended.wait(_TELL_S):
-            self._say({"at": dict(self._at)})
+    def _report(self) -> None:
+        self._send(Standing({}))
+        while not self._ended.wait(_REPORT_S):
+            self._send(Standing(dict(self._at)))
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Message) -> None:
         with self._lock:
             try:
-                print(json.dumps(message), flush=True)
+                sys.stdout.buffer.write(encode(message) + b"\n")
+                sys.stdout.buffer.flush()
             except BrokenPipeError:  # the coordinator is gone; standard input says so too
                 self._ended.set()
 
 
 def main() -> int:
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # they are for the coordinator, which then stops its clients
-        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are for the coordinator, which then stops its clients
     tune()
     gc.freeze()  # what is there now stays: each website looks only through what it made itself
-    line = sys.stdin.readline()
+    line = sys.stdin.buffer.readline()
     if line:
-        Client(json.loads(line)).run()
+        Client(decode(ClientTask, line)).run(sys.stdin.buffer)
     gc.unfreeze()
     return 0
 

@@ -1,12 +1,18 @@
-"""Which clients scan: so many here, or those that a file names."""
+"""This module says which clients scan: so many here, or those that a file names; and what each runs."""
 
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gossamer.cluster.engine import Job
+from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.federation_file import load as load_federation
+from gossamer.cluster.protocol import encode
 from gossamer.config import Config
 from gossamer.errors import ConfigError
-from gossamer.scan.channel import Worker
+from gossamer.scan.messages import ClientTask
 
 _KEYS = ("at_once", "reference_s", "set")
 _FORM = """write one table for each client:
@@ -14,6 +20,26 @@ _FORM = """write one table for each client:
 reference_s = 85.8   # what the reference site took (optional)
 at_once = 4          # websites at a time (optional)
 set = { "polite.connections" = 64 }   # configuration of its own (optional)"""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A client as the coordinator wants it."""
+
+    name: str
+    slots: int = 4
+    values: Mapping[str, Any] = field(default_factory=dict)  # configuration of its own
+    is_remote: bool = False  # it is on another machine, and comes and goes
+
+    def delay_s(self, config: Config) -> float:
+        """What it keeps between two requests, if all are told `config`."""
+        return config.replace(self.values).polite.delay_s
+
+
+def job_of(task: ClientTask) -> Job:
+    """It stays in the foreground: a client that goes on while Ctrl-Z holds up its coordinator would lose its lease, and
+    go on nevertheless."""
+    return Job(task.client, "gossamer.scan.client", task=encode(task), is_foreground=True)
 
 
 def local(count: int, slots: int) -> list[Worker]:
@@ -29,7 +55,7 @@ def load(path: Path, slots: int) -> tuple[list[Worker], dict[str, float]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     if "clients" not in values and "sites" in values:
-        return _of_federation(path, slots), {}
+        return of_federation(load_federation(path), slots), {}
     tables = values.get("clients")
     if not isinstance(tables, dict) or not tables or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError(f"{path} names no client; {_FORM}")
@@ -53,9 +79,11 @@ def _check(path: Path, name: str, table: dict[str, Any]) -> None:
     Config().replace(table.get("set", {}))  # says what is wrong with it
 
 
-def _of_federation(path: Path, slots: int) -> list[Worker]:
-    """One client for each agent of each site, on this machine."""
-    from gossamer.cluster.federation_file import load as load_federation
-
-    sites = load_federation(path).sites
-    return [Worker(f"{name}_a{n}", slots) for name, site in sites.items() for n in range(site.agents)]
+def of_federation(federation: Federation, slots: int, here: str | None = None) -> list[Worker]:
+    """One for each agent of each site; those of other sites than `here`, if that is said, are on other machines."""
+    return [
+        Worker(f"{name}_a{number}", slots, is_remote=here not in (None, name))
+        for name, site in federation.sites.items()
+        for number in range(site.agents)
+        if not site.gone
+    ]

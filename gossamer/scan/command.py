@@ -17,18 +17,17 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import Config, checked, last_run, load
+from gossamer.config import Config, last_run, load
 from gossamer.crawl.contact import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.scan import clients, results
-from gossamer.scan.channel import Worker
+from gossamer.scan.clients import Worker
 from gossamer.scan.coordinator import Coordinator
 from gossamer.scan.defaults import defaults
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.gathering import Gathering
-from gossamer.scan.gathering import workers as of_federation
 from gossamer.scan.history import Outlook, outlook
 from gossamer.scan.planners import plan
 from gossamer.scan.records import Record, Scans
@@ -52,7 +51,8 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     here = arguments.name or (federation.first if federation else "")
     times: dict[str, float] = {}
     if federation:
-        workers = of_federation(federation, here, arguments.at_once)
+        federation.check_site(here)
+        workers = clients.of_federation(federation, arguments.at_once, here)
     else:
         workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
     wish = Wish(
@@ -84,7 +84,7 @@ def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) 
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
         else:
             load(file)  # says what is wrong with it
-        return checked(defaults(), values).replace(given)
+        return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
 
 
@@ -202,7 +202,7 @@ class Run:
         made = Coordinator(places, websites, workers, self._config, self._clock)
         made.together = self._wish.together
         if self.gathering is not None:
-            made.open = self.gathering.open
+            made.open_remote = self.gathering.open
         return made
 
     def _dispatch(self, record: Record, ahead: Outlook, finished: dict[str, Facts]) -> Dispatch:

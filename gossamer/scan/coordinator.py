@@ -1,18 +1,33 @@
-"""Runs one scan: starts clients, hands websites out as the dispatch says, and survives the clients' death."""
+"""The coordinator runs a scan: it starts clients, hands websites out as the dispatch says, and survives their death."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any
 
 from gossamer.clocks import Clock
+from gossamer.cluster.engine import Channel, Received, last_words
+from gossamer.cluster.members import Member, Members
+from gossamer.cluster.processes import Processes
+from gossamer.cluster.protocol import encode
 from gossamer.config import Config
 from gossamer.errors import SiteError
-from gossamer.scan.channel import UNHEARD, Channel, Member, Said, Worker
+from gossamer.scan.clients import Worker, job_of
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
-from gossamer.scan.passing import as_values
-from gossamer.scan.process import Process
+from gossamer.scan.messages import (
+    UNHEARD,
+    Begin,
+    ClientTask,
+    Done,
+    Echo,
+    Failed,
+    Message,
+    Progress,
+    Standing,
+    Stop,
+    read,
+)
 from gossamer.scan.waiting import Waiting
 from gossamer.scan.websites import Website
 
@@ -22,7 +37,9 @@ _DEATHS = 3  # a website during which so many clients died is given up
 _EVIDENCE_S = 3.0  # of work, before a client's pace is judged ...
 _SLACK_S = 5.0  # ... and so long after the time of a website under way is over
 _BEGIN_S = 60.0  # a client may take so long to begin
-_SAID = 32_768  # bytes that are sent to and fro to measure the way to a client
+_ECHO_BYTES = 32_768  # that are sent to and fro to measure the way to a client
+
+Lines = Queue[tuple[int, bytes | None]]  # from which client; None: it is gone
 
 
 @dataclass
@@ -36,7 +53,29 @@ class View:
     waits: list[str]  # websites of which nothing has come for a while, and why
 
 
-def _said_of(status: str) -> str:
+@dataclass
+class ScanClient(Member):
+    """A client as far as the coordinator knows it, here or on another machine."""
+
+    worker: Worker
+    number: int
+    is_alive: bool
+    channel: Channel = field(init=False)
+    at: Mapping[str, Progress] = field(default_factory=dict)
+    pages: int = 0
+    done: int = 0
+    took_s: float = 0.0  # of pages that it has fetched, and
+    forecast_s: float = 0.0
+    way: dict[str, float] = field(default_factory=dict)  # what was measured of the way to it
+
+    def send(self, message: Message) -> None:
+        self.channel.send(encode(message))
+
+    def left(self, website: str) -> None:
+        self.at = {name: progress for name, progress in self.at.items() if name != website}
+
+
+def _in_words(status: str) -> str:
     return status if status in ("failed", "moved") else f"is {status}"
 
 
@@ -49,14 +88,14 @@ class Coordinator:
         self._places, self._websites, self._workers = places, list(websites), list(workers)
         self._config, self._clock = config, clock
         self._number = {website.name: i for i, website in enumerate(self._websites)}
-        self._said: Said = Queue()
-        self._members: list[Member] = []
+        self._lines: Lines = Queue()
+        self._clients: list[ScanClient] = []
         self._deaths: dict[int, int] = {}
         self._waiting = Waiting(config.polite.delay_s)
         self._stopping = False
         self.events: list[str] = []
         self.keep = self.together = False
-        self.open: Callable[[int, Worker, Said], Channel] = Process
+        self.open_remote: Callable[[ClientTask, Received], Channel] | None = None  # for clients on other machines
         self.requests: Mapping[str, float] = {}  # by website that was scanned before: how many pages are expected
 
     def stop(self) -> None:
@@ -65,187 +104,198 @@ class Coordinator:
     @property
     def ways(self) -> dict[str, dict[str, float]]:
         """By client, what was measured of the way to it."""
-        return {member.worker.name: member.way for member in self._members}
+        return {client.name: client.way for client in self._clients}
 
     def run(self, dispatch: Dispatch, show: Callable[[View], None]) -> bool:
         """Whether all is done."""
         start_s = self._clock.monotonic()
         self._places.prepare()
-        self._members = [
-            Member(worker, number, self.open(number, worker, self._said), is_alive=not worker.is_remote)
-            for number, worker in enumerate(self._workers)
-        ]
+        lease_s = self._config.site.lease_s
+        self._members = Members(Processes(), self._clock, lease_s, begin_s=lease_s)
         try:
-            for member in self._members:
-                self._greet(member)
+            for number, worker in enumerate(self._workers):
+                client = ScanClient(worker.name, worker, number, is_alive=not worker.is_remote)
+                self._open(client)
+                self._clients.append(client)
             while not dispatch.is_over and not self._stopping:
                 now_s = self._clock.monotonic() - start_s
                 self._hand_out(dispatch, now_s)
-                self._listen(dispatch, now_s)
+                self._receive(dispatch, now_s)
                 self._watch(dispatch, now_s)
                 show(self._view(dispatch, now_s))
                 if not dispatch.alive and not dispatch.is_over and not self._may_come():
                     raise SiteError(f"all clients died: {self._last_event}; the same command goes on where they were")
             self._end(dispatch)
         finally:
-            for member in self._members:
-                member.channel.kill()
-                member.channel.close(0.0)
+            self._members.close()
+            for client in self._clients:
+                if client.worker.is_remote:
+                    client.channel.close()
         return dispatch.is_over
 
-    # What clients are told
+    # To clients
 
-    def _greet(self, member: Member) -> None:
-        worker = member.worker
-        values = as_values(self._config.replace(worker.values))
-        member.channel.tell(
-            {"client": worker.name, "scan": str(self._places.scan), "config": values, "keep": self.keep}
-        )
-        member.heard_s = self._clock.monotonic() + _BEGIN_S
+    def _open(self, client: ScanClient) -> None:
+        config, number = self._config.replace(client.worker.values), client.number
+        task = ClientTask(client=client.name, scan=str(self._places.scan), config=config, keep=self.keep)
+
+        def received(line: bytes | None) -> None:
+            self._lines.put((number, line))
+
+        if client.worker.is_remote:
+            assert self.open_remote is not None
+            client.channel = self.open_remote(task, received)
+        else:
+            client.channel = self._members.start(client, job_of(task), received)
+        client.heard_s = self._clock.monotonic() + _BEGIN_S
 
     def _hand_out(self, dispatch: Dispatch, now_s: float) -> None:
-        if self.together and not all(member.is_ready for member in self._members if member.is_alive):
+        if self.together and not all(client.is_heard for client in self._clients if client.is_alive):
             return
         self.together = False
-        for member in self._members:
-            while member.is_ready and (i := dispatch.next(member.number, now_s)) is not None:
-                website = self._websites[i]
-                member.channel.tell({"begin": website.name, "start": website.start})
+        for client in self._clients:
+            while client.is_heard and (i := dispatch.next(client.number, now_s)) is not None:
+                client.send(Begin(self._websites[i].name, self._websites[i].start))
 
-    # What clients say
+    # From clients
 
-    def _listen(self, dispatch: Dispatch, now_s: float) -> None:
+    def _receive(self, dispatch: Dispatch, now_s: float) -> None:
         try:
-            number, message = self._said.get(timeout=_LOOK_S)
+            number, line = self._lines.get(timeout=_LOOK_S)
             while True:
-                self._hear(dispatch, self._members[number], message, now_s)
-                number, message = self._said.get_nowait()
+                client = self._clients[number]
+                if line is None:
+                    self._died(dispatch, client, now_s)
+                elif (message := read(line)) is not None:
+                    self._take(dispatch, client, message, now_s)
+                number, line = self._lines.get_nowait()
         except Empty:
             return
 
-    def _hear(self, dispatch: Dispatch, member: Member, message: dict[str, Any] | None, now_s: float) -> None:
-        member.heard_s = self._clock.monotonic()
-        if message is None:
-            self._died(dispatch, member, now_s)
-        elif "at" in message:
-            if not member.is_alive:
-                self._came(dispatch, member, now_s)
-            member.at = message["at"]
-            if not member.is_ready:
-                member.is_ready = True
-                for text in ("", "x" * _SAID):
-                    member.channel.tell({"echo": text, "s": self._clock.monotonic()})
-        elif "echo" in message:
-            self._measure(member, len(message["echo"]), member.heard_s - message["s"])
-        elif "done" in message:
-            self._done(dispatch, member, self._number[message["done"]], now_s)
-        elif "failed" in message:
-            self._give_up(dispatch, member, self._number[message["failed"]], message["why"])
+    def _take(self, dispatch: Dispatch, client: ScanClient, message: Message, now_s: float) -> None:
+        client.heard_s = self._clock.monotonic()
+        match message:
+            case Standing(at):
+                if not client.is_alive:
+                    self._came(dispatch, client, now_s)
+                client.at = at
+                if not client.is_heard:
+                    client.is_heard = True
+                    for text in ("", "x" * _ECHO_BYTES):
+                        client.send(Echo(text, self._clock.monotonic()))
+            case Echo(text, sent_s):
+                self._measure(client, len(text), client.heard_s - sent_s)
+            case Done(website):
+                self._done(dispatch, client, self._number[website], now_s)
+            case Failed(website, why):
+                self._give_up(dispatch, client, self._number[website], why)
 
-    def _came(self, dispatch: Dispatch, member: Member, now_s: float) -> None:
+    def _came(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> None:
         """From another machine, for the first time or again."""
-        member.is_alive = True
-        dispatch.joined(member.number, now_s)
-        self.events.append(f"client {member.worker.name} has joined")
+        client.is_alive = True
+        dispatch.joined(client.number, now_s)
+        self.events.append(f"client {client.name} has joined")
 
-    def _done(self, dispatch: Dispatch, member: Member, i: int, now_s: float) -> None:
-        member.done += 1
+    def _done(self, dispatch: Dispatch, client: ScanClient, i: int, now_s: float) -> None:
+        client.done += 1
         facts = Facts.read(self._places.facts(self._websites[i]))
-        if (per_s := self._per_page_s(dispatch, member, i)) is not None and i in dispatch.running:
-            member.took_s += now_s - dispatch.running[i][1]
-            member.forecast_s += per_s * facts.requests
-        member.pages += facts.pages
-        member.at.pop(facts.site, None)
+        if (per_s := self._per_page_s(dispatch, client, i)) is not None and i in dispatch.running:
+            client.took_s += now_s - dispatch.running[i][1]
+            client.forecast_s += per_s * facts.requests
+        client.pages += facts.pages
+        client.left(facts.site)
         if facts.status != "ok":
-            self.events.append(f"{facts.site} {_said_of(facts.status)}: {facts.reason}")
+            self.events.append(f"{facts.site} {_in_words(facts.status)}: {facts.reason}")
         dispatch.end(i)
 
-    def _give_up(self, dispatch: Dispatch, member: Member, i: int, why: str) -> None:
+    def _give_up(self, dispatch: Dispatch, client: ScanClient, i: int, why: str) -> None:
         website, now_s = self._websites[i], self._clock.now()
-        member.at.pop(website.name, None)
-        facts = Facts(website.name, website.start, "failed", why, member.worker.name, begun_s=now_s, ended_s=now_s)
+        client.left(website.name)
+        facts = Facts(website.name, website.start, "failed", why, client.name, begun_s=now_s, ended_s=now_s)
         facts.write(self._places.facts(website))
         self.events.append(f"{website.name} failed: {why}")
         dispatch.end(i)
 
-    def _died(self, dispatch: Dispatch, member: Member, now_s: float) -> None:
+    def _died(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> None:
         """What it has finished is finished; the rest is planned again."""
-        if not member.is_alive:
+        if not client.is_alive:
             return
-        member.is_alive = member.is_ready = False
-        cause = member.channel.kill()  # it may only have closed its output
-        member.at = {}
-        for i in [i for i, (on, _) in dispatch.running.items() if on == member.number]:
+        client.is_alive = client.is_heard = False
+        cause = client.channel.kill()  # it may only have closed its output
+        if client.handle and (client.handle.poll() or 0) > 0:
+            cause += f"; {last_words(client.handle.errors())}"
+        client.at = {}
+        for i in [i for i, (on, _) in dispatch.running.items() if on == client.number]:
             # A way that breaks again and again is not the website's fault.
             self._deaths[i] = self._deaths.get(i, 0) + (cause != UNHEARD)
             if self._places.facts(self._websites[i]).exists():
-                self._done(dispatch, member, i, now_s)
+                self._done(dispatch, client, i, now_s)
             elif self._deaths[i] >= _DEATHS:
-                self._give_up(dispatch, member, i, f"{_DEATHS} clients died while they scanned it")
-        lost = dispatch.died(member.number, now_s)
+                self._give_up(dispatch, client, i, f"{_DEATHS} clients died while they scanned it")
+        lost = dispatch.died(client.number, now_s)
         self.events.append(
-            f"client {member.worker.name} died ({cause}); its {len(lost)} unfinished websites went to the others"
+            f"client {client.name} died ({cause}); its {len(lost)} unfinished websites went to the others"
         )
 
-    def _measure(self, member: Member, size: int, took_s: float) -> None:
+    def _measure(self, client: ScanClient, size: int, took_s: float) -> None:
         if not size:
-            member.way["server_s"] = took_s
+            client.way["server_s"] = took_s
         elif took_s > 0:
-            member.way["transfer_bytes_per_s"] = 2 * size / max(took_s - member.way.get("server_s", 0.0), 1e-6)
+            client.way["transfer_bytes_per_s"] = 2 * size / max(took_s - client.way.get("server_s", 0.0), 1e-6)
 
     # What the coordinator sees for itself
 
     def _watch(self, dispatch: Dispatch, now_s: float) -> None:
-        for member in self._members:
-            if not member.is_alive:
-                continue
-            if not member.worker.is_remote and self._clock.monotonic() - member.heard_s > self._config.site.lease_s:
-                member.channel.kill()  # its end is heard of as that of any other
-            pace = self._pace(dispatch, member, now_s)
-            if pace is not None and dispatch.observe(member.number, pace, now_s):
+        for client in self._members.silent(client for client in self._clients if client.is_alive):
+            client.channel.kill()  # its end is noticed as that of any other
+        for client in self._clients:
+            pace = self._pace(dispatch, client, now_s) if client.is_alive else None
+            if pace is not None and dispatch.observe(client.number, pace, now_s):
                 self.events.append(
-                    f"client {member.worker.name} takes {pace:.2g} times as long as forecast; "
+                    f"client {client.name} takes {pace:.2g} times as long as forecast; "
                     "what it had not begun was planned again"
                 )
 
     def _may_come(self) -> bool:
         """Whether a client that is not there now may be there soon."""
         patience_s = max(_BEGIN_S, self._config.site.lease_s)
-        heard_s = max(member.heard_s for member in self._members)
-        return any(m.worker.is_remote for m in self._members) and self._clock.monotonic() - heard_s < patience_s
+        heard_s = max(client.heard_s for client in self._clients)
+        return (
+            any(client.worker.is_remote for client in self._clients) and self._clock.monotonic() - heard_s < patience_s
+        )
 
     @property
     def _last_event(self) -> str:
         return self.events[-1] if self.events else "none has come"
 
-    def _pace(self, dispatch: Dispatch, member: Member, now_s: float) -> float | None:
+    def _pace(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> float | None:
         """Seconds per second of forecast, page by page: a website that has grown says nothing about its client."""
-        took_s, forecast_s = member.took_s, member.forecast_s
+        took_s, forecast_s = client.took_s, client.forecast_s
         for i, (on, since_s) in dispatch.running.items():
-            at, per_s = member.at.get(self._websites[i].name), self._per_page_s(dispatch, member, i)
+            at, per_s = client.at.get(self._websites[i].name), self._per_page_s(dispatch, client, i)
             # Before its time is over nobody can say: a website's first pages are the slowest.
-            if on == member.number and at and per_s and now_s - since_s > dispatch.times_s[i, on] + _SLACK_S:
+            if on == client.number and at and per_s and now_s - since_s > dispatch.times_s[i, on] + _SLACK_S:
                 took_s += now_s - since_s
-                forecast_s += per_s * at[0]
+                forecast_s += per_s * at.pages
         return took_s / forecast_s if forecast_s > 0 and took_s >= _EVIDENCE_S else None
 
-    def _per_page_s(self, dispatch: Dispatch, member: Member, i: int) -> float | None:
+    def _per_page_s(self, dispatch: Dispatch, client: ScanClient, i: int) -> float | None:
         expected = self.requests.get(self._websites[i].name)
-        return float(dispatch.times_s[i, member.number]) / expected if expected else None
+        return float(dispatch.times_s[i, client.number]) / expected if expected else None
 
     def _view(self, dispatch: Dispatch, now_s: float) -> View:
         rows = []
-        for member in self._members:
-            under_way = [self._websites[i].name for i, (on, _) in dispatch.running.items() if on == member.number]
+        for client in self._clients:
+            under_way = [self._websites[i].name for i, (on, _) in dispatch.running.items() if on == client.number]
             rows.append(
                 {
-                    "client": member.worker.name,
-                    "alive": member.is_alive,
-                    "done": member.done,
-                    "waiting": len(dispatch.queues[member.number]),
-                    "pages": member.pages + sum(pages for pages, *_ in member.at.values()),
+                    "client": client.name,
+                    "alive": client.is_alive,
+                    "done": client.done,
+                    "waiting": len(dispatch.queues[client.number]),
+                    "pages": client.pages + sum(progress.pages for progress in client.at.values()),
                     "under_way": under_way,
-                    "left_s": dispatch.left_s(member.number, now_s),
+                    "left_s": dispatch.left_s(client.number, now_s),
                 }
             )
         return View(now_s, len(self._websites), len(dispatch.finished), rows, self._waits(dispatch, now_s))
@@ -253,17 +303,17 @@ class Coordinator:
     def _waits(self, dispatch: Dispatch, now_s: float) -> list[str]:
         under_way = {}
         for i, (on, _) in sorted(dispatch.running.items()):
-            pages, _, trouble = self._members[on].at.get(self._websites[i].name, (0, 0, ""))
-            under_way[self._websites[i].name] = (pages, trouble)
+            progress = self._clients[on].at.get(self._websites[i].name, Progress())
+            under_way[self._websites[i].name] = (progress.pages, progress.trouble)
         return self._waiting.look(under_way, now_s)
 
     def _end(self, dispatch: Dispatch) -> None:
-        for member in self._members:
-            member.channel.tell({"stop": True})
+        for client in self._clients:
+            client.send(Stop())
         end_s = self._clock.monotonic() + _STOP_S
-        for member in self._members:
-            member.channel.close(max(0.0, end_s - self._clock.monotonic()))
-        while not self._said.empty():
-            number, message = self._said.get()
-            if message and "done" in message:
-                self._done(dispatch, self._members[number], self._number[message["done"]], 0.0)
+        for client in self._clients:
+            client.channel.close(max(0.0, end_s - self._clock.monotonic()))
+        while not self._lines.empty():
+            number, line = self._lines.get()
+            if line is not None and isinstance(message := read(line), Done):
+                self._done(dispatch, self._clients[number], self._number[message.website], 0.0)

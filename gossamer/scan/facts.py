@@ -4,7 +4,6 @@ import json
 import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gossamer.archive.outputs import replaced
 from gossamer.archive.store import sync
@@ -69,13 +68,13 @@ class Places:
                 part.write_text(secrets.token_hex(8), "utf-8")
         return path.read_text("utf-8")
 
-    def keep(self, website: Website, facts: dict[str, Any], links: bytes) -> None:
+    def keep(self, website: Website, facts: Facts, links: bytes) -> None:
         """What a client elsewhere has found; on disk when it returns."""
         if links:
             with replaced(self.links(website), force=True) as part:
                 part.write_bytes(links)
                 sync(part)
-        Facts(**facts).write(self.facts(website))
+        facts.write(self.facts(website))
 
     def crawl(self, website: Website) -> Path:
         return self.scan / "crawls" / website.folder

@@ -1,31 +1,31 @@
-"""Clients on other machines, as the coordinator has them: its site's nats-server, who is there, and what they say.
+"""`Gathering` has the clients on other machines, as the coordinator sees them: its own nats-server, and who is there.
 
 Who is alive says the registrar, as for the agents of a site: a client reports, and counts its lease from when it sent
 the report, while we count from when it came. So it has stopped scanning when we give its websites to others. What they
 say to each other goes through the exchange. A client that lost its lease, or was begun anew, comes back under another
-name (`session`): nothing of before is heard.
+name (`session`): nothing of before is read.
 """
 
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from gossamer.cluster.engine import Received
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.keys import paths
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Open, Server
+from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
-from gossamer.errors import ConfigError
-from gossamer.scan.channel import UNHEARD, Channel, Message, Said, Worker
 from gossamer.scan.facts import Places
-from gossamer.scan.letters import Letters
-from gossamer.scan.process import Process
+from gossamer.scan.mailbox import Mailbox
+from gossamer.scan.messages import UNHEARD, ClientOrders, ClientReport, ClientTask, Done, Standing, read
 from gossamer.scan.websites import Website
 
 _STEP_S = 0.025
@@ -33,43 +33,25 @@ _LOOK_S = 0.25  # how often the registrar is asked
 _OTHERS_MAY_NOT = ("$KV.orders.>", "$KV.wishes.>", "$KV.standing.>")
 
 
-def workers(federation: Federation, here: str, slots: int) -> list[Worker]:
-    """One for each agent of each site; those of this site are processes of this machine."""
-    if here not in federation.sites:
-        raise ConfigError(f"{federation.path} has no site {here}; there are {', '.join(federation.sites)}")
-    return [
-        Worker(f"{site}_a{number}", slots, is_remote=site != here)
-        for site, one in federation.sites.items()
-        for number in range(one.agents)
-        if not one.gone
-    ]
-
-
 @dataclass
 class Remote:
     """A Channel to a client elsewhere, there or not."""
 
     gathering: "Gathering"
-    number: int
     name: str
-    said: Said
-    run: str  # under which it is told what to do
-    orders: dict[str, Any] = field(default_factory=dict)
-    places: Places = field(default_factory=lambda: Places(Path()))
+    orders: ClientOrders
+    places: Places
+    received: Received
     session: str = ""  # which life of the client is there; none: nobody is
     cause: str = UNHEARD  # why the one before is not
 
-    def tell(self, message: Mapping[str, Any]) -> None:
-        if "client" in message:
-            self.places = Places(Path(message["scan"]))
-            self.orders = {"run": self.run, **message, "scan": self.places.token()}
-        else:
-            self.gathering.send(self, message)
+    def send(self, line: bytes) -> None:
+        self.gathering.send(self, line)
 
     def kill(self) -> str:
         return self.cause
 
-    def close(self, patience_s: float) -> None:  # noqa: ARG002  it has all the time it wants: nobody waits for it
+    def close(self, patience_s: float = 0.0) -> None:  # noqa: ARG002  it has all the time it wants: nobody waits
         self.gathering.dismiss(self)
 
 
@@ -104,11 +86,13 @@ class Gathering:
         if kind is None:
             self._check()
 
-    def open(self, number: int, worker: Worker, said: Said) -> Channel:
-        if not worker.is_remote:
-            return Process(number, worker, said)
+    def open(self, task: ClientTask, received: Received) -> Remote:
+        """`received` gets what the client says, and None whenever it is gone: it may come again."""
+        places = Places(Path(task.scan))
+        task = msgspec.structs.replace(task, scan=places.token())
+        orders = ClientOrders(run=secrets.token_hex(8), coordinator=self._me, task=task)
         with self._guard:
-            remote = self._remotes[worker.name] = Remote(self, number, worker.name, said, secrets.token_hex(8))
+            remote = self._remotes[task.client] = Remote(self, task.client, orders, places, received)
             return remote
 
     def is_there(self, name: str) -> bool:
@@ -116,17 +100,17 @@ class Gathering:
         self._check()
         return name in self._here
 
-    def send(self, remote: Remote, message: Mapping[str, Any]) -> None:
+    def send(self, remote: Remote, line: bytes) -> None:
         with self._guard:
             if remote.session:
-                self._letters.send(remote.session, message)
+                self._mailbox.send(remote.session, line)
 
     def dismiss(self, remote: Remote) -> None:
         """The scan is over for it."""
         with self._guard:
             if self._remotes.get(remote.name) is remote:
                 del self._remotes[remote.name]
-        self._registrar.order(remote.name, {"run": remote.run, "over": True})
+        self._registrar.order(remote.name, ClientOrders(run=remote.orders.run))
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -139,9 +123,9 @@ class Gathering:
             wire = Wire(self._server.address)
             try:
                 wire.wait_up(10.0)
-                self._registrar = Registrar(wire, self._lease_s)
+                self._registrar = Registrar(wire, ClientReport, ClientOrders, self._lease_s)
                 self._registrar.alive()  # makes the bucket, with our lease
-                self._letters = Letters(NatsExchange(wire, self._me), self._me)
+                self._mailbox = Mailbox(NatsExchange(wire, self._me), self._me)
                 self._started.set()
                 looks = 0
                 while not self._ending.wait(_STEP_S):
@@ -150,14 +134,14 @@ class Gathering:
                             self._server.start()  # again
                         self._look()
                     looks += 1
-                    self._hear()
+                    self._receive()
             finally:
                 wire.close()
                 self._server.stop()
         except Exception as error:
             self._failure = error
             for remote in self._remotes.values():
-                remote.said.put((remote.number, None))
+                remote.received(None)
         finally:
             self._started.set()
 
@@ -169,32 +153,30 @@ class Gathering:
         with self._guard:
             remotes = list(self._remotes.values())
         for remote in remotes:
-            facts = alive.get(remote.name, {})
             with self._guard:
-                self._see(remote, facts)
-            if remote.orders and remote.name in alive and not remote.session:
-                self._registrar.order(remote.name, {**remote.orders, "coordinator": self._me})
+                self._see(remote, alive.get(remote.name, ClientReport()))
+            if remote.name in alive and not remote.session:
+                self._registrar.order(remote.name, remote.orders)
 
-    def _see(self, remote: Remote, facts: Message) -> None:
+    def _see(self, remote: Remote, report: ClientReport) -> None:
         """What a client's last report says; nothing, if there is none."""
-        session = str(facts.get("session", "")) if facts.get("run") == remote.run else ""
+        session = report.session if report.run == remote.orders.run else ""
         if remote.session and session != remote.session:
-            remote.cause = "its process ended" if facts.get("died") == remote.session else UNHEARD
-            self._letters.forget(remote.session)
-            remote.said.put((remote.number, None))
+            remote.cause = "its process ended" if report.died == remote.session else UNHEARD
+            self._mailbox.forget(remote.session)
+            remote.received(None)
         remote.session = session
         if session:
-            remote.said.put((remote.number, {"at": facts.get("at", {})}))
+            remote.received(encode(Standing(report.at)))
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         with self._guard:
-            self._letters.flush()
+            self._mailbox.flush()
             by_session = {remote.session: remote for remote in self._remotes.values() if remote.session}
-            for sender, message, data in self._letters.receive():
-                remote = by_session.get(sender)
+            for sender, line, data in self._mailbox.receive():
+                remote, message = by_session.get(sender), read(line)
                 if remote is None:  # it is from before, and others have its websites
                     continue
-                if "done" in message:
-                    website = Website(message["done"], "")
-                    remote.places.keep(website, message.pop("facts"), data)
-                remote.said.put((remote.number, message))
+                if isinstance(message, Done) and message.facts is not None:
+                    remote.places.keep(Website(message.website, ""), message.facts, data)
+                remote.received(line)

@@ -14,7 +14,7 @@ from gossamer.arrays import I64
 from gossamer.config import last_run
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.scan import clients, requirements
-from gossamer.scan.channel import Worker
+from gossamer.scan.clients import Worker
 from gossamer.scan.defaults import defaults
 from gossamer.scan.exact import MOST, MOST_RELAXED
 from gossamer.scan.gantt import draw

@@ -9,11 +9,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive.rows import printable
 from gossamer.scan.coordinator import View
 from gossamer.scan.records import Record
 from gossamer.terminal import shown
-from gossamer.watch.figures import count, size, span
+from gossamer.watch.figures import count, printable, size, span
 from gossamer.watch.panel import Panel
 
 _SHOWN = 3

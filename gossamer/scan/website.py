@@ -1,4 +1,4 @@
-"""Scans one website with the production crawler, and leaves what was found where the coordinator looks for it."""
+"""`WebsiteScan` scans one website with the production crawler, and leaves what it found where the coordinator looks."""
 
 import shutil
 from collections.abc import Callable

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gossamer.config import Config
-from gossamer.crawl.seed_lines import check_text, lines
+from gossamer.crawl.seeds import check_text, lines
 from gossamer.errors import SeedError
 from gossamer.web.url import domain_of, host_of, normalise, origin_of
 

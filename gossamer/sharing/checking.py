@@ -10,19 +10,17 @@ What is refused is not acknowledged, and what comes behind it in its stream wait
 """
 
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
 from typing import Any
 
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
-from gossamer.crawl.seeds import files_in
+from gossamer.crawl.inbox import Aside, blank
+from gossamer.crawl.seeds import check_urls, files_in
 from gossamer.errors import Unreadable
 from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.aside import Aside
 from gossamer.sharing.exchange import (
     ABROAD,
     HOSTS,
@@ -38,7 +36,6 @@ from gossamer.sharing.exchange import (
 )
 
 _LARGEST = 1 << 62
-_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # whatever `normalise` makes: host names have odd characters, too
 Verdict = tuple[str, bool]  # what is wrong with it, if anything is, and whether to wait for better days
 
 GOOD: Verdict = ("", False)
@@ -68,7 +65,7 @@ class Checked:
             if any(waits for _, waits in verdicts):
                 barred.add(stream)
             if stream not in barred:
-                good += [_blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
+                good += [blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
         return good
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -96,11 +93,6 @@ def _whole_letter(parts: list[Batch]) -> list[Batch]:
     return [batch for batch in parts if batch.kind == HOSTS] or parts
 
 
-def _blank(batch: Batch) -> Batch:
-    """Its number stands in its place, and says nothing."""
-    return replace(batch, kind=NEWS, data=b"{}")
-
-
 def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
     """Whether, and why not, a batch can be applied."""
     try:
@@ -109,16 +101,14 @@ def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
         elif batch.sender == SEED_FILES:
             files_in(batch.data)
         elif SEEDS in (batch.kind, batch.sender):
-            _check_urls(decode(batch.data).url)
+            check_urls(decode(batch.data).url)
         elif batch.kind in (LINKS, ABROAD):
             found = decode(batch.data) if batch.kind == LINKS else compact.decode(batch.data)
-            _check_urls(url for url in found.url if url)  # others know the page by its key
+            check_urls(url for url in found.url if url)  # others know the page by its key
         elif batch.kind == NEWS:
             return _of_news(json.loads(batch.data), sites)
-        elif batch.kind == ZONES:
-            _check_zones(json.loads(batch.data), store)
-        elif batch.kind == HOSTS:
-            _check_hosts(batch, sites)
+        elif batch.kind in (ZONES, HOSTS):
+            _check_transfer(batch, store, sites)
         else:
             return (
                 f"nobody here knows what {batch.kind!r} is: is there a later version of gossamer at the sender?",
@@ -137,7 +127,7 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
         _check_name(host)
     for host, url in _typed(news, "sitemaps", list, ()):
         _check_name(host)
-        _check_urls([url])
+        check_urls([url])
     _whole(news.get("pool", 0), -_LARGEST)
     for key in _typed(news, "unknown", list, ()):
         _whole(key, 0, 1 << 64)
@@ -157,35 +147,35 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     return GOOD
 
 
-def _check_zones(said: Any, store: Store) -> None:
-    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
-    if len(set(zones)) < len(zones):
-        raise Unreadable("it names a zone twice")
-    _number(said["quiet_until_s"])
-    _check_rests(_typed(said, "resting", dict, {}))
-    files = _typed(said, "files", list)
-    if len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files):
-        raise Unreadable("it does not name the files of a hand-over")
-    for name in files:
-        if not store.local(name).exists():
-            raise Unreadable(f"{name} is missing; restore it from a copy")
-
-
-def _check_hosts(batch: Batch, sites: Collection[str]) -> None:
+def _check_transfer(batch: Batch, store: Store, sites: Collection[str]) -> None:
     is_first = batch.part == 0 or (batch.protocol == 1 and batch.data[:1] == b"{")
     if not is_first:  # the first part has what is said of all of them, the others have tables
         estate.decoded(batch.data)
         return
     said = json.loads(batch.data)
+    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
+    _check_rests(_typed(said, "resting", dict, {}))
+    if batch.kind == ZONES:
+        if len(set(zones)) < len(zones):
+            raise Unreadable("it names a zone twice")
+        _number(said["quiet_until_s"])
+        _check_files(_typed(said, "files", list, ()), store)
+        return
     if _typed(said, "site", str) not in sites:
         raise Unreadable("it is for a site that is not in our list of sites")
     _whole(said["version"])
-    _check_rests(_typed(said, "resting", dict, {}))
-    for zone in _typed(said, "zones", list):
-        _whole(zone, 0, ZONES_IN_ALL)
     entries = placing.unpacked(_typed(said, "hosts", str))
     if len(entries) and int(entries["site"].max()) >= len(sites):
         raise Unreadable("it speaks of a site that is not in our list of sites")
+
+
+def _check_files(files: Sequence[Any], store: Store) -> None:
+    """Until version 2 of the protocol zones went in files."""
+    if files and (len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files)):
+        raise Unreadable("it does not name the files of a hand-over")
+    for name in files:
+        if not store.local(name).exists():
+            raise Unreadable(f"{name} is missing; restore it from a copy")
 
 
 def _check_rests(rests: Mapping[Any, Any]) -> None:
@@ -196,11 +186,6 @@ def _check_rests(rests: Mapping[Any, Any]) -> None:
 
 
 # Values
-
-
-def _check_urls(urls: Iterable[str]) -> None:
-    if not all(map(_URL.fullmatch, urls)):
-        raise Unreadable("something in it is no normalised URL")
 
 
 def _typed(said: Any, name: str, kind: type, *default: Any) -> Any:

@@ -10,12 +10,12 @@ from gossamer.archive.manifest import Changes
 from gossamer.arrays import I64, Bools, Rows
 from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
-from gossamer.crawl.commit import Books
+from gossamer.crawl.inbox import check_table, in_parts
+from gossamer.crawl.opening import Books
 from gossamer.crawl.resting import NONE_IN_STATE, Rests
 from gossamer.crawl.update import is_final
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import Keys, search
-from gossamer.sharing.exchange import check_table, in_parts
 from gossamer.web.url import host_key
 
 Texts = Sequence[bytes]

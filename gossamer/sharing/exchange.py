@@ -7,16 +7,10 @@ comes again is ignored. The sender keeps what the receiver has not confirmed. Wh
 has moved on sends them on.
 """
 
-import io
 import json
-import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any, Protocol, cast
-
-import pyarrow as pa
+from typing import Any, Protocol
 
 from gossamer.archive.manifest import ABROAD as ABROAD
 from gossamer.archive.manifest import ANY as ANY
@@ -28,12 +22,13 @@ from gossamer.archive.manifest import SEED_FILES as SEED_FILES
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES
 from gossamer.archive.manifest import Batch as Batch
-from gossamer.archive.store import Store
-from gossamer.columns import CONTRIBUTION as CONTRIBUTION
 from gossamer.columns import Contributions as Contributions
-from gossamer.errors import Unreadable
-
-PART_BYTES = 1_000_000  # of a batch, where it can be divided: whoever reads it holds one at a time
+from gossamer.crawl.inbox import PART_BYTES as PART_BYTES
+from gossamer.crawl.inbox import Inbox as Inbox
+from gossamer.crawl.inbox import decode as decode
+from gossamer.crawl.inbox import encode as encode
+from gossamer.crawl.inbox import high_water as high_water
+from gossamer.crawl.inbox import in_order as in_order
 
 
 class Exchange(Protocol):
@@ -90,59 +85,6 @@ class InProcess:
         return False
 
 
-class Inbox:
-    """Batches as files under inbox/: how another process hands seeds to a crawl, running or not."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def add(self, data: bytes, sender: str = SEEDS) -> int:
-        """Put data under the next free number of the sender; several processes may do so at once."""
-        while True:
-            number = self._last(sender) + 1
-            batch = Batch(sender, number, 0, ANY, data, previous=number - 1)
-            # If a higher number is there after we took ours, two others may have come and gone meanwhile, and
-            # the receiver's mark be above us: add it again. Seeds twice are harmless, seeds lost are not.
-            if self._store.create(_name(batch), data) and self._last(sender) == number:
-                return number
-
-    def publish(self, batch: Batch) -> bool:
-        self._store.create(_name(batch), batch.data)
-        return True
-
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
-        found = []
-        for name, batch in self._entries():
-            if batch.number > marks.get(batch.stream, 0) and batch.to in (to, ANY):
-                try:
-                    found.append(replace(batch, data=self._store.get(name)))
-                except FileNotFoundError:  # acknowledged meanwhile
-                    continue
-        return in_order(found, marks)
-
-    def acknowledge(self, stream: str, number: int) -> None:
-        # The number itself stays until the next one: from it `add` knows which numbers are taken.
-        for name, batch in self._entries():
-            if batch.stream == stream and batch.number < number:
-                self._store.delete(name)
-
-    def confirmed(self, stream: str) -> int:
-        """A file in the inbox is as durable as one in an outbox."""
-        return self._last(stream)
-
-    def lost(self) -> bool:
-        return False
-
-    def _last(self, stream: str) -> int:
-        return max((b.number for _, b in self._entries() if b.stream == stream), default=0)
-
-    def _entries(self) -> Iterable[tuple[str, Batch]]:
-        for name in self._store.list("inbox/"):
-            batch = _named(name)
-            if batch is not None:
-                yield name, batch
-
-
 class Joined:
     """An Exchange and the Inbox, for the agent that also reads the seeds."""
 
@@ -166,35 +108,9 @@ class Joined:
         return self._exchange.lost()
 
 
-def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
-    """The batches that may be applied now: complete, above the marks, and without a gap before them."""
-    numbers: dict[str, dict[int, dict[int, Batch]]] = {}
-    for batch in batches:
-        numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
-    ready: list[Batch] = []
-    for stream in sorted(numbers):
-        high = marks.get(stream, 0)
-        for number in sorted(n for n in numbers[stream] if n > high):
-            parts = numbers[stream][number]
-            first = next(iter(parts.values()))
-            if first.previous > high or len(parts) < first.parts:
-                break
-            ready += [parts[part] for part in sorted(parts)]
-            high = number
-    return ready
-
-
 def stale(batches: Iterable[Batch], marks: Mapping[str, int]) -> dict[str, int]:
     """The marks of streams of which something came again: their senders have not heard of our commit."""
     return {b.stream: marks[b.stream] for b in batches if b.number <= marks.get(b.stream, 0)}
-
-
-def high_water(batches: Iterable[Batch]) -> dict[str, int]:
-    """The marks to commit once these batches are applied."""
-    marks: dict[str, int] = {}
-    for batch in batches:
-        marks[batch.stream] = max(batch.number, marks.get(batch.stream, 0))
-    return marks
 
 
 def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
@@ -211,64 +127,3 @@ def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
     halves = [items[: len(items) // 2], items[len(items) // 2 :]]
     first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
     return messages({**said, name: first}, limit) + messages({name: second}, limit)
-
-
-def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
-    """Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
-    if len(columns.key) == 0:
-        return []
-    schema = CONTRIBUTION.arrow.remove_metadata()
-    arrays: list[Any] = [pa.array(v, type=f.type) for v, f in zip(cast(Any, columns), schema, strict=True)]
-    return in_parts(pa.record_batch(arrays, names=CONTRIBUTION.names), limit)
-
-
-def decode(data: bytes) -> Contributions:
-    """What `encode` made; of anything else, an error."""
-    with pa.ipc.open_stream(data) as reader:
-        table = reader.read_all()
-    check_table(table, CONTRIBUTION.arrow)
-    numbers: list[Any] = [table.column(name).to_numpy() for name in CONTRIBUTION.names[:-1]]
-    return Contributions._make([*numbers, table.column("url").to_pylist()])
-
-
-def check_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> None:
-    """Arrow reads what it is given, whether it makes sense or not: nothing else may look at it before."""
-    if not table.schema.equals(schema):
-        raise Unreadable("its columns are not ours")
-    table.validate(full=True)
-    if any(column.null_count for column in table.columns):
-        raise Unreadable("values are missing in it")
-
-
-def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
-    """Compressed, each below the limit."""
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_batch(rows)
-    data = sink.getvalue()
-    if len(data) < limit or rows.num_rows == 1:
-        return [data]
-    # A little more than proportional, so that seldom a part must be cut again.
-    count = min(rows.num_rows, len(data) * 5 // (limit * 4) + 1)
-    cuts = [rows.num_rows * i // count for i in range(count + 1)]
-    slices = [rows.slice(a, b - a) for a, b in pairwise(cuts)]
-    return [part for piece in slices for part in in_parts(piece, limit)]
-
-
-_NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\.(\d+)\.(\d+)of(\d+)\.([a-z]+))?\.arrow")
-
-
-def _name(batch: Batch) -> str:
-    plain = batch.to == ANY and batch.parts == 1 and batch.previous == batch.number - 1 and batch.kind == LINKS
-    rest = "" if plain else f".to.{batch.to}.{batch.previous}.{batch.part}of{batch.parts}.{batch.kind}"
-    return f"inbox/{batch.sender}-{batch.number:012d}{rest}.arrow"
-
-
-def _named(name: str) -> Batch | None:
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
-    sender, number, to, previous, part, parts, kind = match.groups()
-    if to is None:
-        return Batch(sender, int(number), 0, ANY, b"", previous=int(number) - 1)
-    return Batch(sender, int(number), int(part), to, b"", kind, int(parts), int(previous))

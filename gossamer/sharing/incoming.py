@@ -11,15 +11,12 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.store import Store
 from gossamer.arrays import U64
-from gossamer.cluster.federation_file import site_of
 from gossamer.columns import Contributions
-from gossamer.crawl.control import Orders
+from gossamer.crawl.control import Orders, site_of
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import mentioned, scope_hosts
-from gossamer.crawl.scope import Scope
-from gossamer.crawl.seeds import SeedFiles, files_in
-from gossamer.crawl.sitemaps import NamedSitemaps, Naming, document
-from gossamer.crawl.update import seeds as new_seeds
+from gossamer.crawl.opening import mentioned
+from gossamer.crawl.scope import Naming
+from gossamer.crawl.seeds import Intake, minted
 from gossamer.frontier.pages import PageIndex
 from gossamer.sharing import compact
 from gossamer.sharing.exchange import (
@@ -56,36 +53,17 @@ class Arrived(NamedTuple):
     heard: list[tuple[str, dict[str, Any]]]  # news, and the site that they come from
 
 
-class Incoming:
-    """Reads seeds and the exchange; `take` turns them into what a commit needs."""
+class Incoming(Intake):
+    """Reads seeds and the exchange; `arrived` turns them into what a commit needs."""
 
-    def __init__(
-        self,
-        store: Store,
-        chain: Chain,
-        exchange: Exchange,
-        scope_kind: str,
-    ) -> None:
-        self._store, self._chain, self._exchange = store, chain, exchange
-        self.scope = Scope(scope_kind, scope_hosts(store))
-        self.named = NamedSitemaps.read(store)
-        self.seeds: list[str] = []
-        self.again = Contributions.none()  # what is to be told once more
-        self.files = SeedFiles((), chain.state.get("seed_files", {}))
+    def __init__(self, store: Store, chain: Chain, exchange: Exchange, scope_kind: str) -> None:
+        super().__init__(store, chain, scope_kind)
+        self._exchange = exchange
+        self.again = Contributions.none()  # what is to be sent once more
         self._opened = chain.number
 
-    def read_seeds(self, now_s: float) -> list[Batch]:
-        """New lines of seed files, those among them that have just been handed in. Returns what else has arrived."""
-        batches = self.batches()
-        for batch in batches:
-            if batch.sender == SEED_FILES:
-                self.files.add(files_in(batch.data))
-        self.seeds += self.files.read(now_s)
-        return batches
-
-    @property
-    def has_seeds(self) -> bool:
-        return bool(self.seeds or self.files.offsets)
+    def read_seeds(self, now_s: float) -> None:
+        self.read(self.batches(), now_s)
 
     def batches(self) -> list[Batch]:
         """What may be applied now. What comes behind a hand-over waits for it; and what we sent
@@ -104,7 +82,7 @@ class Incoming:
         """Zones that were to come to us may have gone elsewhere: what waits for them is looked at again."""
         self._opened = self._chain.number
 
-    def take(
+    def arrived(
         self,
         batches: list[Batch],
         sitemaps: Iterable[str],
@@ -116,9 +94,9 @@ class Incoming:
         followed: Callable[[], tuple[U64, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
-        seeds = dict.fromkeys(self.seeds)
+        seeds = self.take(batches)
         parts = [mentioned(list(sitemaps)), self.again]
-        self.seeds, self.again = [], Contributions.none()
+        self.again = Contributions.none()
         links: list[Links] = []
         names, from_abroad = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
@@ -146,17 +124,13 @@ class Incoming:
             elif batch.kind == ABROAD:
                 parts.append(compact.decode(batch.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
-            elif SEEDS in (batch.kind, batch.sender):
-                seeds.update(dict.fromkeys(decode(batch.data).url))
-            elif batch.sender == SEED_FILES:
-                self.files.add(files_in(batch.data))
-            elif batch.kind == LINKS:
+            elif batch.kind == LINKS and batch.sender not in (SEEDS, SEED_FILES):
                 parts.append(decode(batch.data))
         if owners.may_decide:
-            self._place_hosts(owners, links, parts, list(seeds), followed(), index)
+            self._place_hosts(owners, links, parts, seeds, followed(), index)
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
-        own, outbox = self._sorted_out(list(seeds), owners)
+        own, outbox = self._sorted_out(seeds, owners)
         outbox += told
         parts.append(minted(own, index, ledger))
         others = sorted(orders.others)
@@ -165,7 +139,7 @@ class Incoming:
         outbox += self._news("sitemaps", own_namings + namings_abroad, others)
         outbox += self._news("sitemaps", own_namings + namings_here, owners.abroad)
         abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
-        changes = self._write_scope(new) | self._write_named(own_namings + namings_abroad + namings_here)
+        changes = self.write(new, own_namings + namings_abroad + namings_here)
         rows = Contributions.joined(parts)
         return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad, heard)
 
@@ -205,31 +179,6 @@ class Incoming:
     def _news(self, about: str, items: Sequence[Any], names: Iterable[str]) -> list[Batch]:
         made = messages({about: items}) if items else []
         return [self._chain.letter(name, data, NEWS) for name in names for data in made]
-
-    def _write_scope(self, names: list[str]) -> Changes:
-        if not names:
-            return Changes()
-        name = f"tables/scope-{self._chain.label}.txt"
-        self._store.put(name, "".join(f"{host}\n" for host in names).encode())
-        return Changes({"scope": [name]})
-
-    def _write_named(self, namings: list[Naming]) -> Changes:
-        if not namings:
-            return Changes()
-        name = f"tables/named-{self._chain.label}.txt"
-        self._store.put(name, document(namings))
-        return Changes({"named": [name]})
-
-
-def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
-    """Seeds that are new bring cash with them; of those already known it is news at most that they are seeds."""
-    keys = page_keys(urls)
-    order = np.argsort(keys)
-    known = np.zeros(len(urls), bool)
-    known[order] = index.pages.look_up(keys[order])[0]
-    new, old = ([urls[place] for place in np.flatnonzero(which).tolist()] for which in (~known, known))
-    again = mentioned(old)
-    return Contributions.joined([new_seeds(new, ledger), again._replace(hits=np.zeros_like(again.hits))])
 
 
 def numbered_parts(batches: Iterable[Batch]) -> list[Batch]:

@@ -13,9 +13,9 @@ from gossamer.archive.store import Store
 from gossamer.arrays import Rows
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing.exchange import HOSTS, NEWS, Exchange, messages
-from gossamer.sharing.moving import is_settled
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import unpacked
+from gossamer.sharing.transfer import is_settled
 
 RELEASED, CLEAN = "released", "clean"
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
@@ -146,3 +147,8 @@ def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
     name = f"tables/{KIND}-{label}.bin"
     store.put(name, b"".join(map(base64.b85decode, hosts)))
     return Changes({KIND: [name]})
+
+
+def hostmap_files(store: Store) -> list[str]:
+    """Decisions about hosts, by whichever agent they were taken or received."""
+    return [name for at in snapshots(store).values() for name in at.files.get(KIND, [])]

@@ -1,4 +1,4 @@
-"""When a simulated crawl learns and chooses, compiled: in batches as the seed does, or in rounds as production does."""
+"""This module decides when a simulated crawl learns and chooses: in batches (Castillo 2004) or in rounds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Turns strategies and the kernel into machine code: the kernel once for all strategies, which come as pointers."""
+"""This module turns strategies and the kernel into machine code: the kernel once, strategies as pointers to it."""
 
 import fcntl
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def compiled(function: Callable[..., Any], role: str, name: str) -> Any:
     except NumbaError as error:
         reason = str(error).strip().splitlines()
         raise ConfigError(
-            f"the lab cannot compile {role} of {name}: write it with plain NumPy on whole columns ({reason[-1]})"
+            f"the simulator cannot compile {role} of {name}: write it with plain NumPy on whole columns ({reason[-1]})"
         ) from None
 
 

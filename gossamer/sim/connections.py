@@ -1,4 +1,4 @@
-"""Connections in virtual time, compiled: latency, transfers that share our link, bursts, and hosts at rest."""
+"""These compiled functions are connections in virtual time: latency, transfers that share our link, bursts, rests."""
 
 from typing import Any
 

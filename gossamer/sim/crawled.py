@@ -1,4 +1,7 @@
-"""A crawl's own directory as a graph: its pages, links, sizes, and how fast its hosts answered."""
+"""This module reads a crawl's own directory as a graph: its pages, links, sizes, and how fast its hosts answered.
+
+It also says what strategies may know from a crawl: the PageRank of its pages, and how near its links are to a topic.
+"""
 
 from pathlib import Path
 
@@ -8,7 +11,9 @@ from gossamer.api import Crawl
 from gossamer.archive.linkgraph import read_links
 from gossamer.arrays import F64, I32
 from gossamer.frontier.relevance import Topic
+from gossamer.frontier.sorted_runs import search
 from gossamer.sim.graphs import Graph, of_links
+from gossamer.sim.ranking import pagerank
 from gossamer.web.html import parse_html
 from gossamer.web.url import host_of
 
@@ -37,6 +42,17 @@ def crawled(directory: Path) -> Graph:
         speed=speed,
         starts=np.flatnonzero(found.is_seed).astype(np.int32),
     )
+
+
+def remembered(graph: Graph, directory: Path) -> F64:
+    """The PageRank that each page had in an earlier crawl, NaN for pages that it did not have."""
+    old = read_links(directory)
+    order = np.argsort(old.keys)
+    ranks = pagerank(old.source, old.target, len(old.keys))[order]
+    found, at = search(old.keys[order], graph.keys)
+    history = np.full(graph.pages, np.nan)
+    history[found] = ranks[at[found]]
+    return history
 
 
 def relevance(directory: Path, graph: Graph, topic: Topic) -> F64:

@@ -1,4 +1,4 @@
-"""Draws curves and bars, as PNG and SVG, all in one style."""
+"""This module draws curves and dots, as PNG and SVG, all in one style."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Figure:
     names: Sequence[str] = ()  # of the places 0, 1, ... of the y axis, from above
 
 
-def draw(figure: Figure, out: Path) -> list[Path]:
+def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
     mpl: Any = import_module("matplotlib")  # takes its time, and not every experiment is drawn
     mpl.use("Agg")
     plt: Any = import_module("matplotlib.pyplot")
@@ -71,7 +71,7 @@ def draw(figure: Figure, out: Path) -> list[Path]:
             axes.invert_yaxis()
         if len(figure.curves) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        written = [out / f"{figure.name}.{kind}" for kind in ("png", "svg")]
+        written = [out / f"{figure.name}.{kind}" for kind in kinds]
         for path in written:
             canvas.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
         plt.close(canvas)

@@ -1,8 +1,9 @@
-"""Link graphs as columns, from files or from a crawl: who links to whom, on which host, how large, how fast.
+"""A `Graph` is a link graph as columns: who links to whom, on which host, how large, how fast. `load` reads one.
 
-Three kinds of file: .npz with the rows of a sparse matrix (`indptr`, `indices`; optionally `host`, `host_names`,
-`page_bytes`, and URLs line by line in NAME.urls.gz beside NAME.npz), lists of links (two columns of numbers, names or
-URLs, plain or gzipped), and a crawl's directory. Graphs that do not know their hosts get them by a rule, and say so.
+Three kinds of file can be read: .npz with the rows of a sparse matrix (`indptr`, `indices`; optionally `host`,
+`host_names`, `page_bytes`, and URLs line by line in NAME.urls.gz beside NAME.npz), lists of links (two columns of
+numbers, names or URLs, plain or gzipped), and a crawl's directory. Graphs that do not know their hosts get them by a
+rule, and say so.
 """
 
 import gzip
@@ -79,7 +80,7 @@ class Graph:
         return found
 
     def with_hosts(self, rule: str, suffix: str = "test") -> "Graph":
-        """The same links on other hosts; `rule` as in `lab.hosts`."""
+        """The same links on other hosts; `rule` as in `sim/hosts.py`."""
         host, words = host_rule(rule, self.indptr, self.indices)
         names = [f"g{number}.{suffix}" for number in range(int(host.max(initial=0)) + 1)]
         return replace(

@@ -1,4 +1,4 @@
-"""Hosts for graphs that know none: pages that are neighbours in the file's order share one, by one of three rules.
+"""Graphs that know no hosts get them here: neighbours in the file's order share one, by one of three rules.
 
 even:N    N ranges of equal size
 power:N   N ranges whose sizes follow a power law, in random order

@@ -1,4 +1,4 @@
-"""A crawl in virtual time, compiled: the loop over events, and what happens when all scores change."""
+"""The compiled kernel runs a crawl in virtual time: the loop over events, and what happens when all scores change."""
 
 import numpy as np
 from numba import njit

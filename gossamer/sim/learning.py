@@ -1,7 +1,7 @@
-"""What visits teach, compiled: links become known, cash is passed on, ranks change.
+"""These compiled functions apply what visits teach: links become known, cash is passed on, ranks change.
 
-It is what `crawl/update.py` does, page for page: the parity experiment holds the two to the same order. Ranks come from
-the strategy's own functions, compiled as they are.
+They do what `crawl/update.py` does, page for page: the parity experiment holds the two to the same order. Ranks come
+from the strategy's own functions, compiled as they are.
 """
 
 from typing import Any

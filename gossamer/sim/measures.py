@@ -1,8 +1,12 @@
-"""How good an order of pages is: cumulative PageRank, its average, Kendall's tau."""
+"""These functions measure a simulated crawl: how good its order of pages is, and how many connections it kept busy.
+
+An order is measured by cumulative PageRank, its average, and Kendall's tau.
+"""
 
 import numpy as np
 
 from gossamer.arrays import F64, Integers
+from gossamer.sim.simulator import Trace
 
 SAMPLE = 5_000
 
@@ -37,3 +41,16 @@ def tau(order: Integers, rank: F64, seed: int = 0, sample: int = SAMPLE) -> floa
     if len(order) > sample:
         place = np.sort(np.random.default_rng(seed).choice(len(order), sample, replace=False))
     return float(kendalltau(-place, rank[order[place]]).statistic)
+
+
+def busy_s(trace: Trace, at_s: F64) -> F64:
+    """Seconds of busy connections, all together, until each of these times."""
+    lasted = np.diff(trace.active_s, append=np.maximum(at_s.max(initial=0.0), trace.active_s[-1:]))
+    until = np.concatenate((np.zeros(1), np.cumsum(lasted * trace.active)))
+    ends = np.concatenate((trace.active_s, trace.active_s[-1:] + lasted[-1:]))
+    busy: F64 = np.interp(at_s, ends, until)
+    return busy
+
+
+def mean_active(trace: Trace, until_s: float) -> float:
+    return float(busy_s(trace, np.array([until_s]))[0] / until_s) if until_s > 0 else 0.0

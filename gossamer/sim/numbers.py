@@ -1,4 +1,4 @@
-"""Numbers on the command line: what makes no sense is refused there, with its name."""
+"""These types read numbers on the command line; what makes no sense is refused there, with its name."""
 
 import argparse
 from collections.abc import Callable
@@ -23,6 +23,11 @@ def natural(text: str) -> int:
 def span(text: str) -> float:
     """A length of time or a factor: 0 or more."""
     return _number(text, float, "no number", 1e9)
+
+
+def part(text: str) -> float:
+    """A part of a whole: from 0 to 1."""
+    return _number(text, float, "no number", 1.0)
 
 
 def _number(text: str, kind: Callable[[str], Number], otherwise: str, most: Number) -> Number:

@@ -1,4 +1,4 @@
-"""The seed's two queues, compiled: hosts on top, each with its pages; the best page of the best host comes first.
+"""`Queues` are the two queues of Castillo 2004, compiled: hosts on top, each with its pages.
 
 Both are binary heaps in which an item can be found, so that a rank may rise or fall at any time. Equal ranks go by
 key, as everywhere. A host is in the upper heap while it is *open* (nobody talks to it, and its delay has passed).

@@ -1,4 +1,4 @@
-"""PageRank as production computes it, bit for bit, with the sum over links compiled: it adds in the same order."""
+"""This module computes PageRank as production does, bit for bit, with the sum over links compiled in the same order."""
 
 from functools import partial
 

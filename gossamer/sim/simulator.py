@@ -1,4 +1,4 @@
-"""Simulates one crawl of a graph: the strategy that production would run, under stated conditions, in virtual time."""
+"""`simulate` runs one crawl of a graph in virtual time: the strategy of production, under stated conditions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from gossamer.sim.ranking import flow, known_links
 MEDIAN_S, SPREAD = 0.13, 1.908  # lognormal: 90 % of pages in under 1.5 s, 95 % in under 3 s (Castillo, section 4.2.1)
 LATENCY_PART = 2 / 3  # "latency is usually larger than the actual transfer time"
 SLICE = 50_000  # pages simulated before Ctrl-C is looked at
-RECOMPUTATIONS = 35  # of batch strategies in a crawl, as in the seed
+RECOMPUTATIONS = 35  # of batch strategies in a crawl, as in Castillo 2004
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Conditions:
     early: float = 0.0  # end a batch when less than this part of the connections is busy (unless `advance` is set)
     advance: float = 0.0  # choose more when no more than this part of a batch is left
     seed: int = 0
-    rounds: "Rounds | None" = None  # as production makes them; None: batches, as the seed has them
+    rounds: "Rounds | None" = None  # as production makes them; None: batches, as Castillo has them
     measured: "Measured | None" = None
 
 
@@ -98,7 +98,7 @@ def simulate(
 ) -> Trace:
     """Crawl from these pages until nothing is left, or `pages` have been visited."""
     if strategy.needs_topic and knowledge.relevance is None:
-        raise ConfigError(f"{strategy.name} needs the relevance of each link to a topic (lab.crawled.relevance)")
+        raise ConfigError(f"{strategy.name} needs the relevance of each link to a topic (`gossamer simulate --topic`)")
     return _Simulation(graph, strategy, conditions, knowledge).run(np.asarray(starts, np.int32), pages)
 
 
@@ -270,7 +270,7 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
 
 def speeds(graph: Graph, seed: int) -> tuple[F64, F64]:
     """Latency and bytes per second of each host: as measured, or drawn so that a page of mean size takes as long as
-    the seed's pages took."""
+    Castillo's pages took."""
     if graph.latency_s is not None and graph.speed is not None:
         return graph.latency_s, graph.speed
     draw = np.random.default_rng(seed).lognormal(np.log(MEDIAN_S), SPREAD, len(graph.host_names))

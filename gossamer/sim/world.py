@@ -1,4 +1,4 @@
-"""What a simulated crawl consists of, as columns that compiled code shares: graph, hosts, how far it has come."""
+"""A simulated crawl consists of these columns, which compiled code shares: graph, hosts, how far it has come."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Synthetic and replayed webs over real HTTP, for the demo, tests and benchmarks.
+"""This package serves synthetic and replayed webs over real HTTP, for the demo, tests and benchmarks.
 
 `web.SyntheticWeb(WebSpec)` is a web as a pure function of seed, host, path and time, and knows the truth about itself;
 `replay.Replay` serves real HTML directories; `graph.GraphWeb` serves a link graph; `server.Server` speaks HTTP/1.1 for

@@ -1,4 +1,4 @@
-"""What a test web says to one request, and the port that every kind of test web implements."""
+"""An `Answer` is what a test web sends to one request; `Web` is the port that every kind of test web implements."""
 
 from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime

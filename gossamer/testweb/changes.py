@@ -1,4 +1,4 @@
-"""When pages change: for each page a Poisson process over all time, of which any part can be asked directly.
+"""Pages change by a Poisson process of their own over all time, of which this module answers any part directly.
 
 The number of changes in the whole horizon is drawn once; then each half of a span gets its share by a fair binomial
 split, as exact Poisson processes do. So the count up to any time, and the time of any change, take a walk down a

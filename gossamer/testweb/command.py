@@ -1,4 +1,4 @@
-"""The command line of `gossamer testweb`: options become a web and a server that runs until it is told to stop."""
+"""`gossamer testweb` turns its options into a web and a server that runs until it is told to stop."""
 
 import argparse
 import dataclasses

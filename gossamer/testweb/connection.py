@@ -1,4 +1,4 @@
-"""One client's TCP connection to the test web: bytes in, bytes out, and what its current request is."""
+"""A `Connection` is one client's TCP connection to the test web: bytes in, bytes out, and its current request."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""What a synthetic host serves besides its pages: robots.txt, sitemaps, a style sheet, a log-in form."""
+"""A synthetic host serves more than pages, made here: robots.txt, sitemaps, a style sheet, a log-in form."""
 
 import zlib
 from html import escape

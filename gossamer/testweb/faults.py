@@ -1,4 +1,4 @@
-"""Ways in which a host of the test web can misbehave, switched on per host."""
+"""A `Fault` is a way in which a host of the test web misbehaves; faults are switched on per host."""
 
 from dataclasses import dataclass
 from typing import Literal, cast, get_args

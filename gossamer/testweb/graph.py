@@ -1,8 +1,8 @@
-"""A test web made from a link graph: page i has exactly the links of node i, in their order.
+"""A `GraphWeb` is a test web made from a link graph: page i has exactly the links of node i, in their order.
 
     web = GraphWeb(load(Path("graphs/cs-stanford.npz")))
 
-Pages are small: a title and their links. `lab.graphs` says what a graph can be made of and which hosts it has.
+Pages are small: a title and their links. `sim/graphs.py` says what a graph can be made of and which hosts it has.
 """
 
 from collections.abc import Iterable, Mapping

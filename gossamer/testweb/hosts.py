@@ -1,4 +1,4 @@
-"""What each host of the synthetic web is like: its name, language, robots rules, habits."""
+"""This module says what each host of the synthetic web is like: its name, language, robots rules, habits."""
 
 from dataclasses import dataclass
 from enum import IntEnum

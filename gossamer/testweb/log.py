@@ -1,4 +1,4 @@
-"""The server's own record of requests, and what tests read from it: overlaps and intervals per host.
+"""The server keeps a record of requests, from which tests read overlaps and intervals per host.
 
 One line per request, tab-separated, written when the last byte of its answer goes to the kernel:
 

@@ -1,4 +1,4 @@
-"""Numbers that look random and are the same in every process: splitmix64, for one number and for columns."""
+"""These functions make numbers that look random and are the same in every process: splitmix64."""
 
 import math
 

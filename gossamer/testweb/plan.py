@@ -1,4 +1,4 @@
-"""The pages of the synthetic web as columns: where they are, what kind they are, what they link to."""
+"""A `Plan` holds the pages of the synthetic web as columns: where they are, what kind they are, what they link to."""
 
 import re
 from enum import IntEnum

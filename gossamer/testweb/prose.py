@@ -1,4 +1,4 @@
-"""Text in pieces made beforehand: sections and titles of a topic in a language, encoded once."""
+"""This module makes text in pieces beforehand: sections and titles of a topic in a language, encoded once."""
 
 import numpy as np
 

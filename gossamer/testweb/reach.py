@@ -1,4 +1,4 @@
-"""Which pages of a synthetic web a crawl must find: a breadth-first search on columns."""
+"""This module says which pages of a synthetic web a crawl must find, by a breadth-first search on columns."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A website that never changes, to compare the speeds of clients by: so many pages, all near the first."""
+"""This module serves a website that never changes, to compare the speeds of clients by."""
 
 from collections.abc import Mapping
 

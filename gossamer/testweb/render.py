@@ -1,4 +1,4 @@
-"""HTML of synthetic pages, put together from pieces that are made once."""
+"""This module renders the HTML of synthetic pages from pieces that are made once."""
 
 from collections.abc import Callable
 from operator import itemgetter

@@ -1,4 +1,4 @@
-"""Real HTML directories served as hosts of a test web.
+"""`Replay` serves real HTML directories as hosts of a test web.
 
     web = Replay({"docs.example": Path("/usr/share/doc/python3/html")})
 

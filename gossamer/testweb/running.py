@@ -1,4 +1,4 @@
-"""A test web in a process of its own, for as long as a `with` block: tests, demo and benchmarks use it.
+"""`RunningWeb` is a test web in a process of its own, for as long as a `with` block; tests, demo and benchmarks use it.
 
 with RunningWeb(WebSpec(seed=1, hosts=30, pages=1_000), log_path=path) as web:
     web.address      "127.0.0.1:40123", for resolve.map = {"*": address}

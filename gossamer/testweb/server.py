@@ -1,4 +1,4 @@
-"""The test web's HTTP/1.1 server: one thread, one epoll, any host name, on loopback.
+"""`Server` is the test web's HTTP/1.1 server: one thread, one epoll, any host name, on loopback.
 
     server = Server(web, RealClock(), ServerOptions(log_path=Path("requests.tsv")))
     server.port                               chosen by the system unless asked for

@@ -1,4 +1,4 @@
-"""What a synthetic web is to be: every property with its default, checked once."""
+"""A `WebSpec` says what a synthetic web is to be: every property with its default, checked once."""
 
 import dataclasses
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A synthetic web as a pure function of (seed, host, path, time), and the truth about it.
+"""A `SyntheticWeb` is a web as a pure function of (seed, host, path, time), and knows the truth about itself.
 
 web = SyntheticWeb(WebSpec(seed=1, hosts=300, pages=20_000))
 status, head, body, chunked = web.response("h0.test", "/", t_s=0.0, asked={})

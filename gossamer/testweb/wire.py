@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the test web's server needs it: a request's head taken apart, an answer's bytes put together."""
+"""This module speaks HTTP/1.1 as the test web's server needs it: it reads heads and writes answers."""
 
 from collections.abc import Mapping
 from http.client import responses

@@ -1,4 +1,4 @@
-"""The vocabulary of the synthetic web: five languages, twelve topics, everyday words."""
+"""This module holds the vocabulary of the synthetic web: five languages, twelve topics, everyday words."""
 
 LANGUAGES = ("en", "fr", "de", "es", "ru")
 

@@ -1,6 +1,5 @@
-"""Who crawls in a directory: which agents there are, what each has and does; and the wish for more or fewer."""
+"""This module shows which agents crawl in a directory, and what each has and does; and asks for more or fewer."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,9 @@ from rich.text import Text
 from gossamer.archive.reading import Reading, reading
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
-from gossamer.cluster.registrar import Registrar
+from gossamer.cluster.protocol import Heartbeat, Wish
+from gossamer.cluster.registrar import of_agents
+from gossamer.cluster.site_agent import counters
 from gossamer.cluster.supervisor import FOLDER
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
@@ -25,8 +26,8 @@ def agents(directory: Path) -> list[dict[str, Any]]:
     return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
 
 
-def change(directory: Path, wish: Mapping[str, Any]) -> None:
-    """Ask the running crawl for one agent more, or for one to leave."""
+def change(directory: Path, retire: str = "") -> None:
+    """Ask the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
     wire = _connected(directory)
     if wire is None:
@@ -35,24 +36,23 @@ def change(directory: Path, wish: Mapping[str, Any]) -> None:
             f"`gossamer crawl --dir {directory} --agents N`"
         )
     try:
-        registrar = Registrar(wire)
-        name = wish.get("retire")
-        if name is not None and name.endswith("a0"):
-            raise SiteError(f"{name} reads the seeds and stays to the end; retire another one")
-        if name is not None and name not in (registrar.alive() or {}):
-            raise SiteError(f"{name} is not running; `gossamer agents {directory}` shows who is")
-        if not registrar.wish(dict(wish)):
+        registrar = of_agents(wire)
+        if retire.endswith("a0"):
+            raise SiteError(f"{retire} reads the seeds and stays to the end; retire another one")
+        if retire and retire not in (registrar.alive() or {}):
+            raise SiteError(f"{retire} is not running; `gossamer agents {directory}` shows who is")
+        if not registrar.wish(Wish(retire=retire)):
             raise SiteError(f"the crawl in {directory} does not answer; try again")
     finally:
         wire.close()
 
 
-def _alive(directory: Path) -> dict[str, dict[str, Any]]:
+def _alive(directory: Path) -> dict[str, Heartbeat]:
     wire = _connected(directory)
     if wire is None:
         return {}
     try:
-        found = Registrar(wire).alive()
+        found = of_agents(wire).alive()
     finally:
         wire.close()
     if found is None:
@@ -71,16 +71,16 @@ def _connected(directory: Path) -> Wire | None:
     return None
 
 
-def _row(at: Reading, name: str, report: Mapping[str, Any] | None) -> dict[str, Any]:
+def _row(at: Reading, name: str, beat: Heartbeat | None) -> dict[str, Any]:
     snapshot = at.snapshots.get(name)
-    counters = snapshot.state.get("counters", {}) if snapshot else {}
+    counted = counters([snapshot] if snapshot else [])
     row = {
         "agent": name,
         "state": "ended",
         "zones": list(snapshot.zones) if snapshot else [],
-        "visits": counters.get("visits", 0),
-        "known": counters.get("known", 0),
-        "frontier": counters.get("frontier", 0),
+        "visits": counted["visits"],
+        "known": counted["known"],
+        "frontier": counted["frontier"],
         "pages_per_s": None,
         "memory_bytes": None,
         "cpu": None,
@@ -88,15 +88,15 @@ def _row(at: Reading, name: str, report: Mapping[str, Any] | None) -> dict[str, 
         "committed_s": snapshot.time_s if snapshot else None,
         "process": None,
     }
-    if report is None:
+    if beat is None:
         return row
-    row |= {"state": "starting", "process": report["pid"]}
-    stats = report.get("stats")
-    if stats:
-        busy = report["cpu_s"] / report["alive_s"] if report.get("alive_s") else None
+    row |= {"state": "starting", "process": beat.pid}
+    if (report := beat.report) is not None:
+        stats = report.stats.as_dict()
         row |= {name: stats[name] for name in ("visits", "known", "frontier", "pages_per_s", "memory_bytes")}
-        row |= {name: report[name] for name in ("zones", "backlog_bytes", "committed_s")}
-        row |= {"state": "idle" if report["idle"] else stats["phase"] or "crawling", "cpu": busy}
+        row |= {name: getattr(report, name) for name in ("zones", "backlog_bytes", "committed_s")}
+        row["state"] = "idle" if report.idle else report.stats.phase or "crawling"
+        row["cpu"] = report.cpu_s / beat.alive_s if beat.alive_s else None
     return row
 
 

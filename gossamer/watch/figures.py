@@ -1,10 +1,15 @@
-"""Numbers as people read them: counts, bytes, spans of time; what is unknown is a dash."""
+"""This module writes numbers as people read them, and makes foreign text safe to show. What is unknown is a dash."""
 
 from datetime import UTC, datetime
 
 UNKNOWN = "-"
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _BARS = "▁▂▃▄▅▆▇"  # without the full block: a row of those looks like a progress bar
+
+# Titles and bodies come from strangers: escape sequences could repaint the terminal.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
+_OVERRIDES = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+_TABLE = {**_CONTROLS, **_OVERRIDES, 0x09: " ", 0x0A: "\n"}
 
 
 def count(number: float | None) -> str:
@@ -63,7 +68,7 @@ def moment(seconds: float | None) -> str:
 
 
 def waiting(until_s: float) -> str:
-    """What a crawl says that has nothing to do for a moment, but is not over."""
+    """What to say of a crawl that has nothing to do for a moment, but is not over."""
     return f"waits until {moment(until_s)[11:]}: what failed is tried again then, or hosts rest"
 
 
@@ -89,3 +94,8 @@ def sparkline(values: list[float]) -> str:
     if top <= 0:
         return _BARS[0] * len(values)
     return "".join(_BARS[int(6 * value / top)] for value in values)
+
+
+def printable(text: str) -> str:
+    """Foreign text, safe for a terminal."""
+    return text.translate(_TABLE)

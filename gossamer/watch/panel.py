@@ -1,16 +1,38 @@
-"""A panel that is drawn anew in place while something runs: on a terminal, unless nobody wants it."""
+"""This module has what all displays are drawn with: tables without lines, and `Panel`, which is drawn in place."""
 
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.live import Live
+from rich.table import Table
 
 from gossamer.terminal import shown
 
 
+def table(first: str, *numbers: str) -> Table:
+    """A table of figures: a column of names, and columns of numbers."""
+    made = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    made.add_column(first, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made
+
+
+def grid() -> Table:
+    """Rows of a name, a number, and a remark."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(justify="right", no_wrap=True)
+    made.add_column(style="dim")
+    return made
+
+
 class Panel:
-    """Use as a context manager. `_live` is there while there is a terminal to draw on."""
+    """A display that is drawn again and again while something runs: on a terminal, unless nobody wants it.
+
+    Use it as a context manager. `_live` is there while there is a terminal to draw on.
+    """
 
     def __init__(self, console: Console, quiet: bool) -> None:
         self._console, self._quiet = console, quiet

@@ -1,4 +1,4 @@
-"""What a person sees of a running crawl: a live display on a terminal, plain lines elsewhere, a summary."""
+"""`Progress` shows a running crawl to a person: live on a terminal, in plain lines elsewhere, then as a summary."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from gossamer.config import Config
 from gossamer.crawl.stats import CALM, LEAST_S, Stats, remedy
 from gossamer.terminal import shown
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
-from gossamer.watch.panel import Panel
+from gossamer.watch.panel import Panel, grid
 
 _NOW_S = 5.0  # the rate "now" is that of the last so many seconds
 _TREND = 24  # bars of the trend, one for each _TREND_S
@@ -165,33 +165,21 @@ class Progress(Panel):
         return Text.assemble((label, "dim"), (sparkline(rates), "cyan"), no_wrap=True)
 
     def _figures(self, stats: Stats) -> RenderableType:
-        limit = self._config.polite.connections
-        rows: list[tuple[tuple[str, str, str], tuple[str, str, str]]] = [
-            (
-                ("pages", f"{rate(self._pace.pages())}/s", f"mean {rate(stats.mean_rate)}/s"),
-                ("connections", count(stats.connections), f"of {count(limit)}"),
-            ),
-            (
-                ("traffic", _per_second(self._pace.bytes()), f"total {size(stats.wire_bytes)}"),
-                (
-                    "hosts",
-                    f"{count(stats.active_hosts)} active",
-                    f"{count(stats.backed_off_hosts)} backed off",
-                ),
-            ),
-            (
-                ("frontier", count(stats.frontier), f"known {short(stats.known)}"),
-                ("round", count(stats.round), stats.phase or f"memory {size(stats.memory_bytes)}"),
-            ),
-        ]
-        grid = Table.grid(padding=(0, 2, 0, 0))
+        figures = Table.grid(padding=(0, 2, 0, 0))
         for _ in range(2):
-            grid.add_column(style="dim", no_wrap=True)
-            grid.add_column(justify="right", no_wrap=True)
-            grid.add_column(style="dim", no_wrap=True)
-        for (name, value, more), right in rows:
-            grid.add_row(name, value, f"{more}  ", *right)
-        return grid
+            figures.add_column(style="dim", no_wrap=True)
+            figures.add_column(justify="right", no_wrap=True)
+            figures.add_column(style="dim", no_wrap=True)
+        pages, traffic = f"{rate(self._pace.pages())}/s", _per_second(self._pace.bytes())
+        open_, most = count(stats.connections), count(self._config.polite.connections)
+        active, backed_off = f"{count(stats.active_hosts)} active", f"{count(stats.backed_off_hosts)} backed off"
+        now = stats.phase or f"memory {size(stats.memory_bytes)}"
+        figures.add_row("pages", pages, f"mean {rate(stats.mean_rate)}/s  ", "connections", open_, f"of {most}")
+        figures.add_row("traffic", traffic, f"total {size(stats.wire_bytes)}  ", "hosts", active, backed_off)
+        figures.add_row(
+            "frontier", count(stats.frontier), f"known {short(stats.known)}  ", "round", count(stats.round), now
+        )
+        return figures
 
 
 def _per_second(number: float | None) -> str:
@@ -235,29 +223,28 @@ def brief(stats: Stats) -> str:
 
 def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
     """What a finished run did, as a table."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim")
-    grid.add_row(" pages", Text(count(stats.run_visits), "bold"), f"in {span(stats.elapsed_s)}")
+    figures = grid()
+    figures.add_row(" pages", Text(count(stats.run_visits), "bold"), f"in {span(stats.elapsed_s)}")
     if stats.visits != stats.run_visits:
-        grid.add_row(" in all", count(stats.visits), "earlier runs included")
-    grid.add_row(" rate", f"{rate(stats.mean_rate)}", "pages/s")
-    grid.add_row(" traffic", size(stats.wire_bytes), "as sent")
+        figures.add_row(" in all", count(stats.visits), "earlier runs included")
+    figures.add_row(" rate", f"{rate(stats.mean_rate)}", "pages/s")
+    figures.add_row(" traffic", size(stats.wire_bytes), "as sent")
     for name, value in (("hosts", stats.hosts), ("known", stats.known), ("frontier", stats.frontier)):
         if value is not None:
-            grid.add_row(f" {name}", count(value), _MEANINGS[name])
+            figures.add_row(f" {name}", count(value), _MEANINGS[name])
     for word in CALM:
         if stats.outcomes.get(word):
             times = stats.outcomes[word]
-            grid.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
+            figures.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
     for word, times in stats.errors.items():
-        grid.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+        figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
     for setting, links in stats.refused.items():
-        grid.add_row(" refused", count(links), remedy(setting))
+        figures.add_row(" refused", count(links), remedy(setting))
     if stats.refused_seeds:
-        grid.add_row(" seed lines", Text(count(stats.refused_seeds), "yellow"), "are no web address; write https://...")
-    rows: list[RenderableType] = [grid]
+        figures.add_row(
+            " seed lines", Text(count(stats.refused_seeds), "yellow"), "are no web address; write https://..."
+        )
+    rows: list[RenderableType] = [figures]
     if stats.ended:
         rows += [Text(), Text.assemble((" ended: ", "dim"), stats.ended)]
     if not where:

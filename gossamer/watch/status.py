@@ -1,4 +1,4 @@
-"""How a crawl stands, running or not: read from what it has committed, never from the running process."""
+"""`status` reads the state of a crawl, running or not, from what it has committed, never from the running process."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from rich.text import Text
 
 from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
-from gossamer.archive.rows import printable
 from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
+from gossamer.crawl.inbox import ASIDE, refused, set_aside
 from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
-from gossamer.sharing.aside import ASIDE, refused, set_aside
-from gossamer.watch.figures import count, grams, joules, moment, rate, share, size, span, waiting
+from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
+from gossamer.watch.panel import grid, table
 
-FULL_ROWS = 2_000_000  # up to so many rows of pages and visits, what needs a scan is shown unasked
+SCANNED_ROWS = 2_000_000  # of pages and visits; a scan of more would keep the user waiting
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
 _SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
@@ -42,18 +42,20 @@ _COUNTRIES_SQL = f"""
     SELECT country, count(*), sum(wire_bytes)::BIGINT, sum(energy_low_j), sum(energy_j),
         sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g)
     FROM visits WHERE energy_j > 0 GROUP BY country ORDER BY sum(carbon_g) DESC, country LIMIT {_TOP}"""
+_COSTS_SQL = """
+    SELECT sum(energy_low_j), sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g) FROM visits"""
 
 
-def status(directory: Path, full: bool | None = None) -> dict[str, Any]:
+def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
     """Everything there is to know, as plain values; None is unknown.
 
-    Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`) is None
-    without `full`, which by default depends on the size of the crawl.
+    Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`, `costs_by_country`) is
+    None if they have more than `scanned_rows`.
     """
-    return reading(Path(directory), lambda at: _status(at, full))
+    return reading(directory, lambda at: _status(at, scanned_rows))
 
 
-def _status(at: Reading, full: bool | None) -> dict[str, Any]:
+def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     store = ReadOnly(at.directory)
     counters = _counters(at)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
@@ -65,8 +67,8 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
     started_s = min((state["started_s"] for state in states if "started_s" in state), default=None)
     visits = known["visits"]
     disk = _disk(at)
-    if full is None:
-        full = sum(pq.read_metadata(path).num_rows for path in _scanned(at)) <= FULL_ROWS
+    rows = sum(pq.read_metadata(path).num_rows for kind in ("pages", "visits") for path in at.paths(kind))
+    scanned = _scan(at) if rows <= scanned_rows else dict.fromkeys(("statuses", "top_hosts", "costs_by_country"))
     return {
         "directory": str(at.directory),
         "running": any(agent["pid"] for agent in agents.values()),
@@ -81,9 +83,9 @@ def _status(at: Reading, full: bool | None) -> dict[str, Any]:
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
-        "costs": _costs(at),
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
-        **(_scan(at) if full else {"statuses": None, "top_hosts": None, "costs_by_country": None}),
+        "costs": _costs(at),
+        **scanned,
         "disk": disk,
         "disk_bytes": sum(disk.values()),
         "where": {name: str(at.directory / name) for name in _PLACES},
@@ -98,8 +100,8 @@ def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
 
 def _waits_until_s(states: Sequence[Mapping[str, Any]], now_s: float) -> float | None:
     """When something is due again, if nothing was at the last commits of all agents."""
-    told = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
-    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in told])
+    seen = [(state.get("waits_until_s"), state.get("counters", {}).get("frontier")) for state in states]
+    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
     return until_s if until_s is not None and until_s > now_s else None
 
 
@@ -112,7 +114,7 @@ def _counters(at: Reading) -> dict[str, float]:
 
 
 def _costs(at: Reading) -> dict[str, float]:
-    """Energy and carbon of all visits, at both ends of what a byte is said to take."""
+    """Energy and carbon of all visits, at both ends of the estimates for a byte."""
     total: Counter[str] = Counter()
     for snapshot in at.snapshots.values():
         for name, amount in snapshot.state.get("costs", {}).items():
@@ -126,10 +128,6 @@ def _disk(at: Reading) -> dict[str, int]:
     for kind in at.kinds:
         used[kind.partition(".")[0]] += sum(path.stat().st_size for path in at.paths(kind))
     return dict(used.most_common())
-
-
-def _scanned(at: Reading) -> list[Path]:
-    return [*at.paths("pages"), *at.paths("visits")]
 
 
 def _recent(at: Reading) -> dict[str, Any]:
@@ -151,7 +149,9 @@ def _scan(at: Reading) -> dict[str, Any]:
             f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
         ).fetchall()
         countries = database.execute(_COUNTRIES_SQL).fetchall()
+        costs = database.execute(_COSTS_SQL).fetchone() or (None,)
     return {
+        **({"costs": dict(zip(_OF_COUNTRY[3:], costs, strict=True))} if costs[0] is not None else {}),
         "statuses": {name: found[name] for name in map(word, Status) if name in found},
         "top_hosts": [dict(zip(_OF_HOST, row, strict=True)) for row in hosts],
         "costs_by_country": [dict(zip(_OF_COUNTRY, row, strict=True)) for row in countries],
@@ -184,97 +184,83 @@ def _headline(found: Mapping[str, Any]) -> Text:
     return Text.assemble((found["directory"], "bold"), "  ", (state, "green" if pids else "dim"))
 
 
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim")
-    return grid
-
-
 def _totals(found: Mapping[str, Any]) -> Table:
-    grid = _grid()
-    grid.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
-    grid.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
-    grid.add_row("frontier", count(found["frontier"]), "pages not yet visited")
-    grid.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
+    rows = grid()
+    rows.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
+    rows.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
+    rows.add_row("frontier", count(found["frontier"]), "pages not yet visited")
+    rows.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
     cost = found["costs"]
     if cost:
-        grid.add_row(
+        rows.add_row(
             "energy", joules(cost["energy_j"]), f"at most, by the bytes sent; {joules(cost['energy_low_j'])} at least"
         )
-        grid.add_row(
+        rows.add_row(
             "carbon", grams(cost["carbon_g"]), f"of CO2 equivalent at most; {grams(cost['carbon_low_g'])} at least"
         )
     speed = found["rate"]
     recent = f"pages/s; {rate(speed['recent'])} in the last {speed['recent_rounds']} rounds"
-    grid.add_row("rate", rate(speed["mean"]), recent)
+    rows.add_row("rate", rate(speed["mean"]), recent)
     began = f"since {moment(found['started_s'])}" if found["started_s"] is not None else ""
-    grid.add_row("busy", span(found["busy_s"]), began)
-    grid.add_row("committed", "", moment(found["last_commit_s"]))
+    rows.add_row("busy", span(found["busy_s"]), began)
+    rows.add_row("committed", "", moment(found["last_commit_s"]))
     if found["waits_until_s"]:
-        grid.add_row("now", "", waiting(found["waits_until_s"]))
-    _mail(grid, found)
-    return grid
+        rows.add_row("now", "", waiting(found["waits_until_s"]))
+    _mail(rows, found)
+    return rows
 
 
-def _mail(grid: Table, found: Mapping[str, Any]) -> None:
-    """What other agents and sites said, and nobody could read."""
+def _mail(rows: Table, found: Mapping[str, Any]) -> None:
+    """Messages of other agents and sites that nobody could read."""
     messages = found["messages"]
     if messages["set_aside"]:
         where = Text(f"messages that nobody could read, in {found['directory']}/{ASIDE}", "yellow")
-        grid.add_row("set aside", count(messages["set_aside"]), where)
+        rows.add_row("set aside", count(messages["set_aside"]), where)
     if messages["refused"]:
         why = Counter(str(each["why"]) for each in messages["refused"])
         words = [f"{printable(reason)} ({times})" for reason, times in why.most_common()]
-        grid.add_row("refused", count(len(messages["refused"])), Text("messages: " + "\n".join(words), "yellow"))
+        rows.add_row("refused", count(len(messages["refused"])), Text("messages: " + "\n".join(words), "yellow"))
 
 
 def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float]) -> Table:
-    grid = _grid()
+    rows = grid()
     whole = sum(values.values())
-    grid.add_row(Text(title, "bold"))
+    rows.add_row(Text(title, "bold"))
     for name, number in sorted(values.items(), key=lambda value: (-value[1], value[0])):
         style = "yellow" if name in trouble else ""
-        grid.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
-    return grid
+        rows.add_row(name.replace("_", " "), Text(count(number), style), share(number, whole))
+    return rows
 
 
 def _limits(links: Mapping[str, int]) -> Table:
-    grid = _grid()
-    grid.add_row(Text("links not followed", "bold"))
+    rows = grid()
+    rows.add_row(Text("links not followed", "bold"))
     for setting, times in links.items():
-        grid.add_row(setting.partition(".")[2], count(times), remedy(setting))
-    return grid
+        rows.add_row(setting.partition(".")[2], count(times), remedy(setting))
+    return rows
 
 
 def _hosts(hosts: list[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column("most visited hosts", overflow="fold")
-    for name in ("known", "visited", "ok", "errors", "bytes", "energy", "carbon"):
-        table.add_column(name, justify="right", no_wrap=True)
+    found = table("most visited hosts", "known", "visited", "ok", "errors", "bytes", "energy", "carbon")
     for host in hosts:
         figures = [count(host[name]) for name in ("pages", "visited", "ok", "errors")]
         costs = [size(host["wire_bytes"]), joules(host["energy_j"]), grams(host["carbon_g"])]
-        table.add_row(Text(printable(host["host"])), *figures, *costs)
-    return table
+        found.add_row(Text(printable(host["host"])), *figures, *costs)
+    return found
 
 
 def _countries(countries: list[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column("where the hosts are", overflow="fold")
-    for name in ("requests", "bytes", "energy, least", "most", "carbon, least", "most"):
-        table.add_column(name, justify="right", no_wrap=True)
+    found = table("where the hosts are", "requests", "bytes", "energy, least", "most", "carbon, least", "most")
     for row in countries:
         energy = [joules(row[name]) for name in ("energy_low_j", "energy_j")]
         carbon = [grams(row[name]) for name in ("carbon_low_g", "carbon_g")]
-        table.add_row(row["country"] or "unknown", count(row["visits"]), size(row["wire_bytes"]), *energy, *carbon)
-    return table
+        found.add_row(row["country"] or "unknown", count(row["visits"]), size(row["wire_bytes"]), *energy, *carbon)
+    return found
 
 
 def _used(found: Mapping[str, Any]) -> Table:
-    grid = _grid()
-    grid.add_row(Text("on disk", "bold"), size(found["disk_bytes"]))
+    rows = grid()
+    rows.add_row(Text("on disk", "bold"), size(found["disk_bytes"]))
     for kind, used in found["disk"].items():
-        grid.add_row(kind, size(used), found["where"].get(kind) or found["where"]["tables"])
-    return grid
+        rows.add_row(kind, size(used), found["where"].get(kind) or found["where"]["tables"])
+    return rows

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nats_site
 import pytest
@@ -13,9 +14,17 @@ from nats_site import connected, eventually
 
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server, read_address
+from gossamer.cluster.protocol import Wish
 from gossamer.cluster.registrar import Registrar
 
 site = pytest.fixture(nats_site.running, name="site")
+
+
+Said = dict[str, Any]  # messages of any kind; those of agents and clients are structs
+
+
+def registrar(wire: Wire, lease_s: float | None = None) -> Registrar[Said, Said]:
+    return Registrar(wire, Said, Said, lease_s)
 
 
 @pytest.fixture
@@ -27,7 +36,7 @@ def wires(site: Server) -> Iterator[list[Wire]]:
 
 
 def test_reports_are_seen_by_others(wires: list[Wire]) -> None:
-    agent, lead = (Registrar(wire, 60.0) for wire in wires)
+    agent, lead = (registrar(wire, 60.0) for wire in wires)
     assert lead.alive() == {}
     assert agent.report("a1", {"zones": [1, 2], "pages": 7})
     assert agent.report("a0", {})
@@ -36,19 +45,19 @@ def test_reports_are_seen_by_others(wires: list[Wire]) -> None:
     assert agent.leave("a1")
     assert agent.leave("a7"), "who was not there may leave, too"
     assert lead.alive() == {"a0": {}}
-    assert Registrar(wires[1]).alive() == {"a0": {}}, "who only asks changes no lease"
+    assert registrar(wires[1]).alive() == {"a0": {}}, "who only asks changes no lease"
 
 
 def test_many_agents(wires: list[Wire]) -> None:
-    registrar = Registrar(wires[0], 60.0)
+    lead = registrar(wires[0], 60.0)
     names = {f"a{i}" for i in range(150)}
     for name in names:
-        assert registrar.report(name, {"name": name})
-    assert registrar.alive() == {name: {"name": name} for name in names}
+        assert lead.report(name, {"name": name})
+    assert lead.alive() == {name: {"name": name} for name in names}
 
 
 def test_leases_expire(wires: list[Wire]) -> None:
-    agent, lead = (Registrar(wire, 1.0) for wire in wires)
+    agent, lead = (registrar(wire, 1.0) for wire in wires)
     assert lead.alive() == {}
     assert agent.report("wedged", {})
     for _ in range(60):
@@ -62,13 +71,13 @@ def test_leases_expire(wires: list[Wire]) -> None:
 
 
 def test_another_lease_on_the_same_data(wires: list[Wire]) -> None:
-    assert Registrar(wires[0], 3600.0).report("a0", {})
-    short = Registrar(wires[1], 0.5)
+    assert registrar(wires[0], 3600.0).report("a0", {})
+    short = registrar(wires[1], 0.5)
     eventually(lambda: short.alive() == {})
 
 
 def test_orders(wires: list[Wire]) -> None:
-    lead, agent = Registrar(wires[0], 60.0), Registrar(wires[1], 60.0)
+    lead, agent = registrar(wires[0], 60.0), registrar(wires[1], 60.0)
     assert lead.order("a1", {"zones": [1]}), "before anybody listens"
     assert agent.orders("a1") is None or agent.orders("a1") == {"zones": [1]}
     eventually(lambda: agent.orders("a1") == {"zones": [1]})
@@ -79,8 +88,8 @@ def test_orders(wires: list[Wire]) -> None:
 
 
 def test_each_wish_is_taken_once(site: Server, wires: list[Wire], tmp_path: Path) -> None:
-    lead, person = Registrar(wires[0], 60.0), Registrar(wires[1])
-    wishes = [{"add": i} for i in range(5)]
+    lead, person = registrar(wires[0], 60.0), registrar(wires[1])
+    wishes = [Wish(retire=f"a{i}") for i in range(5)]
     assert person.wish(wishes[0])
     taken = eventually(lead.take_wishes)
     for wish in wishes[1:3]:
@@ -90,22 +99,22 @@ def test_each_wish_is_taken_once(site: Server, wires: list[Wire], tmp_path: Path
     lead.close()
     for wish in wishes[3:]:
         assert person.wish(wish), "nobody listens"
-    with_successor = Registrar(wires[0], 60.0)
+    with_successor = registrar(wires[0], 60.0)
     while len(taken) < 5:
         taken += with_successor.take_wishes()
     os.kill(site.pid or 0, signal.SIGKILL)
     eventually(lambda: not wires[0].is_up and not wires[1].is_up)
     assert with_successor.take_wishes() == []
-    assert not person.wish({"add": 6}), "the person must know that nobody heard it"
+    assert not person.wish(Wish(retire="a6")), "the person must know that nobody heard it"
     site.start()
-    eventually(lambda: person.wish({"add": 7}))
+    eventually(lambda: person.wish(Wish(retire="a7")))
     eventually(lambda: taken.extend(with_successor.take_wishes()) or len(taken) == 6)
-    assert taken == [*wishes, {"add": 7}]
+    assert taken == [*wishes, Wish(retire="a7")]
     assert with_successor.take_wishes() == []
 
 
 def test_the_server_dies_and_comes_back(site: Server, wires: list[Wire]) -> None:
-    lead, agent = Registrar(wires[0], 60.0), Registrar(wires[1], 60.0)
+    lead, agent = registrar(wires[0], 60.0), registrar(wires[1], 60.0)
     assert lead.order("a1", {"n": 0})
     assert agent.report("a1", {"n": 0})
     eventually(lambda: agent.orders("a1") == {"n": 0})
@@ -125,7 +134,7 @@ def test_the_server_dies_and_comes_back(site: Server, wires: list[Wire]) -> None
 
 
 def test_the_server_loses_its_data(site: Server, wires: list[Wire], tmp_path: Path) -> None:
-    lead, agent = Registrar(wires[0], 60.0), Registrar(wires[1], 60.0)
+    lead, agent = registrar(wires[0], 60.0), registrar(wires[1], 60.0)
     assert agent.report("a1", {})
     assert lead.order("a1", {"n": 0})
     eventually(lambda: agent.orders("a1") == {"n": 0})

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from commands import line
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
@@ -23,6 +23,7 @@ from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.location import locate
 from gossamer.cluster.replicas import holders, replica_of
 from gossamer.config import toml
 from gossamer.crawl.ledger import Ledger
@@ -51,9 +52,8 @@ class Sites:
         self._start(site, "federation", "adopt", "--quiet", str(self.federation.path), site)
 
     def _start(self, site: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "gossamer", *arguments]
         with (self.federation.path.parent / f"{site}.err").open("ab") as words:
-            self.processes[site] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=words)
+            self.processes[site] = subprocess.Popen(line(*arguments), stdin=subprocess.DEVNULL, stderr=words)
 
     def change(self, site: str, lines: str) -> None:
         """Edit the file of the running federation: these keys for a site, which may be new, and the next version."""
@@ -129,7 +129,7 @@ class Sites:
     # What the archives say
 
     def statuses(self) -> dict[str, str]:
-        rows = ask(self.federation.path, "SELECT url, status FROM pages")
+        rows = ask(locate(self.federation.path), "SELECT url, status FROM pages")
         found = {row["url"]: row["status"] for row in rows}
         assert len(found) == len(rows), "a page is known to two"
         return found

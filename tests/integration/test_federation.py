@@ -28,6 +28,7 @@ from gossamer.cluster.keys import context, make_keys, paths, tls_name
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
 from gossamer.cluster.neighbours import Neighbours, read_summary
+from gossamer.cluster.protocol import Summary
 from gossamer.cluster.rebalance import propose
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
@@ -160,9 +161,9 @@ def test_a_good_bye_is_not_heard_in_the_next_run(tmp_path: Path) -> None:
             assert other.wait_up(30.0)
             if left:
                 east.begin(wire)
-                east.leave({"finished": True})
+                east.leave(Summary(finished=True))
             found = read_summary(other, "east")
-            assert (found and found["left"]) == left
+            assert (found and found.left) == left
             east.close()
             wire.close()
             server.stop()

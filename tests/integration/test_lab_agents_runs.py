@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.command import main
+from experiments.harness import main
 
 SMALL = {
     "scaling": ["--agents", "1,2", "--urls", "600", "--hosts", "60", "--width", "100", "--rounds", "1", "--delay",

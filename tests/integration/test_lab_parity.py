@@ -11,14 +11,14 @@ import pytest
 from commands import complaint
 
 from experiments import actual, parity, realcrawl
-from experiments.command import main, parser
+from experiments.graphs import make
+from experiments.harness import main, parser
 from gossamer import Crawl
 from gossamer.archive.linkgraph import read_links
 from gossamer.arrays import F64, Rows
 from gossamer.frontier.strategies import Strategy, strategy
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
-from gossamer.sim.synthetic import make
 from gossamer.testweb.running import RunningWeb
 
 PAGES, HOSTS, WIDTH = 90, 6, 10
@@ -190,13 +190,13 @@ def test_a_real_crawl_leaves_its_figures(graph: Path, tmp_path: Path, capsys: py
     assert pq.read_table(tmp_path / "realcrawl.parquet")["pages"].to_pylist()[-1] == PAGES
 
 
-def test_a_real_crawl_beside_the_seed(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_crawl_beside_the_paper(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["realcrawl", "--graph", str(graph), "--scale", "3000", "--order", "opic", "--json"]) == 0
-    ours, seed = map(json.loads, capsys.readouterr().out.splitlines())
+    ours, paper = map(json.loads, capsys.readouterr().out.splitlines())
     assert (ours["strategy"], ours["pages"]) == ("opic", PAGES)
     assert 0 < ours["pages_day_2"] <= ours["pages_day_4"] <= 1
-    assert (seed["strategy"], seed["pages_day_2"], seed["rank_day_2"]) == ("seed: larger-sites-first", 0.5, 0.8)
-    assert seed.keys() == ours.keys()
+    assert (paper["strategy"], paper["pages_day_2"], paper["rank_day_2"]) == ("Castillo: larger-sites-first", 0.5, 0.8)
+    assert paper.keys() == ours.keys()
 
 
 # --- orders that remember, after a restart
@@ -239,7 +239,7 @@ def test_links_of_a_crawl_always_come_in_the_same_order(setting: parity.Setting)
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
-        (["--order", "omniscient"], 'order "omniscient" asks an oracle; only the lab has one'),
+        (["--order", "omniscient"], 'order "omniscient" asks an oracle; only a simulation has one'),
         (["--order", "historical-pagerank-omniscient"], "asks an oracle"),
         (
             ["--order", "historical-pagerank-zero"],

@@ -7,6 +7,7 @@ import numpy as np
 from experiments import sites_baselines as baselines
 from experiments.sites_runs import Setting, crawl
 from gossamer.archive.query import ask
+from gossamer.cluster.location import locate
 from gossamer.placement.ring import Ring
 from gossamer.sharing import compact
 from gossamer.testweb.running import RunningWeb
@@ -37,7 +38,7 @@ def test_all_links_cross_between_the_sites_that_crawled_their_pages(tmp_path: Pa
         for links in found
         for referrer, target in zip(links.referrer.tolist(), links.target.tolist(), strict=True)
     }
-    rows = ask(done.federation.path, "SELECT source, target FROM links WHERE verdict = 'followed'")
+    rows = ask(locate(done.federation.path), "SELECT source, target FROM links WHERE verdict = 'followed'")
     ends = {(row["source"], row["target"], crawled[row["source"]][0], crawled[row["target"]][0]) for row in rows}
     assert pairs == {(source, target, one, other) for source, target, one, other in ends if one != other}
 

@@ -88,7 +88,7 @@ def visits(found: Crawl) -> list[tuple[str, str]]:
 def cash_of(kind: str, data: bytes) -> int:
     if kind == LINKS:
         return int(decode(data).cash.sum())
-    said = json.loads(data) if kind in (NEWS, ZONES) else {}
+    said = json.loads(data) if kind in (NEWS, ZONES) and data[:1] == b"{" else {}
     return int(said.get("pool", 0)) + int(said.get("cash", 0))
 
 

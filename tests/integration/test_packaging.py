@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import ROOT
 
+from gossamer.cli.simulate import NO_CLONE
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -24,7 +25,8 @@ def test_without_a_compiler_the_slower_parser_does_the_work(tmp_path: Path, comp
         source.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, source)
     compiled = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
-    shutil.copytree(ROOT / "gossamer", source / "gossamer", ignore=compiled)
+    for name in ("gossamer", "experiments", "benchmarks"):
+        shutil.copytree(ROOT / name, source / name, ignore=compiled)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     tools = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     subprocess.run(
@@ -34,6 +36,12 @@ def test_without_a_compiler_the_slower_parser_does_the_work(tmp_path: Path, comp
     installed = tmp_path / "installed"
     shutil.unpack_archive(wheel, installed, "zip")
     assert not list(installed.glob("gossamer/web/*.so"))
+    assert {each.name for each in installed.iterdir() if not each.name.endswith(".dist-info")} == {"gossamer"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "gossamer", "lab", "order"],
+        cwd=tmp_path, env={**environment, "PYTHONPATH": str(installed)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, f"gossamer: {NO_CLONE}\n")
     with RunningWeb(WebSpec.plain(seed=5, hosts=2, pages=8, page_bytes=500.0, links=3.0)) as web:
         crawl = ("crawl", web.start_url, "--testweb", web.address, "--scope", "any", "--delay", "0", "--quiet")
         done = subprocess.run(

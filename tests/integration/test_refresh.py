@@ -9,15 +9,15 @@ from crawls import QUICK, visited
 from raw_server import Exchange, Loopback
 
 from experiments import refresh_real
-from experiments.fast_clock import FastClock
+from experiments.refresh_real import FastClock
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
-from gossamer.carbon.grid import WORLD_G_PER_KWH
 from gossamer.config import REFRESH
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex
+from gossamer.geography import WORLD_G_PER_KWH
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.status import status

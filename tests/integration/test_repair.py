@@ -22,7 +22,7 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl import onward
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.frontier import frontier, heap, hosts, table
+from gossamer.frontier import frontier, hosts, table, text_heap
 from gossamer.frontier.pages import PageIndex
 from gossamer.repair import aside
 from gossamer.repair.rebuilt_index import RebuiltIndex
@@ -52,7 +52,7 @@ def half(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("half") / "crawl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier, "KEEP_SHARE", 0)
-        for part in (table, hosts, heap):
+        for part in (table, hosts, text_heap):
             patch.setattr(part, "MAX_DELTAS", 3)
         crawl(web, directory, {**VALUES, "crawl.pages": 120})
     assert {"warc", "cdxj", "visits", "pages", "links", "robots", "index.frontier"} <= set(at(directory).files)
@@ -276,7 +276,7 @@ def test_a_damaged_column_costs_that_column_only(
     count = damage(damaged / name, column)
     before = pq.read_metadata(damaged / name).num_rows
     words = ", ".join(
-        f"the column {each} of {count:,} rows becomes {what}"
+        f"the column {each} of {count:,} row{'s' * (count != 1)} becomes {what}"
         for what, columns in (("NULL", nulls), ("empty", empty))
         for each in columns
     )

@@ -1,9 +1,7 @@
 """One website's scan by one client, beside what happens to its files."""
 
 import gc
-import io
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +10,13 @@ from scans import SPEC, names, true_links
 
 from gossamer.archive.mark import LAYOUT
 from gossamer.clocks import RealClock
+from gossamer.cluster.protocol import encode
+from gossamer.config import Config
 from gossamer.crawl.agent import Agent
 from gossamer.scan.client import Client
 from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts, Places
+from gossamer.scan.messages import Begin, ClientTask
 from gossamer.scan.website import WebsiteScan
 from gossamer.scan.websites import Website
 from gossamer.testweb.running import RunningWeb
@@ -51,19 +52,15 @@ def test_after_a_power_failure_a_website_under_way_begins_anew(web: RunningWeb, 
     assert Facts.read(places.facts(website)) == facts
 
 
-def test_a_client_does_not_keep_the_crawlers_of_websites_that_are_done(
-    web: RunningWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_does_not_keep_the_crawlers_of_websites_that_are_done(web: RunningWeb, tmp_path: Path) -> None:
     """Each has tables of its own, and a scan has thousands of websites."""
     Places(tmp_path).prepare()
-    config = {"resolve": {"map": {"*": web.address}}, "polite": {"delay_s": 0.0}, "crawl": {"patience_s": 1.0}}
-    client = Client({"client": "c0", "keep": False, "scan": str(tmp_path), "config": config})
-    begun = [json.dumps({"begin": name, "start": f"http://{name}/"}) for name in names(web)]
+    config = Config().replace({"resolve.map": {"*": web.address}, "polite.delay_s": 0.0, "crawl.patience_s": 1.0})
+    client = Client(ClientTask(client="c0", scan=str(tmp_path), config=config))
     gc.disable()  # as good as: a client looks for cycles seldom
     try:
-        for line in begun:
-            monkeypatch.setattr(sys, "stdin", io.StringIO(line + "\n"))
-            client.run()
+        for name in names(web):
+            client.run([encode(Begin(name, f"http://{name}/"))])
             client._ended.clear()
         assert sum(isinstance(thing, Agent) for thing in gc.get_objects()) <= 1
     finally:

@@ -18,12 +18,16 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.cluster.members import Member
+from gossamer.cluster.members import Ended
+from gossamer.cluster.site_agent import SiteAgent
 from gossamer.crawl.agent import Agent
+from gossamer.crawl.control import Fixed
 from gossamer.crawl.event_log import EventLog
 from gossamer.sharing.exchange import InProcess
+from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.wiring import open_books
 
 SPEC = WebSpec.plain(seed=3, hosts=16, pages=200, links=12.0, page_bytes=2_000.0)
 OPTIONS = (
@@ -91,7 +95,10 @@ def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
     chain = Chain.take_over(store, "a1", exchange, 1.0, {"quiet_until_s": clock.now()})
     config = Config().replace({"crawl.agent": "a1", "resolve.map": {"*": web.address}})
     with EventLog(tmp_path / "log") as log:
-        assert Agent(store, config, clock, exchange, log, chain=chain).run(lambda _: None).visits == 0
+        books = open_books(store, config, clock, chain)
+        peers = Sharing(books, exchange, Fixed(("a1",) * 256), log)
+        peers.settle(clock.now())
+        assert Agent(books, clock, peers, log).run(lambda _: None).visits == 0
     state = Chain.read(store, "a1").state
     assert state["clean"]
     assert state["counters"]["known"] == 0
@@ -99,14 +106,12 @@ def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
 
 def test_starting_again_is_not_getting_on() -> None:
     """An agent takes its chain over and commits its seeds each time: only more than that resets the count of deaths."""
-    member = Member("a0", Snapshot("a0"))
+    agent, crash = SiteAgent("a0", Snapshot("a0")), Ended(1, "")
     for number in range(1, 4):
-        member.process = subprocess.Popen(["false"], stdin=subprocess.PIPE)
-        member.ended(Snapshot("a0", number=3 * number))
-        assert member.crashes == number
-    member.process = subprocess.Popen(["false"], stdin=subprocess.PIPE)
-    member.ended(Snapshot("a0", number=12, state={"counters": {"visits": 1}}))
-    assert member.crashes == 0
+        agent.ended(crash, Snapshot("a0", number=3 * number))
+        assert agent.crashes == number
+    agent.ended(crash, Snapshot("a0", number=12, state={"counters": {"visits": 1}}))
+    assert agent.crashes == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

@@ -19,14 +19,16 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.control import Alone
+from gossamer.crawl.control import Fixed
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.sharing.exchange import Batch, Inbox, InProcess, Joined, decode
+from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.wiring import open_books
 
 # No passing failures, so that every page is asked for once; no page may be refused for its depth, which depends on
 # the order in which links arrive.
@@ -69,9 +71,10 @@ class Place:
         with store.lock(self.config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             chain = Chain.open(store, self.config.crawl.agent, self.exchange, self.zones)
             exchange = Joined(self.exchange, Inbox(store))
-            Agent(store, self.config, RealClock(), exchange, log, post=Alone(self.owners), chain=chain).run(
-                lambda _: None
-            )
+            books = open_books(store, self.config, RealClock(), chain)
+            peers = Sharing(books, exchange, Fixed(self.owners), log)
+            peers.settle(RealClock().now())
+            Agent(books, RealClock(), peers, log).run(lambda _: None)
         self.runs += 1
 
     def snapshot(self) -> Snapshot:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from commands import ROOT, environment, line
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
@@ -29,7 +30,6 @@ from gossamer.testweb.log import Log
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.web import SyntheticWeb
 
-ROOT = Path(__file__).parents[2]
 CLOCK_S = 0.001  # how exactly two processes agree about a moment
 PASSING = ("server_error", "throttled", "broken", "timeout", "connect_failed")  # a page is visited again after these
 
@@ -75,9 +75,10 @@ class Command:
     @contextlib.contextmanager
     def running(self) -> Iterator["subprocess.Popen[bytes]"]:
         """The command in a shell's sense. It is gone when the block ends, whatever happens in it."""
-        line = [sys.executable, "-m", "gossamer", *self.arguments()]
         with self.output.open("ab") as output:  # nobody reads a pipe of a process that is going to be killed
-            process = subprocess.Popen(line, stdout=output, stderr=output, cwd=ROOT, env=environment())
+            process = subprocess.Popen(
+                line(*self.arguments()), stdout=output, stderr=output, cwd=ROOT, env=environment()
+            )
         try:
             yield process
         finally:
@@ -121,10 +122,6 @@ class Command:
             assert process.is_alive(), self.said()
             assert time.monotonic() < end_s, f"no {name} within {timeout_s:g} s: {self.said()}"
             time.sleep(0.002)
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @dataclass(frozen=True)

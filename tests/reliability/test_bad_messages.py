@@ -1,9 +1,6 @@
 """Messages that nobody can read come to a running crawl: it goes on, keeps them for whoever wants to see them, and ends
 as if they had never come."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,9 +9,10 @@ from typing import Any
 
 import nats_site
 import pytest
+from commands import ROOT, answer
 from nats_site import connected, eventually
 from site_support import LEASE_S, Site, check_same, snapshots
-from support import ROOT, Command, environment
+from support import Command
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
@@ -22,8 +20,8 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, read_address
+from gossamer.crawl.inbox import Aside, refused, set_aside
 from gossamer.crawl.resting import Resting
-from gossamer.sharing.aside import Aside, refused, set_aside
 from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Batch, Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -92,9 +90,7 @@ def send_all(wire: Wire, to: str) -> None:
 
 
 def status(directory: Path) -> dict[str, Any]:
-    line = [sys.executable, "-m", "gossamer", "status", str(directory), "--json"]
-    done = subprocess.run(line, capture_output=True, cwd=ROOT, env=environment(), check=True)
-    return dict(json.loads(done.stdout))
+    return dict(answer("status", directory, "--json", at=ROOT))
 
 
 @pytest.mark.timeout(400)

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from commands import ROOT, environment, line
 from support import (
-    ROOT,
     Command,
     check_index,
     check_no_leftovers,
     check_visited_once,
     differing,
-    environment,
     hits,
     outcomes,
     snapshot_of,
@@ -109,12 +108,12 @@ def test_disk_full(tmp_path: Path) -> None:
         plain = Command(web, tmp_path / "undisturbed", OPTIONS)
         plain.finish(60)
         command = Command(web, disk.path / "crawl", OPTIONS)
-        line = [sys.executable, "-m", "gossamer", *command.arguments()]
+        words = line(*command.arguments())
         numbers: list[int] = []
         places: set[str] = set()
         for free_kb in FREE_KB:
             disk.fill(free_kb << 10)
-            result = disk.run(*line)
+            result = disk.run(*words)
             assert result.returncode == 1, (free_kb, result.stdout, result.stderr)
             assert result.stderr.startswith(f"gossamer: no space left for {disk.path}"), result.stderr
             assert result.stderr.strip().endswith(MESSAGE), result.stderr
@@ -126,10 +125,10 @@ def test_disk_full(tmp_path: Path) -> None:
         assert numbers == sorted(numbers), "committed rounds vanished"
         assert 0 < numbers[-1] < snapshot_of(plain.directory).number, "the crawl ended, or never began"
         for command_line in (["status", command.directory, "--json"], ["query", command.directory, "FROM hosts"]):
-            result = disk.run(sys.executable, "-m", "gossamer", *command_line)
+            result = disk.run(*line(*command_line))
             assert result.returncode == 0, f"a full disk can still be read: {result.stderr}"
         disk.fill(DISK_BYTES)
-        result = disk.run(*line)
+        result = disk.run(*words)
         assert result.returncode == 0, result.stderr
         found = disk.copy("crawl", tmp_path / "copy")
     assert differing(statuses(found), statuses(plain.directory)) == {}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nats_site import eventually
@@ -25,11 +24,12 @@ from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
 from gossamer.cluster.neighbours import Neighbours
+from gossamer.cluster.protocol import Summary
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
 NAMES = ("north", "east", "south")
-FINISHED: dict[str, Any] = {"finished": True, "sent": {}, "marks": {}, "numbers": {}}
+FINISHED = Summary(finished=True)
 
 
 @dataclass
@@ -52,9 +52,9 @@ class Standing:
 
     def look(self) -> None:
         """As a supervisor does, until it is over; then it says good-bye, and is gone."""
-        if not self.is_over and self.neighbours.is_over(dict(FINISHED)):
+        if not self.is_over and self.neighbours.is_over(FINISHED):
             self.is_over = True
-            self.neighbours.leave(dict(FINISHED))
+            self.neighbours.leave(FINISHED)
             self.close()
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Three:
         return [name for name, site in self.sites.items() if site.is_over]
 
     def hear_each_other(self) -> bool:
-        return all(None not in site.neighbours.hear().values() for site in self.sites.values())
+        return all(None not in site.neighbours.ask().values() for site in self.sites.values())
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
     found = Three({name: Standing(made, name, proxies[name]) for name in NAMES})
     try:
         for site in found.sites.values():
-            site.neighbours.is_over({**FINISHED, "finished": False})
+            site.neighbours.is_over(Summary(finished=False))
         eventually(found.hear_each_other)
         yield found
     finally:
@@ -105,7 +105,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
 
 def is_done(site: Standing) -> bool:
     """It knows that all is over."""
-    return bool(site.neighbours._standing()["done"])
+    return site.neighbours.is_done
 
 
 def test_who_could_not_hear_the_others_hears_that_all_is_over(three: Three) -> None:
@@ -145,7 +145,7 @@ def test_garbage_in_a_server_is_not_taken_for_how_a_site_stands(three: Three) ->
             return await link.send("$KV.standing.east", data)
 
         three.sites["east"].wire.call(put)
-        assert three.sites["north"].neighbours.hear()["east"] is None
+        assert three.sites["north"].neighbours.ask()["east"] is None
     eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
 
 

@@ -213,7 +213,7 @@ def test_no_batch_is_too_long(site: Server, wires: list[Wire]) -> None:
     behind = Batch("a0", 2, 0, "a1", b"behind", previous=1)
     assert sender.publish(long)
     assert sender.publish(behind)
-    assert eventually(lambda: receiver.pending("a1", {})) == [long, behind]
+    assert eventually(lambda: receiver.pending("a1", {}) == [long, behind]), "the second may come a moment later"
     site.stop()
     site.start()
     eventually(lambda: sender.publish(long))
@@ -372,12 +372,12 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
         from gossamer.sharing.exchange import Batch
         from gossamer.cluster.nats_exchange import NatsExchange
         from gossamer.cluster.nats_connection import Wire
-        from gossamer.cluster.registrar import Registrar
+        from gossamer.cluster.registrar import of_agents
         from gossamer.cluster.nats_server import Server
         server = Server(Path(sys.argv[1]))
         server.start()
         wire = Wire(server.address)
-        exchange, registrar = NatsExchange(wire, "a0"), Registrar(wire, 9.0)
+        exchange, registrar = NatsExchange(wire, "a0"), of_agents(wire, 9.0)
         for number in range(1, 8):
             wire.wait_up(20)
             os.kill(server.pid, signal.SIGKILL) if number % 2 else None

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,13 +13,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from commands import environment, line
 
 from gossamer.cluster.federation import prepare as make_keys
 from gossamer.cluster.federation_file import load
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
-ROOT = Path(__file__).parents[2]
 HOSTS = 9
 SPEC = WebSpec.plain(seed=33, hosts=HOSTS, pages=80, page_bytes=1_500.0, links=8.0, local=0.7)
 PATIENCE_S = 100.0
@@ -31,10 +30,10 @@ class Running:
     """A command of Gossamer, and the processes that it starts."""
 
     def __init__(self, here: Path, *words: str) -> None:
-        line = [sys.executable, "-m", "gossamer", *words]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._process = subprocess.Popen(line, cwd=here, env=environment, text=True, start_new_session=True, **pipes)
+        self._process = subprocess.Popen(
+            line(*words), cwd=here, env=environment(), text=True, start_new_session=True, **pipes
+        )
 
     def kill(self) -> None:
         """All of it, as if its machine were gone."""

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from commands import environment, line
 
 from experiments.processes import family
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
-ROOT = Path(__file__).parents[2]
 HOSTS = 6
 SPEC = WebSpec.plain(seed=32, hosts=HOSTS, pages=90, page_bytes=1_500.0, links=8.0, local=0.7)
 PATIENCE_S = 100.0
@@ -33,9 +32,9 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
 
 def begin(web: RunningWeb, here: Path, *options: str) -> "subprocess.Popen[str]":
     (here / "SITES.txt").write_text("".join(f"h{number}.test\n" for number in range(HOSTS)))
-    line = [sys.executable, "-m", "gossamer", "scan", "SITES.txt", "--testweb", web.address, *SLOW, *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(line, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = line("scan", "SITES.txt", "--testweb", web.address, *SLOW, *options)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=here, env=environment(), text=True, **pipes)
 
 
 def finish(process: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """A disk that fills up under several agents: the crawl ends with a message, nothing committed is lost, it goes on."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from commands import line
 from site_support import Site, check_same, check_zones, snapshots
 from support import Command
 from test_disk_full import DISK_BYTES, OPTIONS, SPEC, mounted
@@ -23,10 +23,10 @@ def test_disk_full(tmp_path: Path) -> None:
         plain = Command(web, tmp_path / "undisturbed", OPTIONS)
         plain.finish(120)
         site = Site(web, disk.path / "crawl", [*OPTIONS, "--agents", "3"])
-        line = [sys.executable, "-m", "gossamer", *site.arguments()]
+        command = line(*site.arguments())
         for free_kb in FREE_KB:
             disk.fill(free_kb << 10)
-            result = disk.run(*line)
+            result = disk.run(*command)
             assert result.returncode == 1, (free_kb, result.stdout, result.stderr)
             assert "Traceback" not in result.stderr, (free_kb, result.stderr)
             assert "o space left" in result.stderr, (free_kb, result.stderr)
@@ -34,7 +34,7 @@ def test_disk_full(tmp_path: Path) -> None:
             if (copy / "gossamer.json").exists() and "a0" in snapshots(copy):
                 check_zones(copy)
         disk.fill(DISK_BYTES)
-        result = disk.run(*line)
+        result = disk.run(*command)
         assert result.returncode == 0, result.stderr
         found = disk.copy("crawl", tmp_path / "copy")
     check_same(found, plain.directory)

@@ -1,6 +1,6 @@
 """Crawls of sites that would keep a crawler for ever, or keep others from their turn.
 
-Numbers such as T050 are those of the shared torture list.
+Numbers such as T050 are those of the list in tests/cases/README.md.
 """
 
 import gzip
@@ -18,11 +18,11 @@ from warcio.archiveiterator import ArchiveIterator
 from gossamer import Config
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.crawl.agent import Agent
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import hand_in
 from gossamer.sharing.exchange import Inbox
 from gossamer.watch.status import status
+from gossamer.wiring import lone_agent
 
 LONG = "x" * 2_000  # content that is worth a reference instead of a copy
 
@@ -311,7 +311,7 @@ def test_t095_the_clock_is_set_back(loopback: Loopback, tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path, clock.now())
     with EventLog(tmp_path / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), ["http://t.test/0"], [])
-        agent = Agent(store, Config().replace(values), clock, Inbox(store), log)
+        agent = lone_agent(store, Config().replace(values), clock, Inbox(store), log)
         stats = agent.run(lambda _: None)
     assert stats.visits == 16
     assert web.asked() == [f"t.test/{i}" for i in range(16)], "all of them, down to the last level"

@@ -1,7 +1,7 @@
 """Crawls that are led to places where a crawler must not go, and answers that ask for more than a GET.
 
 A canary listens on loopback: whatever a page, a redirect or a sitemap says, nobody ever connects to it.
-Numbers such as T074 are those of the shared torture list.
+Numbers such as T074 are those of the list in tests/cases/README.md.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Crawls of pages whose markup is odd, monstrous or lies.
 
-Numbers such as T042 are those of the shared torture list.
+Numbers such as T042 are those of the list in tests/cases/README.md.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Crawls of hosts whose robots.txt is odd, changes or fails, and of hosts that ask us to slow down, or die.
 
-Numbers such as T058 are those of the shared torture list.
+Numbers such as T058 are those of the list in tests/cases/README.md.
 """
 
 import gzip

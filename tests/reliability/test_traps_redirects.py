@@ -1,6 +1,6 @@
 """Crawls that are redirected: in circles, far, across hosts, to odd and to forbidden places.
 
-Numbers such as T001 are those of the shared torture list.
+Numbers such as T001 are those of the list in tests/cases/README.md.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 from raw_server import Loopback
 from scripted import Web, moved, outcomes, page, reply, robots, statuses, verdicts
 
-from gossamer.crawl.inspect import inspect
+from gossamer.cli.inspect import inspect
 
 OPENSSL = shutil.which("openssl")
 

@@ -8,10 +8,10 @@ from scripted import VALUES, Web, page, statuses
 from gossamer import Config, Crawl
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.crawl.agent import Agent
 from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import hand_in
 from gossamer.sharing.exchange import Inbox
+from gossamer.wiring import lone_agent
 
 DAY_S = 86_400.0
 
@@ -38,7 +38,7 @@ def test_pages_that_failed_while_the_clock_was_ahead_do_not_wait_for_it(loopback
     with EventLog(tmp_path / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), seeds, [])
         # So many visits and no more: on a busy machine something would be due again at every moment, until all is gone.
-        Agent(store, config.replace({"crawl.pages": 20}), Ahead(), Inbox(store), log).run(lambda _: None)
+        lone_agent(store, config.replace({"crawl.pages": 20}), Ahead(), Inbox(store), log).run(lambda _: None)
     found = Crawl(tmp_path, [], config)
     assert "fetched" not in statuses(found).values()
     is_well = True

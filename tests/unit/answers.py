@@ -5,8 +5,7 @@ from typing import Any
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import Reader
-from gossamer.crawl.scope import Scope
-from gossamer.crawl.sitemaps import NamedSitemaps
+from gossamer.crawl.scope import NamedSitemaps, Scope
 from gossamer.fetch.client import Request, Response
 from gossamer.web.url import host_of, origin_of, page_key
 

@@ -3,7 +3,7 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from gossamer.archive.manifest import Batch
 from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
 from gossamer.cluster.neighbours import place
+from gossamer.cluster.protocol import Federated
 from gossamer.columns import Status
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import hostmap_files
+from gossamer.crawl.opening import Books
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
@@ -29,8 +29,9 @@ from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
-from gossamer.sharing.settling import arrivals, settle
+from gossamer.sharing.placing import hostmap_files
 from gossamer.sharing.site_list import Members, is_holding
+from gossamer.sharing.transfer import Transfer, arrivals
 from gossamer.web.url import page_keys
 
 CONFIG = Config().replace({"crawl.scope": "any"})
@@ -78,10 +79,10 @@ class OneSite:
 
     def begin(self, members: Members, seeds: list[str] | None = None, gone: tuple[str, ...] = ()) -> None:
         """Its processes are started, or read another list of sites."""
-        facts = {name: asdict(replace(Site(), weight=weight)) for name, weight in members.weights.items()}
-        job = {"site": self.name, "members": members.as_dict(), "sites": facts, "gone": list(gone)}
+        sites = {name: Site(weight=weight) for name, weight in members.weights.items()}
+        federated = Federated(site=self.name, members=members, sites=sites, gone=list(gone))
         self.members, self._seeds = members, seeds or []
-        self.place = place(job, self.agent, lambda hosts: [""] * len(hosts))
+        self.place = place(federated, self.agent, lambda hosts: [""] * len(hosts))
         self.chain = Chain.take_over(self._store, self.agent, self._exchange, 1.0, zones=range(256))
         self._open()
 
@@ -92,7 +93,7 @@ class OneSite:
         self.books = Books(self._store, CONFIG, self.chain, index, frontier, ledger, ORDER)
         assert self.place.placing is not None
         self.place.placing.open(self._store, hostmap_files(self._store), self.chain.state)
-        settle(self.books, self._exchange, self._orders(True), self.place, 1.0)
+        Transfer(self.books, self._exchange, self._orders(True), self.place, 1.0).settle()
         self._membership = Membership(self._store, self.chain, self.place)
         self._incoming = Incoming(self._store, self.chain, self._exchange, "any")
         self._incoming.seeds += self._seeds
@@ -111,7 +112,7 @@ class OneSite:
         columns = self._visit(owners, visits)
         followed = columns.links.target, columns.urls
         batches = self._incoming.batches()
-        arrived = self._incoming.take(
+        arrived = self._incoming.arrived(
             batches, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
         )
         for site, said in arrived.heard:

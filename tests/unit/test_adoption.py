@@ -1,6 +1,5 @@
 """A lost site comes back from the most complete of its replicas, whoever holds it; an empty one is none."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Directory
 from gossamer.cluster.adoption import adopt
 from gossamer.cluster.federation_file import Federation, load
-from gossamer.cluster.replicas import Source, holders, replica_of
+from gossamer.cluster.protocol import encode
+from gossamer.cluster.replicas import Request, Source, holders, replica_of
 from gossamer.errors import ConfigError
 from gossamer.sharing.exchange import InProcess
 
@@ -47,7 +47,7 @@ def commit(store: Directory, agent: str, times: int = 1, now_s: float = 0.0) -> 
 
 def catch_up(source: Directory, replica: Quiet) -> None:
     there = Source(source, [])
-    while replica.catch_up(lambda request: there.answer(json.dumps(request).encode())):
+    while replica.catch_up(lambda request: there.answer(encode(request))):
         pass
 
 
@@ -79,7 +79,7 @@ def test_the_furthest_chain_of_each_agent_is_taken(tmp_path: Path) -> None:
     names = Chain.read(south, "south_a1").names()
     source, oslo = Source(south, []), held_by(sites, "oslo")
     with pytest.raises(FileNotFoundError):  # the link fails amid the second chain
-        oslo.catch_up(lambda r: b"" if r.get("name") in names else source.answer(json.dumps(r).encode()))
+        oslo.catch_up(lambda r: b"" if r.name in names else source.answer(encode(r)))
     adopted = adopt(sites, "south")
     here = Directory(sites.directory("south"))
     assert snapshots(here) == snapshots(south)
@@ -151,8 +151,8 @@ def test_a_holder_has_no_replica_before_it_has_a_manifest(tmp_path: Path) -> Non
     assert not folder.exists()
     source = Source(south, [])
 
-    def broken(request: dict[str, object]) -> bytes:
-        return b"" if "00000002.warc" in str(request.get("name")) else source.answer(json.dumps(request).encode())
+    def broken(request: Request) -> bytes:
+        return b"" if "00000002.warc" in request.name else source.answer(encode(request))
 
     with pytest.raises(FileNotFoundError):
         oslo.catch_up(broken)

@@ -90,7 +90,7 @@ def test_what_a_visit_would_cost():
 def test_a_server_may_say_it_itself():
     url = f"http://{GERMAN}/"
     response = Response(Request(page_key(url), url, GERMAN), Outcome.OK)
-    said = Visit(response, Outcome.OK, "", after(Outcome.OK, 0, NOW_S, Config()), carbon={"carbon-intensity": "7.5"})
+    said = Visit(response, Outcome.OK, "", after(Outcome.OK, 0, NOW_S, Config()), kept={"carbon-intensity": "7.5"})
     index = known(PageIndex.open(Memory(), {}, Config().index), GERMAN)
     it = carbon_of(index)
     found = it.account(rows_of((GERMAN, "1.1.1.1", 9)), [said], NOW_S)

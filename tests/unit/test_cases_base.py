@@ -1,4 +1,4 @@
-"""Base URL conformance: Scrapy's, w3lib's and Nutch's cases."""
+"""These tests compare base URLs with the HTML standard: our cases, and Scrapy's, w3lib's and Nutch's where they are."""
 
 import case_files
 import pytest
@@ -9,13 +9,12 @@ from gossamer.web.html import parse_html
 pytestmark = pytest.mark.usefixtures("tokeniser")
 
 
-def test_every_base() -> None:
-    cases = case_files.load("base_url")["cases"]
+@pytest.mark.parametrize("suite", case_files.suites("base_url"))
+def test_every_base(suite: case_files.Suite) -> None:
     wrong = {}
-    for case in cases:
+    for case in suite.cases:
         url = case["url"] or "http://page.example/"  # some suites ask without a page's URL
         page = parse_html(case_files.body_of(case, "html"), url, "text/html; charset=utf-8")
         if page.base != (case["base"] or url):
             wrong[case["id"]] = page.base
     assert wrong == {}
-    assert len(cases) == 45

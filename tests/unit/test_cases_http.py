@@ -1,6 +1,10 @@
-"""HTTP conformance: odd bytes on the wire, from the Web Platform Tests. (Sockets are the client's tests.)"""
+"""These tests read odd bytes on the wire: our cases, and those of the Web Platform Tests where they are.
+
+Sockets are the client's tests.
+"""
 
 import case_files
+import pytest
 
 from gossamer.web.http import Headers, content_length, content_type, decode_body, location, status_code
 
@@ -9,18 +13,17 @@ WHOLE_BODY = 42  # what the suite's server sends: the length that counts when no
 NAMES = {"x-frame-options", "content-length", "header", "header-parsing", "x-frame", "-options"}
 
 
-def test_content_length() -> None:
-    cases = case_files.load("http_content_length")["cases"]
-    for case in cases:
+@pytest.mark.parametrize("suite", case_files.suites("http_content_length"))
+def test_content_length(suite: case_files.Suite) -> None:
+    for case in suite.cases:
         length, consistent = content_length(Headers(case["headers_raw"].encode()))
         found = (WHOLE_BODY if length is None else length) if consistent else None
         assert found == case["content_length"], case["id"]
-    assert len(cases) == 35
 
 
-def test_odd_responses_are_read_without_harm() -> None:
-    cases = case_files.load("http_raw_responses")["cases"]
-    for case in cases:
+@pytest.mark.parametrize("suite", case_files.suites("http_raw_responses"))
+def test_odd_responses_are_read_without_harm(suite: case_files.Suite) -> None:
+    for case in suite.cases:
         raw = case_files.body_of(case, "raw")
         head, _, body = raw.partition(b"\r\n\r\n")
         headers = Headers(head.partition(b"\n")[2])  # whether the first line is a status line is asked below
@@ -31,11 +34,11 @@ def test_odd_responses_are_read_without_harm() -> None:
         assert decode_body(body, headers, 1000) == (body, "")
         if "inserted" in case:
             assert content_length(headers) in ((5, True), (None, True))
-    assert len(cases) == 128
 
 
-def test_status_codes() -> None:
-    cases = [case for case in case_files.load("http_raw_responses")["cases"] if "expected_status" in case]
+@pytest.mark.parametrize("suite", case_files.suites("http_raw_responses"))
+def test_status_codes(suite: case_files.Suite) -> None:
+    cases = [case for case in suite.cases if "expected_status" in case]
     for case in cases:
         assert status_code(case_files.body_of(case, "raw")) == case["expected_status"], case["id"]
     assert len(cases) == 16

@@ -1,4 +1,5 @@
-"""robots.txt conformance: RFC 9309 as google/robotstxt, crawler-commons, protego and others test it."""
+"""These tests hold robots.txt to RFC 9309: our cases, and those of google/robotstxt, crawler-commons, protego and
+others where they are."""
 
 from typing import Any
 
@@ -46,26 +47,34 @@ def _path(url: str) -> str:
     return rest[rest.index("/") :] if "/" in rest else "/"
 
 
-def _misses(level: str) -> list[str]:
-    cases = [case for case in case_files.load("robots_allow")["cases"] if case["level"] == level]
+ALLOW = pytest.mark.parametrize("suite", case_files.suites("robots_allow"))
+DIRECTIVE = pytest.mark.parametrize("suite", case_files.suites("robots_directives"))
+
+
+def _misses(suite: case_files.Suite, level: str) -> list[str]:
+    cases = [case for case in suite.cases if case["level"] == level]
     assert cases
     return [_name(case) for case in cases if _rules(case).allows(_path(case["url"])) is not case["allow"]]
 
 
-def test_must() -> None:
-    assert _misses("must") == []
+@ALLOW
+def test_must(suite: case_files.Suite) -> None:
+    assert _misses(suite, "must") == []
 
 
-def test_should() -> None:
-    assert _misses("should") == []
+@pytest.mark.parametrize("suite", [case_files.extra("robots_allow")])
+def test_should(suite: case_files.Suite) -> None:
+    assert _misses(suite, "should") == []
 
 
-def test_contested_differences_are_known() -> None:
-    assert set(_misses("contested")) == set(CONTESTED)
+@pytest.mark.parametrize("suite", [case_files.extra("robots_allow")])
+def test_contested_differences_are_known(suite: case_files.Suite) -> None:
+    assert set(_misses(suite, "contested")) == set(CONTESTED)
 
 
-def test_the_deciding_line_agrees_with_the_answer() -> None:
-    for case in case_files.load("robots_allow")["cases"]:
+@ALLOW
+def test_the_deciding_line_agrees_with_the_answer(suite: case_files.Suite) -> None:
+    for case in suite.cases:
         rules, path = _rules(case), _path(case["url"])
         allowed, line = rules.decide(path)
         assert allowed is rules.allows(path)
@@ -75,16 +84,17 @@ def test_the_deciding_line_agrees_with_the_answer() -> None:
             assert line.encode("utf-8", "replace")[:10] in body
 
 
-def test_crawl_delays() -> None:
-    cases = case_files.load("robots_directives")["cases"]
-    timed = [case for case in cases if "crawl_delay_s" in case]
+@DIRECTIVE
+def test_crawl_delays(suite: case_files.Suite) -> None:
+    timed = [case for case in suite.cases if "crawl_delay_s" in case]
     wrong = {_name(case) for case in timed if _rules(case).crawl_delay_s != case["crawl_delay_s"]}
     assert timed
-    assert wrong <= set(DIRECTIVES)
+    assert wrong <= (set() if suite.is_ours else set(DIRECTIVES))
 
 
-def test_sitemaps() -> None:
-    cases = [case for case in case_files.load("robots_directives")["cases"] if "sitemaps" in case]
+@DIRECTIVE
+def test_sitemaps(suite: case_files.Suite) -> None:
+    cases = [case for case in suite.cases if "sitemaps" in case]
     wrong = set()
     for case in cases:
         # Some suites resolve relative ones, others leave it to the caller.
@@ -93,12 +103,12 @@ def test_sitemaps() -> None:
         if found != [resolve(text, base) for text in case["sitemaps"]]:
             wrong.add(_name(case))
     assert cases
-    assert wrong <= set(DIRECTIVES)
+    assert wrong <= (set() if suite.is_ours else set(DIRECTIVES))
 
 
+@pytest.mark.parametrize("suite", case_files.suites("robots_fetch_status"))
 @pytest.mark.parametrize(("expected", "defer"), [("allow_all", False), ("deny_all", True)])
-def test_status_of_robots_txt(expected: str, defer: bool) -> None:
-    cases = case_files.load("robots_fetch_status")["cases"]
-    statuses = [case["http_status"] for case in cases if case["defer"] is defer]
+def test_status_of_robots_txt(suite: case_files.Suite, expected: str, defer: bool) -> None:
+    statuses = [case["http_status"] for case in suite.cases if case["defer"] is defer]
     assert statuses
     assert {verdict_of_status(status) for status in statuses} == {expected}

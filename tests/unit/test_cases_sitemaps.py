@@ -1,9 +1,11 @@
-"""Sitemap conformance: the files of crawler-commons, read leniently, and the generated bombs and loops."""
+"""These tests read sitemaps leniently: our cases, the files of crawler-commons where they are, and generated bombs and
+loops."""
 
 import gzip
 from typing import Any
 
 import case_files
+import pytest
 
 from gossamer.web.sitemap import LIMIT_BYTES, LIMIT_URLS, is_sitemap, parse_sitemap
 
@@ -18,10 +20,10 @@ def _expected(case: dict[str, Any], urls: list[str]) -> list[str]:
     return urls
 
 
-def test_files() -> None:
-    cases = case_files.load("sitemaps")["cases"]
-    for case in cases:
-        body = case_files.read(case["file"])
+@pytest.mark.parametrize("suite", case_files.suites("sitemaps"))
+def test_files(suite: case_files.Suite) -> None:
+    for case in suite.cases:
+        body = suite.file(case)
         found = parse_sitemap(body, case["url"])
         if case["error"] is None:
             assert found.kind == case["kind"], case["id"]
@@ -31,17 +33,18 @@ def test_files() -> None:
             # Refused upstream for its form (broken XML, a strict namespace); we read what is there.
             assert found.kind == "urlset", case["id"]
             assert found.urls, case["id"]
-    assert len(cases) == 66
 
 
-def test_what_upstream_accepts_is_recognised() -> None:
-    for case in case_files.load("sitemaps")["cases"]:
+@pytest.mark.parametrize("suite", case_files.suites("sitemaps"))
+def test_what_is_accepted_is_recognised(suite: case_files.Suite) -> None:
+    for case in suite.cases:
         if case["kind"] and case["content_type"] != "application/bogus":
-            assert is_sitemap(case_files.read(case["file"]), case["content_type"] or "", case["url"]), case["id"]
+            assert is_sitemap(suite.file(case), case["content_type"] or "", case["url"]), case["id"]
 
 
-def test_every_generated_case_has_a_test() -> None:
-    ids = {case["id"].removeprefix("own/") for case in case_files.load("sitemaps")["meta"]["generated"]}
+@pytest.mark.parametrize("suite", [case_files.extra("sitemaps")])
+def test_every_generated_case_has_a_test(suite: case_files.Suite) -> None:
+    ids = {case["id"].removeprefix("own/") for case in suite.meta["generated"]}
     tested = {"50000", "50001", "60MB", "gzip-bomb", "index-loop", "index-depth", "billion-laughs", "xxe"}
     assert ids == tested | {"truncated", "cross-host", "html-200"}
 

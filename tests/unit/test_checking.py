@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
+from gossamer.crawl.inbox import Aside, refused, set_aside
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.aside import Aside, refused, set_aside
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
 from gossamer.sharing.exchange import (
@@ -93,6 +93,9 @@ def letters() -> dict[str, list[tuple[int, bytes]]]:
         ZONES: [
             (0, json.dumps(zones).encode()),
             (0, json.dumps({**zones, "files": FILES[:3], "resting": {"a.test": [1e9, 2]}}).encode()),
+            (0, json.dumps({name: said for name, said in zones.items() if name != "files"}).encode()),
+            (1, pages()),
+            (2, rests),
         ],
         HOSTS: [(0, json.dumps(header).encode()), (1, pages()), (2, rests)],
     }
@@ -128,7 +131,7 @@ def judged(store: Memory, one: Batch) -> None:
         found = (compact.decode if one.kind == ABROAD else decode)(one.data)
         assert len({len(column) for column in found}) == 1
         assert len(page_keys([url for url in found.url if url])) <= len(found.key)
-    elif one.kind == HOSTS and one.part:
+    elif one.kind in (ZONES, HOSTS) and one.part:
         estate.decoded(one.data)
 
 
@@ -234,7 +237,7 @@ SUBJECT = "links.lima.a1"
 
 def test_an_envelope() -> None:
     assert joined([opened(SUBJECT, HEADERS, b"data")]) == [BATCH]
-    assert HEADERS["protocol"] == "2"
+    assert HEADERS["protocol"] == "3"
     (old,) = joined([opened(SUBJECT, {k: v for k, v in HEADERS.items() if k != "protocol"}, b"data")])
     assert old.protocol == 1, "who wrote it did not know that there are versions"
 
@@ -264,8 +267,8 @@ def test_a_flipped_bit_is_noticed(place: int) -> None:
 
 def test_a_later_version_is_named() -> None:
     """Whatever else it says: a later version may say it otherwise."""
-    with pytest.raises(TooNew, match="version 3 of the protocol"):
-        opened(SUBJECT, {"protocol": "3"}, b"")
+    with pytest.raises(TooNew, match="version 4 of the protocol"):
+        opened(SUBJECT, {"protocol": "4"}, b"")
 
 
 @given(st.text(max_size=30), st.dictionaries(st.sampled_from(sorted(HEADERS)) | st.text(), st.text()), st.binary())

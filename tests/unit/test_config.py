@@ -1,7 +1,8 @@
-import dataclasses
+import json
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gossamer import config
@@ -13,13 +14,13 @@ def test_document_is_a_valid_file_with_every_default() -> None:
     values = tomllib.loads(config.document())
     assert Config().replace({f"{s}.{k}": v for s, keys in values.items() for k, v in keys.items()}) == Config()
     known = {
-        f.name: {k.name for k in dataclasses.fields(getattr(Config(), f.name))}
-        for f in dataclasses.fields(Config)
+        f.name: {k.name for k in msgspec.structs.fields(getattr(Config(), f.name))}
+        for f in msgspec.structs.fields(Config)
         if f.name != "host"
     }
     assert {section: set(keys) for section, keys in values.items()} == known
     given = tomllib.loads("\n".join(line.removeprefix("# ") for line in _own_rules(config.document())))
-    assert given == {"host": {"example.org": dataclasses.asdict(config.Host())}}
+    assert given == {"host": {"example.org": msgspec.structs.asdict(config.Host())}}
 
 
 def _own_rules(document: str) -> list[str]:
@@ -96,6 +97,17 @@ def test_user_agent_names_a_contact() -> None:
 
 def test_the_page_about_it_is_current() -> None:
     assert (Path(__file__).parents[2] / "docs" / "configuration.md").read_text() == config.page()
+
+
+def test_plain_values_make_the_same_configuration() -> None:
+    """As they go to other processes: by section, and with single keys on top."""
+    told = Config().replace({"polite.delay_s": 2, "resolve.map": {"*": "127.0.0.1:1"}, "host.a.test": {"burst": 3}})
+    values = json.loads(json.dumps(told.values()))
+    assert Config().replace(values) == told
+    assert Config().replace({**values, "crawl.agent": "b"}) == told.replace({"crawl.agent": "b"})
+    assert told.values()["polite"]["delay_s"] == 2.0
+    with pytest.raises(ConfigError, match="crawl is a section"):
+        Config().replace({"crawl": 3, "crawl.width": 4})
 
 
 def test_warnings() -> None:

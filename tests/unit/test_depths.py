@@ -18,7 +18,7 @@ from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
 from gossamer.crawl import commit, onward
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import Known
+from gossamer.crawl.opening import Books, Known
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
@@ -77,13 +77,13 @@ class World:
     def _owner(self, number: int) -> str:
         return self.names[(page_key(url_of(number)) >> 56) % len(self.names)]
 
-    def _open(self, name: str) -> commit.Books:
+    def _open(self, name: str) -> Books:
         order = strategy("breadth-first")
         chain = Chain.open(self.store, name, self.exchange, zones=self._zones(name))
         index = PageIndex.open(self.store, chain.files, self.config.index)
         ledger = Ledger.from_dict(chain.state.get("ledger", {}))
         frontier = Frontier(index, order, self.config.index)
-        return commit.Books(self.store, self.config, chain, index, frontier, ledger, order)
+        return Books(self.store, self.config, chain, index, frontier, ledger, order)
 
     def reopen(self, name: str) -> None:
         """A crash: only what was committed is left."""

@@ -60,9 +60,7 @@ def test_standard_output(crawl: Path, capsysbinary: pytest.CaptureFixture[bytes]
     assert capsysbinary.readouterr().out.decode() == f"{A}\n"
 
 
-def test_cdxj_is_sorted_and_names_files_of_the_export(
-    crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cdxj_is_sorted_and_names_files_of_the_export(crawl: Path, tmp_path: Path) -> None:
     assert export_cdxj(crawl, tmp_path / "index.cdxj") == 3
     text = (tmp_path / "index.cdxj").read_bytes()
     lines = text.splitlines()
@@ -75,8 +73,7 @@ def test_cdxj_is_sorted_and_names_files_of_the_export(
             file.seek(int(entry["offset"]))
             record = gzip.decompress(file.read(int(entry["length"])))
         assert f"WARC-Target-URI: {entry['url']}\r\n".encode() in record
-    monkeypatch.setattr(export, "_OPEN_FILES", 1)  # so that files are merged in steps
-    export_cdxj(crawl, tmp_path / "steps.cdxj")
+    export_cdxj(crawl, tmp_path / "steps.cdxj", open_files=1)  # so that files are merged in steps
     assert (tmp_path / "steps.cdxj").read_bytes() == text
 
 
@@ -99,13 +96,10 @@ def test_text(crawl: Path, tmp_path: Path) -> None:
     assert row == expected
 
 
-def test_text_of_many_pages_in_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_text_of_many_pages_in_batches(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     urls = [f"http://a.test/{number:03d}" for number in range(150)]
     Sample(tmp_path / "crawl").commit(urls, [page(url, f"<p>{url}", after_s=i) for i, url in enumerate(urls)])
-    monkeypatch.setattr(export, "_GROUP_CHARACTERS", 1000)
-    assert export_text(tmp_path / "crawl", tmp_path / "text.parquet") == 150
+    assert export_text(tmp_path / "crawl", tmp_path / "text.parquet", group_characters=1000) == 150
     file = pq.ParquetFile(tmp_path / "text.parquet")
     assert file.num_row_groups > 1
     assert file.read().column("text").to_pylist() == urls

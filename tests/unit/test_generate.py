@@ -5,9 +5,9 @@ from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NO_TEXT, PAGE, VISITED, Status
 from gossamer.config import Config
-from gossamer.crawl.generate import per_host, requests
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.link_diff import pack
+from gossamer.crawl.scheduler import per_host, requests
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import ORDERS

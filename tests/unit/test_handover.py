@@ -1,10 +1,12 @@
 """Zones change hands: nothing is lost on the way, nothing is owned twice, wherever one of the two dies."""
 
+import io
 import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +17,9 @@ from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import Books
 from gossamer.crawl.resting import Resting
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
@@ -26,11 +28,11 @@ from gossamer.frontier import table
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
 from gossamer.frontier.strategies import strategy
-from gossamer.sharing import handover
+from gossamer.sharing import estate, transfer
+from gossamer.sharing.checking import GOOD, verdict
 from gossamer.sharing.exchange import ZONES, InProcess
-from gossamer.sharing.handover import adopt_zones, leaving, unowned
 from gossamer.sharing.owners import Owners
-from gossamer.sharing.settling import settle as settle_all
+from gossamer.sharing.transfer import Transfer, leaving, unowned
 from gossamer.web.url import host_key, page_keys
 
 CONFIG = Config()
@@ -112,7 +114,7 @@ def settle(store: Any, exchange: Any, owners: tuple[str, ...]) -> None:
     """Both settle until nothing moves any more."""
     for _ in range(3):
         for name in NAMES:
-            settle_all(books(store, exchange, name), exchange, Orders(owners), None, 2.0)
+            Transfer(books(store, exchange, name), exchange, Orders(owners), None, 2.0).settle()
 
 
 def facts(store: Memory) -> dict[str, Any]:
@@ -169,20 +171,40 @@ def test_everything_moves(owners: tuple[str, ...]) -> None:
     assert store.list("handover/") == [], "files of hand-overs that were taken in are gone"
 
 
-def test_a_hand_over_of_the_first_protocol_is_taken_in() -> None:
-    """Whoever wrote it had all hosts that rest in the letter itself; it may be in an outbox, and the sender gone."""
+def in_file(part: estate.Part) -> bytes:
+    """A table as files of hand-overs had it."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, estate.schema(part.table)) as writer:
+        writer.write_batch(estate.to_arrow(part))
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
+    """Whoever wrote it had tables in files, and at first all hosts that rest in the letter itself; it may be in an
+    outbox, and the sender gone."""
     store, exchange = world()
     before = facts(store)
     mine = books(store, exchange, "a0")
-    settle_all(mine, exchange, Orders(ALL_TO_ONE), None, 2.0)
-    (letter,) = exchange.pending("a1", {})
-    said = json.loads(letter.data)
-    *files, _ = said["files"]
+    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    first, *others = exchange.pending("a1", {})
+    said = json.loads(first.data)
+    parts = {table: estate.Part(table, np.zeros(0, dtype), []) for table, dtype in estate.DTYPES.items()}
+    for part in (estate.decoded(batch.data) for batch in others):
+        assert not len(parts[part.table].rows), "in one piece"
+        parts[part.table] = part
     resting = {host: list(rest) for host, rest in before["resting"].items() if zone_of_name(host) in said["zones"]}
     assert resting
-    old = {**said, "files": files, "resting": resting}
+    if protocol == 1:
+        del parts["resting"]
+        said["resting"] = resting
+    said["files"] = [f"handover/a0-{first.number:08d}-{table}.arrow" for table in parts]
+    for name, part in zip(said["files"], parts.values(), strict=True):
+        store.put(name, in_file(part))
     his = books(store, exchange, "a1")
-    adopt_zones(his, exchange, replace(letter, data=json.dumps(old).encode(), protocol=1), 3.0)
+    old = replace(first, data=json.dumps(said).encode(), parts=1, protocol=protocol)
+    assert verdict(old, store, ()) == GOOD
+    Transfer(his, exchange, Orders(ALL_TO_ONE), None, 3.0).take([old])
     assert facts(store) == before
 
 
@@ -227,12 +249,12 @@ def test_a_new_owner_visits_what_has_come() -> None:
 
 def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The new owner must hold what comes at a time in memory."""
-    monkeypatch.setattr(handover, "PAGES_AT_ONCE", 20)
+    monkeypatch.setattr(transfer, "PAGES_AT_ONCE", 20)
     store, exchange = world()
     before, number = facts(store), Chain.read(store, "a0").number
     mine = books(store, exchange, "a0")
-    settle_all(mine, exchange, Orders(ALL_TO_ONE), None, 2.0)
-    letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES]
+    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES and batch.part == 0]
     assert len(letters) > 3
     assert all(json.loads(letter.data)["pages"] <= 20 for letter in letters)
     assert mine.chain.number >= number + len(letters)
@@ -245,10 +267,10 @@ def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
     """Letters behind the hand-over are applied after it, by the new owner."""
     store, exchange = world()
     mine = books(store, exchange, "a0")
-    settle_all(mine, exchange, Orders(ALL_TO_ONE), None, 2.0)
-    assert [batch.kind for batch in exchange.pending("a1", {})] == [ZONES]
+    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    assert {batch.kind for batch in exchange.pending("a1", {})} == {ZONES}
     his = books(store, exchange, "a1")
-    settle_all(his, exchange, Orders(ALL_TO_ONE), None, 2.0)
+    Transfer(his, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
     assert exchange.pending("a1", his.chain.marks) == []
     assert len(his.chain.zones) == ZONES_IN_ALL
 
@@ -283,7 +305,7 @@ def test_the_exchange_may_forget_everything() -> None:
     store, exchange = world()
     before = facts(store)
     for name in NAMES:
-        settle_all(books(store, exchange, name), exchange, Orders(SWAPPED), None, 2.0)
+        Transfer(books(store, exchange, name), exchange, Orders(SWAPPED), None, 2.0).settle()
     settle(store, InProcess(), SWAPPED)
     assert facts(store) == before
 
@@ -372,7 +394,7 @@ def test_zones_of_nobody() -> None:
     assert len(Chain.read(store, "a0").zones) == ZONES_IN_ALL
     assert unowned(store) == []
     store, exchange = world()
-    settle_all(books(store, exchange, "a0"), exchange, Orders(ALL_TO_ONE), None, 2.0)
+    Transfer(books(store, exchange, "a0"), exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
     assert len(Chain.read(store, "a0").zones) == 0
     assert unowned(store) == [], "on their way"
 

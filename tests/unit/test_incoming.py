@@ -14,7 +14,7 @@ from gossamer.config import Config
 from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
-from gossamer.crawl.sitemaps import Naming
+from gossamer.crawl.scope import Naming
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.frontier.strategies import strategy
@@ -32,7 +32,7 @@ from gossamer.sharing.exchange import (
     high_water,
 )
 from gossamer.sharing.incoming import Incoming, numbered_parts
-from gossamer.sharing.settling import arrivals
+from gossamer.sharing.transfer import arrivals
 from gossamer.web.url import page_keys
 
 OWNERS = ("a0", "a1") * 128
@@ -60,7 +60,7 @@ class Desk:
     def commit(self, more: list[Batch] | None = None) -> Contributions:
         batches = self.incoming.batches()
         orders = Orders(self.owners, others=self.others)
-        arrived = self.incoming.take(batches, [], [], self.index, self.ledger, orders)
+        arrived = self.incoming.arrived(batches, [], [], self.index, self.ledger, orders)
         self.chain.commit(
             arrived.changes, state={"seed_files": self.incoming.files.offsets}, marks=high_water(batches),
             outbox=numbered_parts(arrived.outbox + (more or [])), exchange=self.exchange,
@@ -247,7 +247,7 @@ def test_sitemaps_elsewhere_are_told_to_the_other_agents() -> None:
     batches = one.incoming.batches()
     orders = Orders(one.owners, others=one.others)
     naming = Naming("a.test", "http://cdn.test/s.xml")
-    arrived = one.incoming.take(batches, [], [naming], one.index, one.ledger, orders)
+    arrived = one.incoming.arrived(batches, [], [naming], one.index, one.ledger, orders)
     one.chain.commit(
         arrived.changes, state={}, marks={}, outbox=numbered_parts(arrived.outbox), exchange=one.exchange,
         applied=[], now_s=1.0,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.enactment import enact
 from gossamer.scan.dispatch import MODES, Dispatch
-from gossamer.scan.enactment import enact
 from gossamer.scan.planners import plan
 from gossamer.scan.task import uniform
 

@@ -1,4 +1,4 @@
-"""`gossamer lab jobs`: the seed's table as it must come out, and what programs read."""
+"""`gossamer lab jobs`: Pechnikov's table as it must come out, and what programs read."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import jobs, jobs_real, jobs_webs
-from experiments.command import main
+from experiments.harness import main
 from gossamer.scan.planners import plan
 from gossamer.scan.task import task
 from gossamer.sim.graphs import load
@@ -20,7 +20,7 @@ def table() -> dict[tuple[int, str], dict[str, float]]:
 
 
 @pytest.mark.parametrize(("clients", "ratio"), [(3, 1.888), (5, 1.541)])
-def test_batch_by_times_gains_what_it_gained_in_the_seed(table: dict, clients: int, ratio: float) -> None:
+def test_batch_by_times_gains_what_it_gained_in_the_paper(table: dict, clients: int, ratio: float) -> None:
     took = {mode: table[clients, mode]["makespan_s"] for mode in jobs_webs.MODES}
     worse, better = (
         max(took["round-robin"], took["round-robin-reversed"]),
@@ -72,7 +72,7 @@ def test_the_real_web_has_the_sizes_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("clients", "ratio"), [(3, 1.888), (5, 1.541)])
-def test_the_real_web_allows_what_the_seed_gained(clients: int, ratio: float) -> None:
+def test_the_real_web_allows_what_the_paper_gained(clients: int, ratio: float) -> None:
     throttle = jobs_webs.Throttled(0.9, site_s=0.09, page_s=0.012)
     sizes = jobs_webs.throttled_sizes(0, 600, throttle, clients, webs=1000)
     assert len(sizes) == jobs_webs.WEBSITES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import agents_latency, agents_modes, agents_scaling
-from experiments.command import parser
+from experiments.harness import parser
 from experiments.processes import cpu_s, family
 
 

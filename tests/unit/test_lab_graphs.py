@@ -3,19 +3,19 @@
 import gzip
 from pathlib import Path
 
+import case_files
 import numpy as np
 import pytest
 
+from experiments.graphs import earlier
 from gossamer.errors import ConfigError
 from gossamer.frontier.pagerank import authorities, pagerank
 from gossamer.sim import measures
 from gossamer.sim.graphs import Graph, load, of_links
 from gossamer.sim.hosts import RULES, host_rule
-from gossamer.sim.snapshots import earlier
 from gossamer.web.url import page_key
 
 LINKS = [(0, 1), (0, 2), (1, 2), (3, 0), (3, 3)]
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
 
 
 def chain(pages: int) -> Graph:
@@ -174,13 +174,11 @@ def test_an_earlier_snapshot_has_the_seeds_share() -> None:
 
 
 def test_reference_graphs_load() -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is not there")
-    graph = load(SHARED / "debian-docs.npz")
+    graph = load(case_files.graph("debian-docs"))
     assert (graph.pages, graph.links, len(graph.host_names)) == (23_814, 1_723_910, 26)
     assert graph.has_hosts
     assert graph.page_bytes.max() > 100_000
-    assert load(SHARED / "cs-stanford.npz").rule == "hosts of its URLs"
+    assert load(case_files.graph("cs-stanford")).rule == "hosts of its URLs"
 
 
 def test_a_few_names_that_are_none_get_names_of_their_own(tmp_path: Path) -> None:

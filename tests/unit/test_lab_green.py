@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from experiments import command, green_bound, green_budgets, green_saved
-from experiments.green_policy import choose, green_value
+from experiments import green_bound, green_budgets, green_saved, harness
+from experiments.green_choice import choose, green_value
 from experiments.green_simulation import FULL, HEURISTICS, Knowledge, Web, crawl, in_turn
 from experiments.green_web import COUNTRIES, PAGES, made
 from gossamer.carbon.sun import day_index
@@ -120,7 +120,7 @@ def test_a_budget_for_all_is_met(monkeypatch):
 
 def test_the_command_prints_objects(capsys):
     few = ["--pages", "20", "--lambdas", "3", "--runs", "2", "--days", "1", "--json"]
-    assert command.main(["green", "--part", "figures", "--part", "servers", *few]) == 0
+    assert harness.main(["green", "--part", "figures", "--part", "servers", *few]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["part"] for row in rows} == {"figures", "servers"}
     assert len([row for row in rows if row["part"] == "figures"]) == 6

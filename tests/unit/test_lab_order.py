@@ -3,19 +3,18 @@
 import json
 from pathlib import Path
 
+import case_files
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.claims import Claim, check
+from experiments.harness import Claim, check
 from gossamer.cli import app as cli
 from gossamer.frontier.pagerank import pagerank
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sim import measures
 from gossamer.sim.graphs import load
 from gossamer.sim.simulator import Conditions, Knowledge, simulate
-
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
 
 
 @pytest.fixture
@@ -114,8 +113,8 @@ def test_claims() -> None:
     rows = check([Claim("a", "b"), Claim("b", "a"), Claim("a", "c"), Claim("a", "x")], averages, {"a": 0.7, "b": 0.6})
     assert [row["here"] for row in rows] == ["holds", "does not hold", "is open"]
     assert rows[0]["difference"] == pytest.approx(0.1)
-    assert rows[0]["seed"] == pytest.approx(0.1)
-    assert rows[2]["seed"] is None
+    assert rows[0]["paper"] == pytest.approx(0.1)
+    assert rows[2]["paper"] is None
 
 
 # Averages (value at 10 %) over 50 random start pages that two other implementations found. What they call
@@ -130,9 +129,7 @@ SETS = 12
 
 @pytest.mark.parametrize("name", ["cs-stanford", pytest.param("debian-docs", marks=pytest.mark.slow)])
 def test_reference_figures_lie_within_the_spread_over_start_sets(name: str) -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is not there")
-    graph = load(SHARED / f"{name}.npz")
+    graph = load(case_files.graph(name))
     rank = pagerank(graph.sources(), graph.indices, graph.pages)
     for order, expected in REFERENCE[name].items():
         found = []
@@ -146,9 +143,7 @@ def test_reference_figures_lie_within_the_spread_over_start_sets(name: str) -> N
 
 @pytest.mark.parametrize("name", IDEAL)
 def test_the_ideal_curve_is_the_references(name: str) -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is not there")
-    graph = load(SHARED / f"{name}.npz")
+    graph = load(case_files.graph(name))
     curve = measures.ideal(pagerank(graph.sources(), graph.indices, graph.pages))
     assert measures.average(curve) == pytest.approx(IDEAL[name][0], abs=0.001)
     assert measures.at(curve, graph.pages // 10) == pytest.approx(IDEAL[name][1], abs=0.001)

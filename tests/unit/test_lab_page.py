@@ -1,33 +1,22 @@
 """The pages of the documentation show what is on record, and the commands that stand there say what the pages say."""
 
-import importlib.util
 import json
 import re
 import shlex
 import shutil
 from pathlib import Path
-from types import ModuleType
 
+import case_files
 import pytest
 
-from experiments.command import main, parser
+from experiments import pages as lab_page
+from experiments.harness import main, parser
 from gossamer.sim.figures import draw
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "data" / "graphs"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("lab_page", ROOT / "scripts" / "lab_page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-lab_page = script()
 FIGURES = lab_page.figures()
 
 
@@ -45,7 +34,7 @@ def test_a_figure_on_a_page_shows_what_its_table_says(number: int, tmp_path: Pat
     name = f"{figure.name}.svg"
     drawn = shapes(tmp_path / name)
     assert len(drawn) > 10
-    assert shapes(folder / name) == drawn, "older than its data: run python scripts/lab_page.py --tables"
+    assert shapes(folder / name) == drawn, "older than its data: run python -m experiments.pages --tables"
 
 
 @pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green"])
@@ -53,7 +42,7 @@ def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> 
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)
     lab_page.fill_in(page, ROOT / "docs" / name)
-    assert page.read_text() == (ROOT / "docs" / page.name).read_text(), "run python scripts/lab_page.py --tables"
+    assert page.read_text() == (ROOT / "docs" / page.name).read_text(), "run python -m experiments.pages --tables"
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -105,9 +94,8 @@ def test_freshness_of_the_page_is_that_of_its_command(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # a hundred seconds of a core
 def test_orders_of_the_page_are_those_of_its_command(tmp_path: Path) -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is not there")
-    (command,) = (each for each in lab_page.experiments(SHARED) if each[0] == "order" and "cs-stanford" in each[-1])
+    graphs = case_files.graph("cs-stanford").parent
+    (command,) = (each for each in lab_page.experiments(graphs) if each[0] == "order" and "cs-stanford" in each[-1])
     assert main([*command, "--out", str(tmp_path)]) == 0
     for row, other in zip(*(lab_page.rows(at, "order-cs-stanford") for at in (lab_page.OUT, tmp_path)), strict=True):
         assert row["strategy"] == other["strategy"]
@@ -116,7 +104,7 @@ def test_orders_of_the_page_are_those_of_its_command(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_of_the_batch_is_fitted_and_what_is_found() -> None:
-    """Links take the seed's 29 and 2.9 of 9 hours because their speeds were chosen so; the rest is simulated."""
+    """Links take Castillo's 29 and 2.9 of 9 hours because their speeds were chosen so; the rest is simulated."""
     rows = {(row["link"], row["burst"]): row for row in lab_page.rows(lab_page.OUT, "batch-cnr-2000-nat")}
     host_h = rows["large", 1]["host_hours"]
     fitted = {link: 9 * rows[link, 1]["link_hours"] / host_h for link in ("small", "large")}

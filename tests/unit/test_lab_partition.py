@@ -4,11 +4,12 @@ import contextlib
 import json
 from pathlib import Path
 
+import case_files
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.partition_crawl import Policy, discover
+from experiments.partition_discovery import Policy, discover
 from experiments.partition_methods import PARTITIONERS, partitioner
 from experiments.partitioning import ORDERS, breadth_first, compiled, incidence_of, stream_order
 from gossamer.cli import app as cli
@@ -18,9 +19,6 @@ from gossamer.placement.partition import Goal, task
 from gossamer.placement.partitioners import START
 from gossamer.placement.stream import FENNEL, LDG
 from gossamer.sim.graphs import Graph, load
-
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "graphs"
-STANFORD = SHARED / "cs-stanford.npz"
 
 
 @pytest.fixture
@@ -36,9 +34,7 @@ def links(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stanford() -> Incidence:
-    if not STANFORD.exists():
-        pytest.skip("the real graphs are not here")
-    return incidence_of(load(STANFORD), "page")
+    return incidence_of(load(case_files.graph("cs-stanford")), "page")
 
 
 @pytest.mark.parametrize("name", [name for name in PARTITIONERS if name != "kahip"])
@@ -121,10 +117,10 @@ def test_what_it_writes(links: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     arguments = ["lab", "partition", "--graph", str(links), "--k", "4", "--runs", "2", "--out", str(out)]
     assert cli.main([*arguments, "--level", "host", "--hosts", "power:40", "--shares", "3,2,2,1"]) == 0
     shown = capsys.readouterr().out
-    assert "Table 2 of the seed" in shown
+    assert "Table 2 of LEADS D1.4" in shown
     assert "FENNEL is within 10 % of METIS" in shown
     facts = json.loads((out / "partition-small-hosts.json").read_text())
-    assert {"Table 2 of the seed", "Statements"} <= set(facts["tables"])
+    assert {"Table 2 of LEADS D1.4", "Statements"} <= set(facts["tables"])
     assert pq.read_table(out / "partition-small-hosts.parquet").num_rows == len(PARTITIONERS) - 1
     assert (out / "partition-small-hosts-random.svg").exists()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sample_archive import Sample, page
 
-from experiments import command
+from experiments import harness
 from experiments.refresh_real import Setting
 from experiments.refresh_recorded import recorded, results
 from experiments.refresh_simulation import DAY_S, Poisson, Recorded, Run, periodic_optimum, simulate
@@ -87,7 +87,7 @@ def test_a_record_is_replayed():
 
 def test_the_command_prints_objects(capsys, tmp_path):
     assert (
-        command.main(["refresh", "--part", "policies", "--pages", "20", "--runs", "1", "--visits", "4", "--json"]) == 0
+        harness.main(["refresh", "--part", "policies", "--pages", "20", "--runs", "1", "--visits", "4", "--json"]) == 0
     )
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["policy"] for row in rows} >= {"index", "index (learned)", "fixed", "adaptive", "periodic optimum"}
@@ -96,7 +96,7 @@ def test_the_command_prints_objects(capsys, tmp_path):
 
 
 def test_estimates_are_written(tmp_path, capsys):
-    assert command.main(["refresh", "--part", "estimates", "--out", str(tmp_path)]) == 0
+    assert harness.main(["refresh", "--part", "estimates", "--out", str(tmp_path)]) == 0
     assert "counters (ours)" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {
         f"refresh-estimates.{kind}" for kind in ("json", "parquet", "png", "svg")

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from experiments import command
-from experiments.batch import gini, middle
+from experiments import harness
+from experiments.batch import gini, middle, over_time
 from gossamer.frontier.strategies import ORDERS
-from gossamer.sim import activity
+from gossamer.sim import measures
 from gossamer.sim.graphs import of_links
 from gossamer.sim.queues import place_host, pop, put, queues
 from gossamer.sim.simulator import Conditions, Trace, simulate
@@ -237,10 +237,10 @@ def test_hosts_of_equal_rank_go_by_their_best_page_also_after_many_changed_at_on
 def test_busy_connections():
     none = np.zeros(0, np.int32)
     trace = Trace(none, np.array([4.0]), none, np.array([0.0, 1.0, 3.0]), np.array([2, 4, 0], np.int32))
-    assert activity.mean_active(trace, 4.0) == (2 * 1 + 4 * 2) / 4
-    assert activity.mean_active(trace, 2.0) == (2 * 1 + 4 * 1) / 2
-    assert activity.mean_active(trace, 10.0) == 1.0
-    middle_s, active = activity.over_time(trace, 4.0, bins=2)
+    assert measures.mean_active(trace, 4.0) == (2 * 1 + 4 * 2) / 4
+    assert measures.mean_active(trace, 2.0) == (2 * 1 + 4 * 1) / 2
+    assert measures.mean_active(trace, 10.0) == 1.0
+    middle_s, active = over_time(trace, 4.0, bins=2)
     assert middle_s.tolist() == [1.0, 3.0]
     assert active.tolist() == [3.0, 2.0]
 
@@ -274,7 +274,7 @@ def lines(capsys):
 
 def test_robots(file, tmp_path, capsys):
     out = tmp_path / "out"
-    assert command.main(["robots", "--graph", str(file), "--repeat", "2", "--json", "--out", str(out)]) == 0
+    assert harness.main(["robots", "--graph", str(file), "--repeat", "2", "--json", "--out", str(out)]) == 0
     rows = lines(capsys)
     orders = [row for row in rows if "strategy" in row]
     assert [(row["strategy"], row["robots"]) for row in orders] == [
@@ -286,7 +286,7 @@ def test_robots(file, tmp_path, capsys):
         assert speeds[bandwidth, 1]["speedup"] <= 1.0 + 1e-9
         assert speeds[bandwidth, 1]["speedup_waiting"] <= 1.0 + 1e-9
     assert speeds[200, 256]["limit"] == "the link"
-    assert speeds[20_000_000, 256]["seed"] == 220.1
+    assert speeds[20_000_000, 256]["paper"] == 220.1
     for name in ("robots-small", "robots-speed-small"):
         assert {path.suffix for path in out.glob(f"{name}.*")} == {".json", ".parquet", ".png", ".svg"}
 
@@ -294,7 +294,7 @@ def test_robots(file, tmp_path, capsys):
 def test_batch(file, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--graph", str(file), "--hosts", "power:20", "--width", "40", "--connections", "16"]
-    assert command.main(["batch", *options, "--json", "--out", str(out)]) == 0
+    assert harness.main(["batch", *options, "--json", "--out", str(out)]) == 0
     rows = lines(capsys)
     batches = {(row["link"], row["burst"]): row for row in rows if "link" in row}
     assert len(batches) == 4
@@ -312,5 +312,5 @@ def test_batch(file, tmp_path, capsys):
 
 
 def test_the_graph_s_own_hosts(file, capsys):
-    assert command.main(["batch", "--graph", str(file), "--hosts", "own", "--width", "40"]) == 0
+    assert harness.main(["batch", "--graph", str(file), "--hosts", "own", "--width", "40"]) == 0
     assert "hosts by rule power" in capsys.readouterr().out

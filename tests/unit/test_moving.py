@@ -15,11 +15,10 @@ from gossamer.frontier.pages import HOST_SHIFT
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import HOSTS, NEWS, InProcess
-from gossamer.sharing.moving import is_settled, release_hosts, take_hosts
 from gossamer.sharing.owners import Owners, Place
 from gossamer.sharing.placing import Placing, unpacked
-from gossamer.sharing.settling import settle
 from gossamer.sharing.site_list import Members
+from gossamer.sharing.transfer import Transfer, is_settled
 
 BEFORE = {"paris": 1.0, "lima": 1.0, "oslo": 1.0}
 AFTER = {"paris": 0.0, "lima": 1.0, "oslo": 0.0}
@@ -45,7 +44,7 @@ def left_paris() -> tuple[np.ndarray, list[list[Batch]], int]:
     letters, cash = [], 0
     for name in zones.NAMES:
         books = zones.books(store, exchange, name)
-        release_hosts(books, exchange, place("paris", hosts, home=name), 2.0)
+        Transfer(books, exchange, ORDERS[name], place("paris", hosts, home=name), 2.0).give_hosts()
         assert books.index.count == 0
         outbox = [letter for letter in books.chain.snapshot.outbox if letter.batch.kind == HOSTS]
         letters.append([replace(letter.batch, data=store.get(letter.name)) for letter in outbox])
@@ -81,12 +80,12 @@ def test_all_of_it_arrives_and_everybody_hears_of_it() -> None:
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
     for letter in reversed(letters):  # first those of the other agent's zones
-        take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
     # Nothing but what is committed counts: the processes may die here.
     assert told(store, "a0")["oslo"] == told(store, "a0")["paris"] == set(hosts.tolist())
     assert not is_settled(store, 2)
     other = zones.books(store, exchange, "a1")
-    settle(other, exchange, ORDERS["a1"], place("lima", hosts), 3.0)
+    Transfer(other, exchange, ORDERS["a1"], place("lima", hosts), 3.0).settle()
     own, others = (set(books.index.hosts.rows["host"].tolist()) for books in (speaker, other))
     assert own | others == set(hosts.tolist())
     assert not own & others
@@ -104,14 +103,14 @@ def test_hosts_of_two_agents_come_in_one_letter() -> None:
     books = zones.books(store, exchange, "a0")
     hosts = np.sort(books.index.hosts.rows["host"])
     rests = books.resting.hosts
-    release_hosts(books, exchange, place("paris", hosts), 2.0)
+    Transfer(books, exchange, ORDERS["a0"], place("paris", hosts), 2.0).give_hosts()
     letter = [replace(each.batch, data=store.get(each.name)) for each in books.chain.snapshot.outbox]
     assert {batch.kind for batch in letter} == {HOSTS}
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
-    take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+    Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
     other, there = zones.books(store, exchange, "a1"), place("lima", hosts)
-    settle(other, exchange, ORDERS["a1"], there, 3.0)
+    Transfer(other, exchange, ORDERS["a1"], there, 3.0).settle()
     own, others = (set(books.index.hosts.rows["host"].tolist()) for books in (speaker, other))
     assert own
     assert others
@@ -126,7 +125,7 @@ def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
     for letter in reversed(letters):  # first those of the other agent's zones
-        take_hosts(speaker, exchange, place("lima", hosts), ORDERS["a0"], letter, 3.0)
+        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
     files = list(Chain.read(store, "a0").files["hostmap"])
     other = zones.books(store, exchange, "a1")
     there = place("lima", hosts)
@@ -138,5 +137,5 @@ def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     owners = Owners("a1", other.chain.zones, zones.LEFT, there)
     assert not owners.is_native(pages).any()
     assert [name for name, _ in owners.by_name(pages)] == ["a1"], "what is found of them meanwhile waits here"
-    settle(other, exchange, ORDERS["a1"], there, 3.0)
+    Transfer(other, exchange, ORDERS["a1"], there, 3.0).settle()
     assert owners.is_native(pages).all()

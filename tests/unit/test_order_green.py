@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.green_policy import (
+from experiments.green_choice import (
     HIGH,
     LOW,
     affordable,

@@ -8,9 +8,9 @@ import pytest
 from experiments.partition_methods import partitioner
 from experiments.partition_passes import cost, one_pass, unplaced
 from gossamer.errors import ConfigError
+from gossamer.geography import kilometres
 from gossamer.placement import partition as measures
 from gossamer.placement import prices
-from gossamer.placement.geography import kilometres
 from gossamer.placement.incidence import incidence
 from gossamer.placement.network import as_kilometres
 from gossamer.placement.partition import Goal, improve, task

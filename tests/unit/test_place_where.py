@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossamer.placement.geography import coordinates, countries, facts, kilometres
+from gossamer.geography import coordinates, countries, facts, kilometres
 
 
 def test_well_known_addresses():

@@ -15,10 +15,11 @@ import pytest
 from sample_archive import NOW_S, TITLE, A, B, C, D, Response, Sample, Visit, page, sample
 
 from gossamer.archive import query, reading
-from gossamer.archive.query import describe, open_database, open_reading, run
+from gossamer.archive.query import open_database, open_reading
 from gossamer.archive.store import Directory
-from gossamer.archive.views import EXAMPLES, SQL_TYPES, TABLES
+from gossamer.archive.views import EXAMPLES, SQL_TYPES, TABLES, describe
 from gossamer.errors import ArchiveError, QueryError
+from gossamer.watch.rows import run
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
@@ -343,7 +344,8 @@ def test_answers_for_programs(crawl: Path) -> None:
 SCRIPT = """
 import gc, sys
 from pathlib import Path
-from gossamer.archive.query import open_database, run
+from gossamer.archive.query import open_database
+from gossamer.watch.rows import run
 from gossamer.errors import QueryError
 crawl = Path(sys.argv[1])
 call = "SELECT text(warc, warc_offset) AS text FROM pages, range(3000)"

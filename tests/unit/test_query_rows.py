@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gossamer.archive.rows import printable, write_csv, write_json, write_lines, write_table
+from gossamer.watch.figures import printable
+from gossamer.watch.rows import write_csv, write_json, write_lines, write_table
 
 
 def reader(table: pa.Table) -> pa.RecordBatchReader:

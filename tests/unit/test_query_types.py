@@ -8,6 +8,7 @@ import pytest
 
 from gossamer.archive import query
 from gossamer.errors import QueryError
+from gossamer.watch.rows import answer
 
 SECONDS = "INTERVAL '51:18:42'"
 LONG = "INTERVAL '1 year 2 months 3 days 4 hours 5.5 seconds'"
@@ -17,7 +18,7 @@ UUID = "550e8400-e29b-41d4-a716-446655440000"
 def written(expression: str, out: str, at: Path) -> Path:
     file = at / f"answer.{out}"
     sql = f"SELECT {expression} AS v"
-    assert query.answer(lambda work: work(query.confined([], [])), (), sql, out, file) == 1
+    assert answer(lambda work: work(query.confined([], [])), (), sql, out, file) == 1
     return file
 
 

@@ -8,8 +8,7 @@ from answers import HTML, NOW_S, answer, page, reader
 
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.crawl.reader import VERDICTS, Visit
-from gossamer.crawl.scope import Scope
-from gossamer.crawl.sitemaps import NamedSitemaps, Naming
+from gossamer.crawl.scope import NamedSitemaps, Naming, Scope
 from gossamer.crawl.update import Policy
 from gossamer.fetch.client import Request, Response
 from gossamer.web.url import page_key

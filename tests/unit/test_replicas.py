@@ -13,6 +13,7 @@ from gossamer.archive.manifest import LINKS, Batch, Changes
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.protocol import encode
 from gossamer.cluster.replicas import Replica, Source, holders
 from gossamer.cluster.replicated_exchange import Gate
 from gossamer.sharing.exchange import InProcess
@@ -45,7 +46,7 @@ def commit(chain: Chain, names: list[str], removed: list[str], store: Directory)
 def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "north", 0.0)
     source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
-    ask = lambda request: source.answer(json.dumps(request).encode())  # noqa: E731
+    ask = lambda request: source.answer(encode(request))  # noqa: E731
     chain = Chain.open(store, "north_a0", InProcess())
     replica.catch_up(ask)
     for number in range(1, 70):
@@ -66,7 +67,7 @@ def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None
 def test_files_that_vanish_meanwhile_leave_the_replica_as_it_was(tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "north", 0.0)
     source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
-    ask = lambda request: source.answer(json.dumps(request).encode())  # noqa: E731
+    ask = lambda request: source.answer(encode(request))  # noqa: E731
     chain = Chain.open(store, "north_a0", InProcess())
     commit(chain, ["warc/north_a0-00000001.warc.gz"], [], store)
     replica.catch_up(ask)
@@ -92,7 +93,7 @@ def test_a_second_life_in_an_epoch_of_the_same_number_is_another(tmp_path: Path)
             changes = Changes({"warc": [name]}, {})
             chain.commit(changes, state={}, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
         source = Source(store, ["east"])
-        replica.catch_up(lambda request, source=source: source.answer(json.dumps(request).encode()))
+        replica.catch_up(lambda request, source=source: source.answer(encode(request)))
     there = Directory(tmp_path / "east")
     assert snapshots(there) == snapshots(second)
     assert there.get("warc/north_a0-00000005.warc.gz") == b"in the second life"
@@ -104,7 +105,7 @@ def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) ->
     replica = Quiet(tmp_path / "east")
 
     def ask_of(source: Source) -> Any:
-        return lambda request: source.answer(json.dumps(request).encode())
+        return lambda request: source.answer(encode(request))
 
     for store, rounds in ((first, 6), (second, 3)):
         chain = Chain.open(store, "north_a0", InProcess())

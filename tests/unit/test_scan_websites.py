@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gossamer.config import Config, checked
+from gossamer.cluster.protocol import decode, encode
 from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
 from gossamer.scan.command import span_s
 from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts
 from gossamer.scan.findings import LINKS
-from gossamer.scan.passing import as_values
+from gossamer.scan.messages import ClientTask
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.websites import Website, config_of, name_of, read_list
 
@@ -76,8 +76,9 @@ def test_a_configuration_survives_the_way_to_a_client() -> None:
     config = defaults().replace(
         {"resolve.map": {"*": "127.0.0.1:1"}, "polite.delay_s": 0.5, "crawl.exclude": ["*.pdf"]}
     )
-    config = checked(config, {"host": {"example.org": {"delay_s": 9.0}}})
-    assert checked(Config(), as_values(config)) == config
+    config = config.replace({"host": {"example.org": {"delay_s": 9.0}}})
+    task = ClientTask(client="c0", scan="s", config=config)
+    assert decode(ClientTask, encode(task)) == task
 
 
 def test_lengths_of_time() -> None:

@@ -14,7 +14,7 @@ from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
-from gossamer.placement.geography import coordinates, countries
+from gossamer.geography import coordinates, countries
 
 HOUR = 3600.0
 

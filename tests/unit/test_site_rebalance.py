@@ -11,6 +11,7 @@ from gossamer.archive.linkgraph import read_links
 from gossamer.archive.reading import Reading
 from gossamer.archive.versions import versions
 from gossamer.cluster.federation_file import load
+from gossamer.cluster.location import locate
 from gossamer.cluster.rebalance import propose
 
 URLS = [f"http://{name}.test/" for name in "abcdef"]
@@ -46,8 +47,8 @@ def test_files_that_are_merged_meanwhile_are_read_again(federation: Path) -> Non
 
 
 def test_so_are_those_of_versions(federation: Path) -> None:
-    assert [row["visits"] for row in versions(federation, URLS[1])] == [1]
+    assert [row["visits"] for row in versions(locate(federation), URLS[1])] == [1]
 
 
 def test_so_are_those_of_a_link_graph(federation: Path) -> None:
-    assert sorted(read_links(federation).urls) == URLS
+    assert sorted(read_links(locate(federation)).urls) == URLS

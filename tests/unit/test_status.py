@@ -11,7 +11,6 @@ from sample_archive import NOW_S, A, Sample, page, sample
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.errors import ArchiveError
-from gossamer.watch import status as module
 from gossamer.watch.status import render, status
 
 
@@ -89,13 +88,12 @@ def test_before_the_first_commit(tmp_path: Path) -> None:
     assert "nothing committed yet" in drawn(found, 200)
 
 
-def test_big_crawls_are_not_scanned(crawl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FULL_ROWS", 3)
-    found = status(crawl)
+def test_big_crawls_are_not_scanned(crawl: Path) -> None:
+    found = status(crawl, scanned_rows=3)
     assert found["statuses"] is None
     assert found["top_hosts"] is None
     assert "most visited" not in drawn(found)
-    assert status(crawl, full=True)["statuses"]["new"] == 1
+    assert status(crawl)["statuses"]["new"] == 1
 
 
 def test_agents_are_added_up(crawl: Path) -> None:

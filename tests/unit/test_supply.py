@@ -12,15 +12,14 @@ from gossamer.archive.store import Memory
 from gossamer.clocks import VirtualClock
 from gossamer.columns import Outcome
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import Known
+from gossamer.crawl.opening import Books, Known
 from gossamer.crawl.pacing import ends_early
 from gossamer.crawl.reader import Reader
 from gossamer.crawl.round import Round
+from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.scope import Scope
-from gossamer.crawl.supply import Supply
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.frontier.frontier import Frontier
@@ -35,7 +34,7 @@ CONFIG = Config().replace(
 )
 
 
-def supply(clock: VirtualClock) -> Supply:
+def supply(clock: VirtualClock) -> Scheduler:
     """Few hosts with many pages each; nobody fetches what is taken."""
     store, order, ledger = Memory(), strategy("opic"), Ledger()
     chain = Chain.open(store, "a0", InProcess())
@@ -46,7 +45,7 @@ def supply(clock: VirtualClock) -> Supply:
     update(index, frontier, ledger, columns, limits=CONFIG.limits, strategy=order, now_s=clock.now())
     books = Books(store, CONFIG, chain, index, frontier, ledger, order)
     fetching = Fetching(CONFIG, clock, RobotsCache(CONFIG.polite, "Gossamer"), Reader(CONFIG, Scope("any", [])))
-    return Supply(books, fetching, clock, lambda: lambda keys: np.ones(len(keys), np.bool_))
+    return Scheduler(books, fetching, clock, lambda keys: np.ones(len(keys), np.bool_))
 
 
 def test_what_few_hosts_fill_to_a_half_is_not_topped_up_for_every_page() -> None:

@@ -8,12 +8,12 @@ from gossamer.archive.store import Memory
 from gossamer.clocks import VirtualClock
 from gossamer.columns import NEVER, PAGE, VISITED, Status
 from gossamer.config import Config
-from gossamer.crawl.commit import Books
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import Reader
+from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.scope import Scope
-from gossamer.crawl.supply import Supply
 from gossamer.fetch.request import Request
 from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.frontier.frontier import Frontier
@@ -40,7 +40,7 @@ class Taken(Fetching):
         return found
 
 
-def world(new: int, old: int, **values: object) -> tuple[Supply, Taken, Frontier]:
+def world(new: int, old: int, **values: object) -> tuple[Scheduler, Taken, Frontier]:
     """Pages never visited, and pages whose time has come again, ten of each on a host."""
     given = {name.replace("__", "."): value for name, value in values.items()}
     config = Config().replace(
@@ -63,7 +63,7 @@ def world(new: int, old: int, **values: object) -> tuple[Supply, Taken, Frontier
     books = Books(store, config, chain, index, frontier, Ledger(), order)
     books.refresher = Refresher(index, config, clock)
     fetching = Taken(config, clock, RobotsCache(config.polite, "Gossamer"), Reader(config, Scope("any", [])))
-    return Supply(books, fetching, clock, lambda: lambda keys: np.ones(len(keys), np.bool_)), fetching, frontier
+    return Scheduler(books, fetching, clock, lambda keys: np.ones(len(keys), np.bool_)), fetching, frontier
 
 
 def is_old(request: Request, new: int) -> bool:

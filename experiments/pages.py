@@ -1,0 +1,137 @@
+"""This module runs every experiment that a page of the documentation shows, and fills the pages.
+
+python -m experiments.pages                  graphs made on the spot, results into .cache/lab; needs nothing but a clone
+python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
+                                             lab.md, agents.md, refresh.md and green.md
+python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments import agents, graphs, parity, refresh, refresh_estimates, robots
+from experiments.harness import Block, Row, markdown
+from gossamer.sim.figures import Figure, draw
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+OUT = DOCS / "lab"
+ELSEWHERE = {name: DOCS / name for name in ("agents", "refresh", "green")}  # experiments with a page of their own
+CACHE = ROOT / ".cache"
+REAL = ("fixed", "adaptive", "index", "green-index")
+PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
+MADE = ("synthetic", "corpus", "corpus")  # what stands for them in a bare clone
+MADE_PAGES, MADE_HOSTS = 20_000, 1_000
+
+
+def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list[str]]:
+    """Arguments of every command, on these three graphs: a large one without hosts, and two with their own."""
+
+    def graph(name: str) -> list[str]:
+        return ["--graph", str(folder / f"{name}.npz")]
+
+    large, docs, small = names
+    return [
+        *(["order", *graph(name)] for name in dict.fromkeys(names)),
+        ["robots", *graph(large)],
+        ["batch", *graph(large)],
+        ["realcrawl"],
+        *(["parity", *graph(name)] for name in dict.fromkeys((small, docs))),
+        ["agents"],
+        ["refresh"],
+        ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
+        ["green"],
+    ]
+
+
+def make_graphs(folder: Path) -> tuple[str, str, str]:
+    """Make what is not there yet, and say what there is: the benchmark's corpus comes from Debian's servers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "synthetic.npz").exists():
+        graphs.make(folder / "synthetic.npz", MADE_PAGES, MADE_HOSTS)
+    if not (folder / "corpus.npz").exists():
+        from benchmarks import corpus
+
+        try:
+            graphs.of_directories(folder / "corpus.npz", corpus.ensure())
+        except corpus.CorpusError as error:
+            print(f"without the graph of the benchmark's corpus: {error}", flush=True)
+            return ("synthetic",) * 3
+    return MADE
+
+
+def run(commands: list[list[str]], place: Callable[[str], Path]) -> None:
+    for arguments in commands:
+        print("gossamer lab", *arguments, flush=True)
+        out = place(arguments[0])
+        subprocess.run([sys.executable, "-m", "experiments", *arguments, "--out", str(out)], check=True, cwd=ROOT)
+
+
+def on_pages(experiment: str) -> Path:
+    """Where the results are that a page shows."""
+    return ELSEWHERE.get(experiment.partition("-")[0], OUT)
+
+
+def tables() -> None:
+    """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
+    experiment."""
+    for folder in (OUT, *ELSEWHERE.values()):
+        fill_in(folder.with_suffix(".md"), folder)
+
+
+def figures() -> list[tuple[Path, Figure]]:
+    """Those that can be drawn from the rows on record, and the folder of each: they are never older than the table."""
+    found = [(OUT, parity.figure(name, rows(OUT, f"parity-{name}"))) for name in ("cs-stanford", "debian-docs")]
+    found.append((OUT, robots.speed_figure("cnr-2000-nat", rows(OUT, "robots-speed-cnr-2000-nat"))))
+    here = ELSEWHERE["refresh"]
+    found.append((here, refresh.figure(rows(here, "refresh-policies"))))
+    found.append((here, refresh_estimates.figure(rows(here, "refresh-estimates"))))
+    here = ELSEWHERE["agents"]
+    found += [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
+    return found + [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
+
+
+def rows(folder: Path, name: str) -> list[Row]:
+    facts = json.loads((folder / f"{name}.json").read_text())
+    found: list[Row] = facts["tables"][facts["title"]]["rows"]
+    return found
+
+
+def fill_in(page: Path, folder: Path) -> None:
+    def fill(found: re.Match[str]) -> str:
+        name, title = found[1], found[2].strip()
+        facts = json.loads((folder / f"{name}.json").read_text())
+        block = facts["tables"][title or facts["title"]]
+        return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
+
+    text = re.sub(r"<!-- table ([\w-]+)([^>]*?) -->\n.*?<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
+    page.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the experiments of the documentation.")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--graphs", type=Path, metavar="DIR", help="the public graphs: results go into docs/")
+    what.add_argument("--tables", action="store_true", help="run nothing, fill the pages from the JSON in docs/")
+    arguments = parser.parse_args()
+    if not arguments.graphs and not arguments.tables:
+        names = make_graphs(CACHE / "graphs")
+        run(experiments(CACHE / "graphs", names), lambda _: CACHE / "lab")
+        print(f"results are in {CACHE / 'lab'}; docs/lab.md shows those on public graphs", flush=True)
+        return
+    if arguments.graphs:
+        if missing := [name for name in PUBLIC if not (arguments.graphs / f"{name}.npz").is_file()]:
+            raise SystemExit(f"{arguments.graphs} has no {missing[0]}.npz: docs/lab.md says where it comes from")
+        run(experiments(arguments.graphs.resolve()), on_pages)
+    tables()
+    for folder, figure in figures():
+        draw(figure, folder)
+
+
+if __name__ == "__main__":
+    main()

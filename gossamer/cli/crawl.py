@@ -1,0 +1,59 @@
+"""`gossamer crawl` starts a crawl or resumes it; `gossamer add` gives it more seeds."""
+
+import argparse
+import json
+
+from gossamer.api import Crawl
+from gossamer.cli import options
+from gossamer.cli.output import watched
+from gossamer.cluster.federation_file import check_directory
+from gossamer.errors import SeedError
+from gossamer.runtime import tune
+from gossamer.web import tree
+from gossamer.web.html import tokenise
+
+
+def crawl_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_seeds(parser)
+    options.add_folder(parser, "--dir", options.DEFAULT_DIR, "the directory that holds the crawl")
+    options.add_quiet(parser)
+    options.add_json(parser, "print the summary as JSON")
+    options.add_configuration(parser)
+
+
+def crawl(arguments: argparse.Namespace) -> int:
+    config, kept = options.resumed(arguments)
+    tune()
+    crawl = Crawl(arguments.dir, arguments.seeds, config)
+    notes = [kept] * bool(kept) + config.warnings() + _slower()
+    stats = watched(lambda show: crawl.run(show, signals=True), config, arguments, notes, crawl.places())
+    if not stats.wire_bytes and (why := crawl.unanswered()):
+        is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
+        hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"
+        raise SeedError(f"no server answered: {why}; {hint}")
+    return 0
+
+
+def _slower() -> list[str]:
+    """A word to those whose machine had no compiler when Gossamer was installed."""
+    if tokenise is not tree.tokenise:
+        return []
+    return [
+        "links are found by the slower parser, as no compiled one was built here: install a C compiler and Python's "
+        "headers (gcc, python3-dev), then Gossamer again with `pip install --force-reinstall --no-deps`"
+    ]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_directory(parser)
+    options.add_seeds(parser, "+")
+    options.add_json(parser)
+
+
+def add(arguments: argparse.Namespace) -> int:
+    added = Crawl(check_directory(arguments.dir)).add(arguments.seeds)
+    if arguments.json:
+        print(json.dumps({"added": added}))
+    else:
+        print(f"{added} seeds wait in {arguments.dir}; a running crawl takes them up with its next round")
+    return 0

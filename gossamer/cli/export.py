@@ -1,0 +1,52 @@
+"""`gossamer export` writes a crawl to one file, in a format that other programs read."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gossamer.archive.export import export_cdxj, export_text, export_urls, export_warc
+from gossamer.cli import options
+from gossamer.cli.query import located
+from gossamer.watch.figures import size
+
+# Flag: what it does, who does it, and what the rows of the file are called.
+_KINDS: dict[str, tuple[str, Callable[..., list[Path] | int], str]] = {
+    "warc": ("write WARC to OUT.warc.gz, OUT.warc or a directory", export_warc, ""),
+    "cdxj": ("write one sorted CDXJ index", export_cdxj, "CDXJ lines"),
+    "urls": ("write one URL per line", export_urls, "URLs"),
+    "text": (
+        "write the text of pages, as JSON lines, or as Parquet if OUT ends in .parquet",
+        export_text,
+        "pages' text",
+    ),
+}
+
+
+def export_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_directory(parser)
+    kinds = parser.add_mutually_exclusive_group(required=True)
+    for kind, (text, _, _) in _KINDS.items():
+        kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=text)
+    parser.add_argument("out", metavar="OUT", help="the file to write; - for standard output")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    options.add_json(parser, "say as JSON what was written")
+
+
+def export(arguments: argparse.Namespace) -> int:
+    _, write, rows = _KINDS[arguments.kind]
+    written = write(located(arguments.dir), arguments.out, force=arguments.force)
+    if arguments.json:
+        found = {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
+        report = {"kind": arguments.kind, "out": arguments.out, **found}
+        print(json.dumps(report), file=sys.stderr if arguments.out == "-" else sys.stdout)
+    elif arguments.out != "-":
+        words = _files(written) if isinstance(written, list) else f"{written:,} {rows}"
+        print(f"gossamer: wrote {words} to {arguments.out}", file=sys.stderr)
+    return 0
+
+
+def _files(paths: list[Path]) -> str:
+    of = size(sum(path.stat().st_size for path in paths))
+    return f"{of} of WARC" if len(paths) == 1 else f"{len(paths):,} WARC files, {of},"

@@ -1,0 +1,121 @@
+"""This module looks at one URL as the crawler does: with its resolver, guard, client, robots rules and parser."""
+
+from typing import Any
+
+from gossamer.clocks import Clock, RealClock
+from gossamer.columns import Outcome
+from gossamer.config import Config
+from gossamer.crawl.reader import VERDICTS, Reader
+from gossamer.crawl.scope import Scope
+from gossamer.errors import SeedError
+from gossamer.fetch.client import Client, Request, Response
+from gossamer.fetch.politeness import UNCONTACTED
+from gossamer.fetch.resolver import Resolver
+from gossamer.fetch.robots_answer import next_hop, read_robots
+from gossamer.web.http import Headers
+from gossamer.web.robots import Rules, verdict_of_status
+from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, path_of, trap
+
+
+def inspect(url: str, config: Config, clock: Clock | None = None) -> dict[str, Any]:
+    """Fetches robots.txt and, if that allows it, the page; follows redirects and reports each hop."""
+    clock = clock or RealClock()
+    start = normalise(url)
+    if start is None:
+        raise SeedError(f"{url!r} is not a web address; write it like https://example.org/")
+    resolver = Resolver(config.resolve, clock)
+    client = Client(config, clock, resolver)
+    try:
+        hops: list[dict[str, Any]] = []
+        current = start
+        while True:
+            seen = _see(client, current, config)
+            if seen["outcome"] != "moved" or len(hops) >= config.fetch.hops:
+                break
+            hops.append({"url": current, "http_status": seen["http_status"], "location": seen["location"]})
+            current = seen["location"]
+    finally:
+        client.close()
+    return {"url": url, "redirects": hops, **seen}
+
+
+def _see(client: Client, url: str, config: Config) -> dict[str, Any]:
+    host = host_of(url)
+    seen: dict[str, Any] = {
+        "normalised": url,
+        "key": page_key(url),
+        "host": host,
+        "domain": domain_of(host),
+        "trap": trap(url, config.limits),
+    }
+    robots = _robots(client, url, config)
+    seen["robots"] = robots
+    if robots["verdict"] != "allowed" and config.polite.robots:
+        return seen | {"outcome": _unfetched(robots), "reason": robots["reason"]}
+    visit = Reader(config, Scope(config.crawl.scope, [host])).read(_fetch(client, url))
+    response = visit.response
+    links = [{"url": link, "verdict": VERDICTS[code]} for link, code in zip(visit.urls, visit.verdicts, strict=True)]
+    return seen | {
+        "outcome": visit.outcome.name.lower(),
+        "reason": visit.reason,
+        "http_status": response.http_status,
+        "address": response.address,
+        "headers": [list(pair) for pair in Headers(response.head)],
+        "content_type": visit.mime,
+        "charset": visit.charset,
+        "title": visit.title,
+        "language": visit.language,
+        "canonical": visit.canonical,
+        "location": visit.location,
+        "noindex": visit.noindex,
+        "truncated": visit.truncated,
+        "wire_bytes": len(response.body),
+        "body_bytes": visit.body_bytes,
+        "elapsed_s": round(response.elapsed_s, 4),
+        "links": links,
+    }
+
+
+def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
+    address = at = origin_of(url) + "/robots.txt"
+    response = _fetch(client, at, is_robots=True)
+    while location := next_hop(response):
+        at = location
+        response = _fetch(client, at, is_robots=True, hops=response.request.hops + 1)
+    status, body, failure = read_robots(response)
+    found = {"url": address, "http_status": response.http_status, "line": "", "reason": "", "crawl_delay_s": None}
+    found["outcome"] = response.outcome.name.lower()
+    kind = verdict_of_status(status)
+    if kind == "allow_all":
+        why = f"robots.txt answers {response.http_status}"
+        if response.outcome in (Outcome.MOVED, Outcome.BAD_REDIRECT):
+            why = "robots.txt redirects to no file"
+        return found | {"verdict": "allowed", "reason": f"{why}: everything is allowed"}
+    if kind == "deny_all":
+        why = (failure and failure[1]) or f"robots.txt answers {status}"
+        if response.outcome in UNCONTACTED and host_of(at) == host_of(url):
+            return found | {"verdict": "unreachable", "reason": why}
+        return found | {
+            "verdict": "unreachable",
+            "outcome": Outcome.ROBOTS_UNREACHABLE.name.lower(),
+            "reason": f"{why}: nothing may be fetched for now",
+        }
+    rules = Rules.parse(body, config.fetch.agent_name)
+    allowed, line = rules.decide(path_of(url))
+    found |= {"line": line, "crawl_delay_s": rules.crawl_delay_s, "sitemaps": rules.sitemaps}
+    return found | {
+        "verdict": "allowed" if allowed else "denied",
+        "reason": "" if allowed else f"robots.txt: {line}",
+    }
+
+
+def _unfetched(robots: dict[str, Any]) -> str:
+    """What a page's outcome is that robots.txt, or its absence, keeps us from fetching."""
+    return Outcome.DENIED.name.lower() if robots["verdict"] == "denied" else str(robots["outcome"])
+
+
+def _fetch(client: Client, url: str, is_robots: bool = False, hops: int = 0) -> Response:
+    client.start(Request(page_key(url), url, host_of(url), hops=hops, is_robots=is_robots), reuse=False)
+    while True:
+        for response in client.poll(1.0):
+            return response

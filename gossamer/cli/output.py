@@ -1,0 +1,48 @@
+"""This module shows a command's result: as JSON for programs, drawn for people, and live while something crawls."""
+
+import argparse
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from gossamer.config import Config
+from gossamer.crawl.stats import Stats
+from gossamer.watch.progress import Progress
+
+
+def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
+    """A result, as JSON or as `render` draws it."""
+    shown = json.dumps(found) if as_json else render(found)
+    if isinstance(shown, str):
+        print(shown)
+    else:
+        Console().print(shown)
+
+
+def watched(
+    run: Callable[[Callable[[Stats], None]], Stats],
+    config: Config,
+    arguments: argparse.Namespace,
+    notes: Sequence[str] = (),
+    places: Mapping[str, str] | None = None,
+) -> Stats:
+    """Run something that crawls, with notes before it, a display of its progress, and a summary at its end."""
+    progress = Progress(Console(stderr=arguments.json), config, quiet=arguments.quiet or arguments.json)
+    for note in notes:
+        progress.note(f"gossamer: {note}")
+    with progress:
+        stats = run(progress.update)
+    progress.finish(stats, places)
+    if arguments.json:
+        print(json.dumps(stats.as_dict()))
+    return stats
+
+
+@contextlib.contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Files counted on a terminal; nothing elsewhere."""
+    with Console(stderr=True).status(what) as status:
+        yield lambda done, total, name: status.update(f"{what}: {done:,} of {total:,} files  {name}")

@@ -1,0 +1,260 @@
+"""`gossamer simulate` says what a crawl would bring; `gossamer lab` runs the experiments of a clone."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossamer.config import Config
+from gossamer.errors import ConfigError
+from gossamer.sim.numbers import natural, part, positive, span
+
+if TYPE_CHECKING:  # numba takes seconds to import: only who simulates waits for it
+    from gossamer.arrays import F64
+    from gossamer.sim.comparison import Forecast
+    from gossamer.sim.graphs import Graph
+    from gossamer.sim.simulator import Knowledge
+
+MISSING = "simulations need numba, scipy and matplotlib: pip install 'gossamer-crawler[lab]'"
+NO_CLONE = (
+    "experiments are run from a clone of the repository (`python -m experiments NAME` there); "
+    "the simulator is `gossamer simulate`"
+)
+ORDERS = ("breadth-first", "opic", "opic-foreign", "larger-sites-first")
+_COLUMNS = {
+    "order": "order",
+    "connections": "connections",
+    "pages": "pages",
+    "hours": "hours",
+    "average": "average PageRank",
+    "at_10_percent": "after a tenth",
+    "half_hours": "hours to half of it",
+    "busy": "busy connections",
+}
+
+
+def simulate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH",
+        type=Path,
+        help="the directory of a crawl; or a list of links, two columns per line; or an .npz file (see docs/lab.md)",
+    )
+    polite = Config().polite
+    parser.add_argument(
+        "--order",
+        action="append",
+        metavar="NAME",
+        help=f"an order to try, several times for several (default: {', '.join(ORDERS)}); `gossamer orders` lists them",
+    )
+    parser.add_argument(
+        "--connections",
+        action="append",
+        type=positive,
+        metavar="N",
+        help=f"connections at a time, several times to compare (default: {polite.connections})",
+    )
+    parser.add_argument(
+        "--delay",
+        type=span,
+        default=polite.delay_s,
+        metavar="S",
+        help=f"seconds between two connections to a host (default: {polite.delay_s:g})",
+    )
+    parser.add_argument("--small-delay", type=span, default=0.0, metavar="S", help="the same for hosts with few pages")
+    parser.add_argument(
+        "--small-pages", type=natural, default=polite.small_pages, metavar="N", help="below so many a host has few"
+    )
+    parser.add_argument("--burst", type=positive, default=1, metavar="N", help="pages per connection (default: 1)")
+    parser.add_argument("--burst-delay", type=span, default=0.0, metavar="S", help="seconds between those (default: 0)")
+    parser.add_argument("--bandwidth", type=span, default=0.0, metavar="B", help="of your own link, bytes per second")
+    parser.add_argument(
+        "--width",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="choose so many pages at a time, in rounds as a crawl does (default: choose after every page)",
+    )
+    parser.add_argument(
+        "--early",
+        type=part,
+        default=0.0,
+        metavar="PART",
+        help="with --width: plain batches, of which the rest is given back when less than this part of the "
+        "connections is busy (0.1)",
+    )
+    parser.add_argument(
+        "--advance",
+        type=part,
+        default=0.0,
+        metavar="PART",
+        help="with --width: plain batches, and more is chosen when this part of a batch is left (0.5)",
+    )
+    parser.add_argument("--pages", type=natural, default=0, metavar="N", help="stop after so many (default: all)")
+    parser.add_argument(
+        "--starts",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="begin with so many random pages (default: where the crawl began, or else 50)",
+    )
+    parser.add_argument(
+        "--hosts", default="", metavar="RULE", help="put the pages on other hosts: even:N, power:N or cuts:N"
+    )
+    parser.add_argument(
+        "--topic", metavar="WORDS", help="for the order `relevance`; GRAPH must be the directory of a crawl"
+    )
+    parser.add_argument("--history", type=Path, metavar="DIR", help="an earlier crawl, for orders that remember one")
+    parser.add_argument(
+        "--rescore", type=natural, default=0, metavar="N", help="pages between two computations of PageRank orders"
+    )
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of everything random (default: 0)")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the curves to a .png or .svg file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+def simulate(arguments: argparse.Namespace) -> int:
+    _check_installed()
+    from gossamer.frontier.strategies import strategy
+    from gossamer.sim.comparison import Way, compare, start_pages
+    from gossamer.sim.graphs import load
+
+    if arguments.figure and arguments.figure.suffix not in (".png", ".svg"):
+        raise ConfigError(f"--figure {arguments.figure}: name a .png or an .svg file")
+    if (arguments.early or arguments.advance) and not arguments.width:
+        raise ConfigError("--early and --advance are for batches: give --width, the pages of a batch")
+    orders = [strategy(name) for name in arguments.order or ORDERS]
+    graph = load(arguments.graph, arguments.hosts)
+    starts = start_pages(graph, arguments.starts, arguments.seed)
+    knowledge = _knowledge(graph, arguments)
+    connections = arguments.connections or [Config().polite.connections]
+    ways = [Way(order, _conditions(arguments, count)) for order in orders for count in connections]
+    found = compare(graph, ways, starts, knowledge, arguments.pages)
+    rows = [_row(each) for each in found]
+    if arguments.json:
+        for row in rows:
+            print(json.dumps(row))
+    else:
+        print(f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}; {len(starts):,} start pages")
+        if not graph.has_hosts:
+            print("its hosts come from a rule (--hosts), and hours and orders that rank hosts depend on it")
+        _print(rows)
+    if arguments.figure:
+        assert knowledge.oracle is not None
+        _draw(arguments.figure, graph, found, knowledge.oracle)
+    return 0
+
+
+def lab(words: Sequence[str]) -> int:
+    """Only in a clone: experiments are not part of the installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "experiments" / "harness.py").is_file():
+        raise ConfigError(NO_CLONE)
+    _check_installed()
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    run: Callable[[Sequence[str]], int] = import_module("experiments.harness").main
+    return run(words)
+
+
+def _check_installed() -> None:
+    try:
+        for name in ("matplotlib", "numba", "scipy"):
+            import_module(name)
+    except ImportError:
+        raise ConfigError(MISSING) from None
+
+
+def _conditions(arguments: argparse.Namespace, connections: int) -> Any:
+    """What the configuration calls so; rounds as a crawl with this configuration makes them."""
+    from gossamer.crawl.scheduler import per_host
+    from gossamer.sim.simulator import Conditions, Rounds
+
+    rounds = None
+    if arguments.width and not (arguments.early or arguments.advance):
+        same = {"polite.delay_s": arguments.delay, "polite.burst": arguments.burst, "crawl.width": arguments.width}
+        rounds = Rounds(*per_host(Config().replace(same)))
+    return Conditions(
+        connections,
+        arguments.delay,
+        arguments.small_delay,
+        arguments.small_pages,
+        arguments.burst,
+        arguments.burst_delay,
+        arguments.bandwidth,
+        arguments.width,
+        arguments.early,
+        arguments.advance,
+        arguments.seed,
+        rounds,
+    )
+
+
+def _knowledge(graph: "Graph", arguments: argparse.Namespace) -> "Knowledge":
+    from gossamer.sim.comparison import importance
+    from gossamer.sim.simulator import Knowledge
+
+    history = near = None
+    if arguments.history:
+        from gossamer.sim.crawled import remembered
+
+        history = remembered(graph, arguments.history)
+    if arguments.topic:
+        from gossamer.frontier.relevance import Topic
+        from gossamer.sim.crawled import relevance
+
+        if not arguments.graph.is_dir():
+            raise ConfigError("--topic needs the texts of pages: give the directory of a crawl instead of a graph")
+        near = relevance(arguments.graph, graph, Topic(arguments.topic))
+    return Knowledge(importance(graph), history, near, arguments.rescore)
+
+
+def _row(found: "Forecast") -> dict[str, Any]:
+    return {
+        "order": found.way.order.name,
+        "connections": found.way.conditions.connections,
+        "pages": found.pages,
+        "hours": found.seconds / 3600,
+        "average": found.average,
+        "at_10_percent": found.at_10_percent,
+        "half_hours": found.half_s / 3600 if found.half_s < float("inf") else None,
+        "busy": found.busy,
+    }
+
+
+def _print(rows: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim")
+    for key, heading in _COLUMNS.items():
+        table.add_column(heading, justify="left" if key == "order" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(row[key]) for key in _COLUMNS))
+    console = Console()
+    console.width = max(console.width, 120)
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _draw(path: Path, graph: "Graph", found: Sequence["Forecast"], rank: "F64") -> None:
+    import numpy as np
+
+    from gossamer.sim import measures
+    from gossamer.sim.figures import Curve, Figure, draw
+
+    curves = [Curve(each.way.name, np.arange(1, each.pages + 1) / graph.pages, each.curve) for each in found]
+    best = measures.ideal(rank)
+    curves.append(Curve("the ideal order", np.arange(1, len(best) + 1) / len(best), best, dashed=True, color="black"))
+    title = f"What a crawl of {graph.name} brings"
+    draw(
+        Figure(path.stem, title, "part of the pages", "part of their PageRank", curves), path.parent, (path.suffix[1:],)
+    )

@@ -1,0 +1,46 @@
+"""`gossamer status` shows the state of a crawl; `gossamer agents` shows its agents, and changes how many there are."""
+
+import argparse
+
+from gossamer.archive.mark import is_federation
+from gossamer.cli import options
+from gossamer.cli.output import show
+from gossamer.cluster.federation_file import check_directory
+from gossamer.errors import ConfigError
+
+
+def status_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_default_directory(parser)
+    options.add_json(parser)
+
+
+def status(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import status
+
+    if is_federation(arguments.dir):
+        raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
+    show(status.status(arguments.dir), arguments.json, status.render)
+    return 0
+
+
+def agents_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_default_directory(parser)
+    parser.add_argument("change", nargs="?", choices=("add", "retire"), help="start another agent, or let one leave")
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="the agent that is to leave")
+    options.add_json(parser)
+
+
+def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.watch import agents
+
+    directory = check_directory(arguments.dir)
+    if arguments.change is None:
+        show(agents.agents(directory), arguments.json, agents.render)
+        return 0
+    if (arguments.change == "retire") != (arguments.agent is not None):
+        raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")
+    wish = {"retire": arguments.agent} if arguments.agent else {"add": 1}
+    agents.change(directory, arguments.agent or "")
+    word = f"{arguments.agent} will hand its zones over and leave" if arguments.agent else "another agent will join"
+    show({"wish": wish}, arguments.json, lambda _: f"{word}; `gossamer agents {directory}` shows it")
+    return 0

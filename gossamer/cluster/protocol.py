@@ -1,0 +1,120 @@
+"""This module has the messages between the processes of a crawl, and is where they are encoded: JSON with a version.
+
+A reader ignores fields that it does not know, and whoever adds a field gives it a default: so versions of Gossamer that
+differ by that can work together. What an older reader would misunderstand raises PROTOCOL; it refuses such a message,
+as if it had not come.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from gossamer.cluster.federation_file import Site
+from gossamer.config import Config
+from gossamer.crawl.control import Orders, Report
+from gossamer.crawl.stats import Stats
+from gossamer.errors import TooNew, Unreadable
+from gossamer.sharing.site_list import Members
+
+PROTOCOL = 1
+T = TypeVar("T")
+Address = dict[str, str]  # of a nats-server: url, and user and password, or certificates
+
+
+class Versioned(msgspec.Struct, frozen=True, kw_only=True):
+    protocol: int = PROTOCOL
+
+
+class Heartbeat(Versioned, frozen=True, kw_only=True):
+    """An agent's sign of life to its site."""
+
+    incarnation: str  # of its process
+    life: int  # a process has one after the other, with figures of their own
+    pid: int
+    alive_s: float
+    report: Report | None = None  # None: it begins
+
+
+class AgentOrders(Versioned, frozen=True, kw_only=True):
+    incarnation: str  # whom they are for; a later one has the place of those before
+    orders: Orders
+
+
+class Wish(Versioned, frozen=True, kw_only=True):
+    """What a person asks of a running site: one agent more, or that this one leaves."""
+
+    retire: str = ""
+
+
+class Federated(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is told of the federation that its site is in."""
+
+    site: str
+    members: Members
+    sites: dict[str, Site]
+    others: dict[str, Address] = {}  # the sites that can be reached
+    gone: list[str] = []
+    is_replicated: bool = False
+
+
+class AgentTask(Versioned, frozen=True, kw_only=True):
+    """What the process of an agent is given."""
+
+    name: str
+    directory: str
+    config: Config
+    address: Address
+    incarnation: str
+    is_home: bool
+    quiet_until_s: float = 0.0  # it contacts nobody before: requests of the one before it may be under way
+    federation: Federated | None = None
+
+
+class Summary(Versioned, frozen=True, kw_only=True):
+    """How a site stands, for the other ones."""
+
+    finished: bool
+    sent: dict[str, int] = {}  # by stream to another site: the number of the last message
+    marks: dict[str, int] = {}
+    numbers: dict[str, int] = {}  # of the last commit, by agent
+    crossed: dict[str, dict[str, int]] = {}
+    agents: int = 0  # that run
+    stats: Stats | None = None
+    serial: int = 0  # rises with each summary
+    done: bool = False  # it knows that all is over
+    over: list[str] = []  # sites of which it knows that they know
+    members: Members | None = None
+    refused: str = ""  # why it does not go by its file
+    left: bool = False  # it has ended
+
+
+class _Head(msgspec.Struct):
+    protocol: int = 1
+
+
+def encode(message: object) -> bytes:
+    return msgspec.json.encode(message)
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """Unreadable, if it is no such message; TooNew, if it is of a later version, whatever else it says."""
+    return decode_any(kind, data)  # type: ignore[no-any-return]
+
+
+def decode_any(kinds: Any, data: bytes) -> Any:
+    """The same for one of several kinds."""
+    try:
+        version = msgspec.json.decode(data, type=_Head).protocol
+        if version > PROTOCOL:
+            raise TooNew(f"it is of version {version} of the protocol, and this Gossamer knows version {PROTOCOL}")
+        return msgspec.json.decode(data, type=kinds)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Unreadable(f"it is no message of ours: {error}") from error
+
+
+def decode_or_none(kind: type[T], data: bytes) -> T | None:
+    """None, if it cannot be read: it was deleted, or is none of ours."""
+    try:
+        return decode(kind, data)
+    except Unreadable:
+        return None

@@ -1,0 +1,88 @@
+"""`SiteAgent` is an agent as its supervisor sees it: as of its last report, or of its manifest if it does not run."""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gossamer.archive.manifest import Snapshot
+from gossamer.cluster.members import Ended, Member
+from gossamer.cluster.protocol import Heartbeat
+from gossamer.crawl.control import Report
+
+
+@dataclass
+class SiteAgent(Member):
+    kind: ClassVar[str] = "agent"
+    at: Snapshot  # its last manifest, as of when it last ended
+    is_retiring: bool = False  # it gives its zones away, for good
+    incarnation: str = ""
+    life: int = 0
+    report: Report | None = None  # the last one of this incarnation
+    next_due_s: float | None = None  # as it last reported, also of the one before
+    idle_since_s: float | None = None
+    is_resting: bool = False  # it had nothing to do, and ended
+
+    @property
+    def zones(self) -> list[int]:
+        return list((self.report or self.at).zones)
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        return (self.report or self.at).sent
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        return (self.report or self.at).marks
+
+    @property
+    def is_idle(self) -> bool:
+        return bool(self.report and self.report.idle) if self.is_running else self.is_resting
+
+    @property
+    def visits(self) -> int:
+        return self.figure("visits")
+
+    def figure(self, name: str) -> int:
+        """One of those that `Stats` and the counters of a manifest have in common."""
+        return int((getattr(self.report.stats, name) if self.report else counters([self.at])[name]) or 0)
+
+    def begin(self, now_s: float) -> None:
+        """A new incarnation, with a name that is later in the alphabet than all before it."""
+        self.incarnation = f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
+        self.is_resting, self.idle_since_s, self.report, self.next_due_s = False, None, None, None
+
+    def receive(self, beat: Heartbeat, now_s: float) -> None:
+        if beat.incarnation != self.incarnation:
+            return  # of one before, or of one that was replaced and does not know it yet
+        if beat.report is None or beat.report != self.report:
+            self.reported(now_s)
+        if beat.report is not None:
+            self.report, self.life, self.next_due_s = beat.report, beat.life, beat.report.next_due_s
+            if _done(self.visits, self.marks, self.zones) != _done_at(self.at):
+                self.silences = 0
+            self.idle_since_s = (self.idle_since_s or now_s) if beat.report.idle else None
+
+    def ended(self, ended: Ended, at: Snapshot) -> None:
+        """From here on the manifest says everything, but for when something is due."""
+        was_of_use = not ended.code or _done_at(at) != _done_at(self.at)
+        self.at, self.report, self.is_resting = at, None, ended.code == 0
+        self.crashed(ended, was_of_use)
+
+
+def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[Any, ...]:
+    """What grows while an agent is of use. The number of its commits does not tell: starting takes some."""
+    return visits, dict(marks), tuple(zones)
+
+
+def _done_at(at: Snapshot) -> tuple[Any, ...]:
+    return _done(int(counters([at])["visits"]), at.marks, at.zones)
+
+
+def counters(snapshots: Iterable[Snapshot]) -> Counter[str]:
+    """What manifests count, added up: zones have one owner, so that no page is counted twice."""
+    total: Counter[str] = Counter()
+    for snapshot in snapshots:
+        total.update(snapshot.state.get("counters", {}))
+    return total

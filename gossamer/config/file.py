@@ -1,0 +1,72 @@
+"""This module reads a `Config` from a TOML file or from the command line, and writes the file with every key."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from gossamer.config.schema import KINDS, keys, kind, rule, toml, unknown
+from gossamer.config.sections import KEYS, SECTIONS, Config, Host, check_renamed
+from gossamer.errors import ConfigError
+
+
+def load(path: Path) -> Config:
+    """Read a TOML file."""
+    try:
+        with path.open("rb") as file:
+            values = tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; `gossamer config` prints a file to start from") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    return Config().replace(values)
+
+
+def parse_value(name: str, text: str) -> Any:
+    """The value of `section.key` given as text, as on the command line."""
+    check_renamed([name])
+    part, _, leaf = name.partition(".")
+    if leaf not in KEYS.get(part, ()):
+        raise ConfigError(unknown(name, name, [f"{s}.{k}" for s, leaves in KEYS.items() for k in leaves]))
+    hint = keys(SECTIONS[part])[leaf]
+    if kind(hint) is str or text in (rule(hint).extra or {})["words"]:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(f"{name} must be {KINDS[kind(hint)]}, not {text!r}") from None
+
+
+def meaning(name: str, base: Config | None = None) -> str:
+    """What `section.key` means, with its default, which a command may have changed."""
+    part, _, leaf = name.partition(".")
+    default = getattr(getattr(base or Config(), part), leaf)
+    words = rule(keys(SECTIONS[part])[leaf]).description
+    return f"{words}{f' (default: {default})' if default not in ([], '') else ''}"
+
+
+def document() -> str:
+    """A TOML file with every key, its meaning and its default."""
+    lines = ["# Gossamer's configuration: every key with its default."]
+    for name, part in SECTIONS.items():
+        lines += ["", f"# {part.__doc__}", f"[{name}]"]
+        for leaf, hint in keys(part).items():
+            choices = ", ".join((rule(hint).extra or {})["choices"])
+            lines.append(f"# {rule(hint).description}{f' ({choices})' if choices else ''}")
+            lines.append(f"{leaf} = {toml(getattr(part(), leaf))}")
+    lines += ["", *(f"# {line.strip()}" for line in str(Host.__doc__).splitlines()), '# [host."example.org"]']
+    for leaf, hint in keys(Host).items():
+        lines.append(f"# {leaf} = {toml(getattr(Host(), leaf))}  # {rule(hint).description}")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """docs/configuration.md."""
+    return f"""# The configuration
+
+One TOML file, given with `--config`; `gossamer config` prints this one. Any key can also be given on the command line
+as `--set section.key=value`, except the rules of single hosts; the most used ones have a flag of their own
+(`gossamer crawl --help`). A crawl that resumes without a file begins with the options of its last run.
+
+```toml
+{document()}```
+"""

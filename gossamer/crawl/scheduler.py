@@ -1,0 +1,247 @@
+"""The scheduler keeps the workbench filled: it alone takes pages from the frontier, and says when and how many."""
+
+from collections.abc import Callable
+from math import ceil, inf
+
+import numpy as np
+
+from gossamer.arrays import U64, Bools, Rows
+from gossamer.clocks import Clock
+from gossamer.columns import NO_TEXT, Status
+from gossamer.config import CROSS_OVER, Config
+from gossamer.crawl import link_diff
+from gossamer.crawl.fetching import Fetching
+from gossamer.crawl.opening import Books
+from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
+from gossamer.crawl.reader import FOLLOWED
+from gossamer.crawl.round import Round
+from gossamer.crawl.states import longest_forbidden_s, longest_s
+from gossamer.fetch.client import Request
+from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import union
+from gossamer.frontier.strategies import Strategy
+from gossamer.web.url import host_of
+
+_PATIENCE = 4.0  # times that a take may cost before the next
+
+_SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_AFTER_ALL = -1e300  # lower than any strategy's rank
+_BEFORE_ALL = 1e300
+_LATER_S = 60.0  # more of it only where there are not enough hosts
+
+_NO_KEYS: U64 = np.zeros(0, np.uint64)
+
+IsNative = Callable[[U64], Bools]
+
+
+class Scheduler:
+    """`is_native` says which pages are of our own zones; it matters in cross-over mode only."""
+
+    def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: IsNative) -> None:
+        self._books, self._fetching, self._clock, self._is_native = books, fetching, clock, is_native
+        self.outstanding = 0  # pages that were taken and have not come back
+        self.is_starving = False  # there was not enough to take
+        self.cost_s = 0.0  # of all takes since the last commit
+        self._taken = 0
+        self._frozen_s = 0.0
+        self._topped_s = clock.monotonic()
+        self._take_cost_s = 0.0
+        self._has_new = False  # since the last commit pages were taken that had never been visited
+        self._unknown, self._looked_at = _NO_KEYS, 0  # pages that the round has found, in so many visits of it
+        self._credit = 0.0  # pages that may be visited again, for those that were visited for the first time
+
+    @property
+    def is_lockstep(self) -> bool:
+        """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
+        and committed before the next is generated."""
+        return self._books.config.polite.connections == 1
+
+    @property
+    def _width(self) -> int:
+        return self._books.config.crawl.width
+
+    @property
+    def is_patient(self) -> bool:
+        """Only known pages are visited again, one now and then: nobody waits for their links."""
+        return self._books.refresher is not None and not self.is_lockstep and not self._has_new
+
+    @property
+    def has_idle_connections(self) -> bool:
+        return self._fetching.connections < self._books.config.polite.connections // 2
+
+    @property
+    def time_s(self) -> float:
+        return min(self._frozen_s, self._clock.now()) if self.is_lockstep else self._clock.now()
+
+    def committed(self) -> None:
+        """There may be new pages."""
+        self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
+        self._has_new = False
+        self._unknown, self._looked_at = _NO_KEYS, 0
+        if self._books.refresher is not None:
+            self._books.refresher.committed()
+
+    def promises(self, round_: Round) -> bool:
+        """Whether a commit would have something for idle connections: new pages of hosts that nothing is asked of now,
+        pages for others, or what is due again."""
+        now_s, visits = self._clock.now(), round_.visits
+        if any(deferral.until_s <= now_s for deferral in round_.deferrals):
+            return True
+        if any(visit.next.due_s <= now_s for visit in visits):
+            return True
+        found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits[self._looked_at :]]
+        self._looked_at = len(visits)
+        keys = np.unique(np.concatenate([_NO_KEYS, *found]))
+        is_known = self._books.index.pages.look_up(keys)[0] & self._is_native(keys)
+        self._unknown = union(self._unknown, keys[~is_known])
+        back = [visit.response.request.key for visit in visits]
+        back += [deferral.request.key for deferral in round_.deferrals]
+        waiting = np.setdiff1d(self._books.frontier.taken, np.array(back, np.uint64), assume_unique=True)
+        return not np.isin(host_of_key(self._unknown), host_of_key(waiting)).all()
+
+    def next_due_s(self) -> float | None:
+        """When something will be due that is not taken; None: never, as things stand."""
+        frontier, refresher = self._books.frontier, self._books.refresher
+        times_s: list[float | None] = [frontier.next_due_s()]
+        if refresher is not None:
+            times_s.append(refresher.next_due_s(self._clock.now(), frontier.taken))
+        return min((due_s for due_s in times_s if due_s is not None), default=None)
+
+    @property
+    def is_left_with_refusals(self) -> bool:
+        """Every page has been visited, and nothing is fetched twice: what is still due some day was forbidden."""
+        return self._books.refresher is None and not self._books.frontier.pending
+
+    def top_up(self, round_is_empty: bool) -> None:
+        """Generate, if it is time."""
+        config, time_s = self._books.config, self._clock.now()
+        self._books.frontier.wait_until(time_s + longest_s(config), time_s + longest_forbidden_s(config))
+        width, now_s = self._width, self._clock.monotonic()
+        if self.is_lockstep:
+            if not self.outstanding and round_is_empty:
+                self._take(width, per_host(self._books.config)[1])
+                self.is_starving = not self.outstanding
+                if self.is_starving:
+                    self._thaw()
+            return
+        is_time = now_s - self._topped_s >= max(TOP_UP_S, _PATIENCE * self._take_cost_s)
+        if not is_top_up_due(self.outstanding, width, self.is_starving, self.has_idle_connections, is_time):
+            return
+        self._topped_s = now_s
+        soon, later = per_host(self._books.config)
+        self._take(width - self.outstanding, soon)
+        half = width // 2 + 1 - self.outstanding
+        if half > 0 and later > soon:
+            self._take(half, later)
+        self.is_starving = self.outstanding <= width // 2
+        self._take_cost_s = self._clock.monotonic() - now_s
+
+    def _thaw(self) -> None:
+        """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
+        took. It moves on when nothing else is left, and when all that is due within our patience is due."""
+        now_s, patience_s = self._clock.now(), self._books.config.crawl.patience_s
+        frontier, refresher = self._books.frontier, self._books.refresher
+        times_s: list[float | None] = [frontier.last_due_s(now_s + patience_s)]
+        if refresher is not None:
+            times_s.append(refresher.last_due_s(now_s, frontier.taken, patience_s))
+        last_s = max((due_s for due_s in times_s if due_s is not None), default=None)
+        if last_s is not None and last_s <= now_s:
+            self._frozen_s = now_s
+
+    def _take(self, room: int, per_host: int) -> None:
+        books = self._books
+        if room <= 0:
+            return
+        start_s = self._clock.monotonic()
+        rows = self._mixed(room, per_host)
+        if books.config.site.mode == CROSS_OVER and self._is_native(books.frontier.taken).any():
+            # Own pages are due, or may be found by those under way: those of others have to wait.
+            foreign = ~self._is_native(rows["key"])
+            books.frontier.give_back(rows["key"][foreign])
+            rows = rows[~foreign]
+        if len(rows):
+            seed = books.config.crawl.seed
+            self._fetching.add(requests(books.index, rows, books.strategy, seed, self._taken))
+            self.outstanding += len(rows)
+            self._taken += len(rows)
+        self.cost_s += self._clock.monotonic() - start_s
+
+    def _mixed(self, room: int, per_host: int) -> Rows:
+        """Pages to visit again and pages never visited: of the first, at most `refresh.share` of all while there are
+        some of the others."""
+        frontier, refresher, share = self._books.frontier, self._books.refresher, self._books.config.refresh.share
+        if refresher is None:
+            return frontier.take(room, self.time_s, per_host)
+        again = self._again(int(min(ceil(room * share), self._credit)), per_host)
+        self._credit -= len(again)
+        rows = frontier.take(room - len(again), self.time_s, per_host)
+        self._has_new |= len(rows) > 0
+        # Earned by what was found to discover, not by what there was room for: few hosts may have little to offer.
+        each = share / (1 - share) if share < 1 else inf
+        self._credit = min(self._credit + len(rows) * each if len(rows) else self._credit, self._width * each)
+        due_s = frontier.next_due_s()
+        if due_s is None or due_s > self.time_s:  # nothing waits for its first visit
+            again = np.concatenate((again, self._again(room - len(again) - len(rows), per_host)))
+        if self.is_lockstep:  # seconds must not decide
+            ranks = self._books.strategy.page_rank(again, self._books.config.crawl.seed)
+            again = again[np.lexsort((again["key"], -ranks))]
+        return np.concatenate((again, rows))
+
+    def _again(self, count: int, per_host: int) -> Rows:
+        books = self._books
+        assert books.refresher is not None
+        rows = books.refresher.take(count, self.time_s, books.frontier.taken, per_host)
+        books.frontier.hold(np.sort(rows["key"]))
+        return rows
+
+
+def per_host(config: Config) -> tuple[int, int]:
+    """How many pages of one host the workbench may hold: while there are others, and where there are not."""
+    polite = config.polite
+    if config.index.queue_per_host:
+        return config.index.queue_per_host, config.index.queue_per_host
+    if not polite.delay_s:
+        return config.crawl.width, config.crawl.width
+    soon, later = (max(2, ceil(span_s / polite.delay_s)) * polite.burst for span_s in (_SOON_S, _LATER_S))
+    return soon, later
+
+
+def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int) -> list[Request]:
+    """Best first. A rank is the strategy's, so that better pages found later overtake; where hosts are ranked,
+    whose ranks change all the time, it is the order of taking."""
+    if strategy.host_rank is None:
+        ranks = strategy.page_rank(rows, seed).tolist()
+    else:
+        ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
+    # What failed before comes after what was never tried: a host's errors must not keep us from its good pages.
+    ranks = [rank if not tries else _AFTER_ALL for rank, tries in zip(ranks, rows["tries"].tolist(), strict=True)]
+    # What is visited again was chosen by another measure, and how much of it there is was decided when it was.
+    for place, position in enumerate(np.flatnonzero(rows["status"] == Status.FETCHED).tolist()):
+        ranks[position] = _BEFORE_ALL / (1 + place)
+    hosts = host_of_key(rows["key"])
+    unique, inverse = np.unique(hosts, return_inverse=True)
+    known = index.hosts.look_up(unique)[1]["known"][inverse].tolist()
+    columns = [rows[name].tolist() for name in ("key", "depth", "hops", "tries")]
+    found = [
+        Request(key, url, host_of(url), depth, hops, tries, rank, known=pages)
+        for url, key, depth, hops, tries, rank, pages in zip(index.urls(rows), *columns, ranks, known, strict=True)
+    ]
+    _add_history(index, rows, found)
+    return found
+
+
+def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
+    """Validators and digest of pages that were visited before."""
+    before = np.flatnonzero(rows["status"] != Status.NEW)
+    if not len(before):
+        return
+    before = before[np.argsort(rows["key"][before])]
+    there, visited = index.visited.look_up(np.ascontiguousarray(rows["key"][before]))
+    before, visited = before[there], visited[there]
+    texts = np.flatnonzero(visited["validators"] != np.uint64(NO_TEXT))
+    validators = dict(zip(texts.tolist(), index.heap.read(visited["validators"][texts]), strict=True))
+    for i, (position, digest) in enumerate(zip(before.tolist(), visited["digest"].tolist(), strict=True)):
+        request = found[position]
+        request.digest = digest
+        if i in validators:
+            request.etag, request.last_modified = link_diff.validators(validators[i])

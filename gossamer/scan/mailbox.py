@@ -1,0 +1,57 @@
+"""`Mailbox` carries messages between a scan's coordinator and clients elsewhere, through the Exchange that a crawl's
+links go through: in order, each once, whatever breaks meanwhile."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from gossamer.sharing.exchange import PART_BYTES, Batch, Exchange
+
+_KIND = "scan"
+
+
+class Mailbox:
+    """For one end, which has a name that nobody had before: its streams begin with 1."""
+
+    def __init__(self, exchange: Exchange, me: str) -> None:
+        self._exchange, self._me = exchange, me
+        self._last: dict[str, int] = {}  # by receiver
+        self._marks: dict[str, int] = {}  # by stream: what has been handled
+        self._waiting: deque[Batch] = deque()  # until they can be published, and
+        self._sent: deque[Batch] = deque()  # until they are confirmed
+
+    def send(self, to: str, line: bytes, data: bytes = b"") -> None:
+        """`data` goes with it, in as many parts as it takes."""
+        number = self._last[to] = self._last.get(to, 0) + 1
+        content = line + b"\n" + data
+        pieces = [content[i : i + PART_BYTES] for i in range(0, len(content), PART_BYTES)]
+        for part, piece in enumerate(pieces):
+            self._waiting.append(Batch(self._me, number, part, to, piece, _KIND, len(pieces), number - 1))
+        self.flush()
+
+    def flush(self) -> None:
+        """Once in a while: what could not be sent, or was lost, goes now."""
+        while self._sent and self._sent[0].number <= self._exchange.confirmed(self._sent[0].stream):
+            self._sent.popleft()
+        if self._exchange.lost():
+            self._waiting.extendleft(reversed(self._sent))
+            self._sent.clear()
+        while self._waiting and self._exchange.publish(self._waiting[0]):
+            self._sent.append(self._waiting.popleft())
+
+    def receive(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """From whom, the line, and what came with it. It counts as handled when the next one is asked for."""
+        parts: list[Batch] = []
+        for batch in self._exchange.pending(self._me, dict(self._marks)):
+            parts.append(batch)
+            if len(parts) < batch.parts:
+                continue
+            line, _, data = b"".join(part.data for part in parts).partition(b"\n")
+            parts = []
+            yield batch.sender, line, data
+            self._marks[batch.stream] = batch.number
+            self._exchange.acknowledge(batch.stream, batch.number)
+
+    def forget(self, to: str) -> None:
+        """It is gone, and will not read what is for it."""
+        self._waiting = deque(batch for batch in self._waiting if batch.to != to)
+        self._sent = deque(batch for batch in self._sent if batch.to != to)

@@ -1,0 +1,100 @@
+"""This module has the messages between a scan's coordinator and its clients: lines, through pipes or a nats-server.
+
+A client first gets its task. A kind of message that a reader does not know is skipped, a field likewise (see
+`cluster.protocol`).
+"""
+
+import msgspec
+
+from gossamer.cluster.protocol import Versioned, decode_any
+from gossamer.config import Config
+from gossamer.errors import Unreadable
+from gossamer.scan.facts import Facts
+
+UNHEARD = "not heard of"  # how a client ended of which nothing is known
+
+
+class ClientTask(Versioned, frozen=True, kw_only=True):
+    """What the process of a client is given."""
+
+    client: str  # its name
+    scan: str  # folder; for clients on other machines, a name that no other scan has
+    config: Config
+    keep: bool = False  # whole crawls
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    website: str
+    start: str  # URL
+
+
+class Echo(msgspec.Struct, frozen=True, tag="echo"):
+    """Sent back as it came, to measure the way."""
+
+    text: str
+    sent_s: float
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """End, and leave for others what is not finished."""
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far a client is with a website."""
+
+    pages: int = 0
+    wire_bytes: int = 0
+    trouble: str = ""  # what went wrong, in words
+
+
+class Standing(msgspec.Struct, frozen=True, tag="standing"):
+    """It is alive, and so far with the websites under way."""
+
+    at: dict[str, Progress]
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """What was found is on the disk; from another machine the facts come along, and the links with them."""
+
+    website: str
+    facts: Facts | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    website: str
+    why: str
+
+
+class Left(msgspec.Struct, frozen=True, tag="left"):
+    """Stopped before its end; whoever begins the website next goes on there."""
+
+    website: str
+
+
+class ClientReport(Versioned, frozen=True, kw_only=True):
+    """A sign of life of a client on another machine."""
+
+    died: str = ""  # the last session that ended because its process did
+    run: str = ""  # the coordinator's run that it works for; empty: it is free
+    session: str = ""
+    at: dict[str, Progress] = msgspec.field(default_factory=dict)
+
+
+class ClientOrders(Versioned, frozen=True, kw_only=True):
+    """What a client on another machine shall do."""
+
+    run: str
+    coordinator: str = ""
+    task: ClientTask | None = None  # None: the run is over
+
+
+Message = Begin | Echo | Stop | Standing | Done | Failed | Left
+
+
+def read(line: bytes) -> Message | None:
+    """None: no message that we know, or the last words of a client that was killed."""
+    try:
+        found: Message = decode_any(Message, line)
+    except Unreadable:
+        return None
+    return found

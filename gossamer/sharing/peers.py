@@ -1,0 +1,171 @@
+"""`Sharing` is the core's `Peers` for an agent among others, of its own site and of remote ones."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from gossamer.archive.manifest import Batch
+from gossamer.arrays import Bools
+from gossamer.config import CROSS_OVER, FIREWALL
+from gossamer.crawl.commit import Closed
+from gossamer.crawl.control import Post, Report
+from gossamer.crawl.inbox import Aside
+from gossamer.crawl.opening import Books
+from gossamer.crawl.peers import Arrived, Sent
+from gossamer.crawl.round import Round
+from gossamer.frontier.sorted_runs import Keys
+from gossamer.sharing import incoming, placing
+from gossamer.sharing.checking import Checked
+from gossamer.sharing.exchange import Exchange
+from gossamer.sharing.incoming import Incoming, numbered_parts
+from gossamer.sharing.membership import Membership
+from gossamer.sharing.outgoing import Outgoing
+from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.transfer import Transfer, arrivals, leaving
+
+ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
+
+
+class Events(Protocol):
+    def event(self, name: str, **fields: Any) -> None: ...
+
+
+class Sharing:
+    """To make one reads the archive; `settle` comes next, and then the agent that it is for."""
+
+    def __init__(
+        self,
+        books: Books,
+        exchange: Exchange,
+        post: Post,
+        log: Events,
+        place: Place | None = None,
+        aside: Aside | None = None,
+    ) -> None:
+        store, chain, config = books.store, books.chain, books.config
+        aside = aside or Aside(chain.agent, store, log)
+        self._books, self._post, self._place, self._log = books, post, place, log
+        self.exchange = Checked(exchange, aside, store, place.sites.sites if place else ())
+        self._orders = post.orders()
+        if place and place.placing:
+            place.placing.open(store, placing.hostmap_files(store), chain.state)
+        self._membership = Membership(store, chain, place)
+        self.intake = Incoming(store, chain, self.exchange, config.crawl.scope)
+        self._outgoing = Outgoing(config, chain, books.ledger)
+        self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
+
+    def settle(self, now_s: float) -> None:
+        """While nothing is fetched: take in what has come, and hand over what shall go. Several commits."""
+        Transfer(self._books, self.exchange, self._orders, self._place, now_s).settle()
+        self.intake.owners_changed()
+
+    # Whose pages are
+
+    def _owners(self) -> Owners:
+        chain, everything = self._books.chain, self._books.config.site.mode == CROSS_OVER
+        return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
+
+    def is_own(self, keys: Keys, /) -> Bools:
+        return self._owners().is_own(keys)
+
+    def is_native(self, keys: Keys, /) -> Bools:
+        return self._owners().is_native(keys)
+
+    # Orders and reports
+
+    @property
+    def is_site(self) -> bool:
+        return self._post.is_site
+
+    @property
+    def is_due(self) -> bool:
+        return self._membership.is_due
+
+    @property
+    def lease_until_s(self) -> float:
+        return self._post.lease_until_s
+
+    @property
+    def _others(self) -> Mapping[str, int]:
+        """Agents that share the virtual page, and how many pages each knows."""
+        return self._orders.others if self._books.strategy.virtual else {}
+
+    @property
+    def known_elsewhere(self) -> int:
+        return sum(self._others.values())
+
+    def allowed(self) -> int | None:
+        return self._orders.pages if self._post.is_site else self._books.config.crawl.pages or None
+
+    def begin(self) -> bool:
+        """Links to hosts of sites that are gone are sent again, to whoever has the hosts now."""
+        if self._place is None or not self._membership.has_lost:
+            return False
+        from gossamer.sharing.rediscover import links_to_lost  # DuckDB, for once
+
+        self.intake.again = links_to_lost(self._books.store, self._place)
+        self._log.event("said again", links=len(self.intake.again.key), gone=list(self._place.gone))
+        return True
+
+    def look(self) -> None:
+        self._membership.look()
+
+    def why_over(self) -> str:
+        if self._orders.stop:
+            return "stopped"
+        chain, owners = self._books.chain, self._orders.owners
+        arrived = arrivals(self.exchange, chain, owners, self._place)
+        moves = arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent)
+        return ZONES_MOVE if moves else ""
+
+    def report(self, report: Report) -> None:
+        self._post.report(report)
+        orders, before = self._post.orders(), self._orders
+        self._orders = orders
+        if (orders.owners, orders.holding) != (before.owners, before.holding):
+            self.intake.owners_changed()
+
+    def facts(self) -> Mapping[str, Any]:
+        return self._membership.facts(self.exchange)
+
+    # A commit
+
+    def pending(self) -> list[Batch]:
+        return self.intake.batches()
+
+    def take(self, messages: list[Batch], round_: Round) -> Arrived:
+        books = self._books
+        arrived = self._arrived = self.intake.arrived(
+            messages,
+            round_.sitemaps,
+            round_.named,
+            books.index,
+            books.ledger,
+            self._orders,
+            self._owners(),
+            round_.followed,
+        )
+        for site, news in arrived.heard:
+            self._membership.hear(site, news)
+        self._outgoing.forget(arrived.unknown_there)
+        return Arrived(arrived.rows, arrived.changes, arrived.widened)
+
+    def send(self, closed: Closed, /) -> Sent:
+        books, owners, arrived, outgoing = self._books, self._owners(), self._arrived, self._outgoing
+        assert arrived is not None
+        links, sent = closed.links, Sent()
+        letters = arrived.outbox + outgoing.letters(links, owners, arrived.from_abroad) + outgoing.shares(self._others)
+        if self._place and self._place.placing:
+            self._place.placing.saw(closed.visits["country"], closed.visits["connect_s"])
+            if news := self._place.placing.take_news():
+                written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
+                sent = sent._replace(changes=written)
+                letters += outgoing.news(news, [*sorted(self._orders.others), *owners.abroad])
+        letters += self._membership.letters(self.intake.scope.hosts)
+        letters += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
+        count = len(links.key) if books.config.site.mode != FIREWALL else 0
+        return sent._replace(outbox=numbered_parts(letters), links=count, remote=outgoing.abroad)
+
+    def state(self) -> dict[str, Any]:
+        place = self._place
+        figures = place.placing.state() if place and place.placing else {}
+        return {"crossed": self._outgoing.crossed, **figures, **self._membership.state()}

@@ -1,0 +1,320 @@
+"""Zones change hands between the agents of a site, and hosts between sites, by one protocol.
+
+The old owner forgets what it gives away in the commit that holds the message with all that it knew; the new owner takes
+it in with the commit that confirms the message. Between the two it belongs to nobody, and links for it wait: messages
+of a stream do not overtake each other. The first part of a message is a header, the others are tables.
+
+Zones go to their new owner. Hosts go through the agents that speak for their sites; whoever gets links for hosts that
+have moved on sends them on, and they arrive behind the hosts.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gossamer.archive.chain import Chain, snapshots
+from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Batch, Changes
+from gossamer.archive.store import Store
+from gossamer.arrays import I64, Bools, HostKeys, Rows
+from gossamer.config import CROSS_OVER
+from gossamer.crawl.control import Orders
+from gossamer.crawl.inbox import high_water
+from gossamer.crawl.opening import Books
+from gossamer.frontier.sorted_runs import Keys
+from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
+from gossamer.sharing import estate, placing
+from gossamer.sharing.exchange import Exchange
+from gossamer.sharing.incoming import numbered_parts
+from gossamer.sharing.owners import Place
+from gossamer.web.url import host_key
+
+PAGES_AT_ONCE = 200_000  # of what leaves together: both sides hold the rows in memory
+HOSTS_AT_ONCE = 4_000  # few enough for one header to name them all
+FILES = "handover"  # the kind of files in which zones went until version 2 of the protocol
+
+Header = dict[str, Any]
+Message = list[Batch]  # all its parts
+
+
+def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Place | None) -> list[Message]:
+    """Transfers that are next in their streams."""
+    found: dict[str, Message] = {}
+    for batch in exchange.pending(chain.agent, chain.marks):
+        parts = found.setdefault(batch.stream, [])
+        if not parts or parts[0].number == batch.number:
+            parts.append(batch)
+    return [
+        parts
+        for parts in found.values()
+        if parts[0].kind == ZONES or (parts[0].kind == HOSTS and place and _may_take(parts[0], chain, place, owners))
+    ]
+
+
+def _may_take(first: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
+    """Not what a later version of the list of sites gives us; and not what is in a zone that is on its way to us."""
+    header = json.loads(first.data)
+    is_ours = header["site"] == place.site
+    waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in header["zones"])
+    return header["version"] <= place.version and not (is_ours and waits)
+
+
+def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str, list[int]]:
+    """The zones that shall have another owner, by that owner."""
+    found: dict[str, list[int]] = {}
+    for zone in zones:
+        if owners[zone] not in ("", name):
+            found.setdefault(owners[zone], []).append(zone)
+    return found
+
+
+def unowned(store: Store) -> list[int]:
+    """Zones that no agent has or is about to get."""
+    owned: set[int] = set()
+    for at in snapshots(store).values():
+        owned.update(at.zones)
+        headers = [name for name, _, batch in at.outbox if batch.kind == ZONES and batch.part == 0]
+        owned.update(zone for name in headers for zone in json.loads(store.get(name))["zones"])
+    return [zone for zone in range(ZONES_IN_ALL) if zone not in owned]
+
+
+def is_settled(store: Store, version: int) -> bool:
+    """Whether all agents of the site have given away what is not its own, and that has gone through the one who speaks
+    for it."""
+    everyone = snapshots(store)
+    for at in everyone.values():
+        if at.zones and (at.state.get("members", {}).get("version", 1) < version or at.state.get("settling")):
+            return False
+        for _, _, batch in at.outbox:
+            to = everyone.get(batch.to)
+            if batch.kind in (ZONES, HOSTS) and to and to.marks.get(batch.stream, 0) < batch.number:
+                return False
+    return True
+
+
+@dataclass
+class Transfer:
+    """What one agent gives and takes before it begins, while nothing is fetched. Each is a commit."""
+
+    books: Books
+    exchange: Exchange
+    orders: Orders
+    place: Place | None
+    now_s: float
+
+    def settle(self) -> None:
+        """Take in what has come and hand over what shall go."""
+        while found := arrivals(self.exchange, self.books.chain, self.orders.owners, self.place):
+            for message in found:
+                self.take(message)
+        self.give_zones()
+        self.give_hosts()
+        if self.place is not None and self.place.placing is not None:
+            self.place.placing.settled(self.books.index.hosts.rows["host"])
+        self._forget_delivered()
+
+    # The old owner
+
+    def give_zones(self) -> None:
+        """What is another agent's by now, in one message to each, or more if there is much."""
+        books, chain = self.books, self.books.chain
+        for to, zones in leaving(chain.zones, self.orders.owners, chain.agent).items():
+            rows = books.index.hosts.rows
+            pages = np.bincount(zone_of_host(rows["host"]), rows["known"], minlength=ZONES_IN_ALL)[zones]
+            for group in (zones[part] for part in _groups(pages.tolist())):
+                first = np.array([zone << int(ZONE_SHIFT) for zone in group], np.uint64)
+                header = {"zones": group, "quiet_until_s": chain.state.get("quiet_until_s", 0.0)}
+                # What is neither ours nor theirs now we found when we crossed over, and keep.
+                leaves = _in(group)
+                hosts = books.index.hosts.rows
+                parts = estate.gather(
+                    books, first, first + np.uint64((1 << int(ZONE_SHIFT)) - 1), hosts[leaves(hosts["host"])]
+                )
+                mine = [zone for zone in chain.zones if zone not in group]
+                self._give(ZONES, to, header, parts, leaves, Changes(), mine)
+
+    def give_hosts(self) -> None:
+        """What is another site's by now, in one message to each, or more if there is much."""
+        books, place = self.books, self.place
+        if place is None or books.config.site.mode == CROSS_OVER:  # what is others' we found ourselves
+            return
+        hosts = books.index.hosts.rows
+        sites = place.shall_be_at(hosts["host"])
+        if place.placing is not None:
+            _heed(sites, hosts["host"], place, books.chain.state.get("moves", {}))
+        for number in np.unique(sites).tolist():
+            to = place.sites.sites[number]
+            rows = hosts[sites == number]
+            for group in (rows[part] for part in _groups(rows["known"].tolist()) if to != place.site):
+                self._give_hosts(place, to, group.copy())
+
+    def _give_hosts(self, place: Place, to: str, hosts: Rows) -> None:
+        books, keys = self.books, hosts["host"].astype(np.uint32)
+        first = keys.astype(np.uint64) << HOST_SHIFT
+        parts = estate.gather(books, first, first | np.uint64((1 << int(HOST_SHIFT)) - 1), hosts)
+        entries, changes = "", Changes()
+        if place.placing is not None:
+            entries = placing.packed(place.placing.give(keys, to))
+            changes = placing.write(books.store, books.chain.label, [entries])
+        header = {"site": to, "version": place.version, "hosts": entries}
+        to = place.towards(books.chain.agent, to)
+        self._give(HOSTS, to, header, parts, lambda hosts: np.isin(hosts, keys), changes)
+
+    def _give(
+        self,
+        kind: str,
+        to: str,
+        header: Header,
+        parts: Sequence[estate.Part],
+        leaves: Callable[[Keys], Bools],
+        changes: Changes,
+        zones: Collection[int] | None = None,
+    ) -> None:
+        changes |= estate.forget(self.books, len(parts[0].rows), lambda hosts: ~leaves(hosts))
+        self._commit(changes, self._message(kind, to, header, parts), zones=zones)
+
+    # The new owner
+
+    def take(self, message: Message) -> None:
+        """Take a transfer in, or send it on, in one commit."""
+        header = json.loads(message[0].data)
+        if message[0].kind == ZONES:
+            changes = estate.take_in(self.books, self._parts(message, header))
+            mine = {*self.books.chain.zones, *header["zones"]}
+            self._commit(changes, [], message, header["quiet_until_s"], mine)
+        elif self.place is not None:
+            self._take_hosts(self.place, message, header)
+
+    def _take_hosts(self, place: Place, message: Message, header: Header) -> None:
+        """What is in our zones we take in, the rest we send on. That they are at our site from now on, other sites hear
+        from whoever speaks for it: links that they send will be behind the hosts. The other agents here hear it from
+        the one who takes them in: until then they are nobody's."""
+        books, chain, owners = self.books, self.books.chain, self.orders.owners
+        changes = Changes()
+        if place.placing is not None:  # so that we know where to send links that come behind them
+            place.placing.record(placing.unpacked(header["hosts"]))
+            changes = placing.write(books.store, chain.label, [header["hosts"]])
+        # Whoever had the hosts until now may have contacted them just before: `now_s` is quiet time.
+        if header["site"] != place.site:
+            to = place.towards(chain.agent, header["site"])
+            passed = [chain.letter(to, batch.data, HOSTS) for batch in message]
+            self._commit(changes, passed, message, self.now_s)
+            return
+        parts = self._parts(message, header)
+        passed = self._announced(place, header["hosts"], place.others if chain.agent == place.home else [])
+        # A zone that we are to give away takes its hosts along.
+        owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
+        zones = {
+            name: [zone for zone in header["zones"] if owner[zone] == name] for name in {chain.agent, *owner.values()}
+        }
+        own = zones.pop(chain.agent)
+        for name in sorted(zones):
+            # Which hosts are ours from now on it hears in the same message: a number that has hosts has nothing else.
+            said = _header_in_zones(header, [*zones[name], *own])
+            passed += self._message(HOSTS, name, said, [_in_zones(part, zones[name]) for part in parts])
+        if own:
+            changes |= estate.take_in(books, [_in_zones(part, own) for part in parts])
+            hosts = _header_in_zones(header, own)["hosts"]
+            passed += self._announced(place, hosts, sorted(self.orders.others.keys() - zones.keys()))
+        self._commit(changes, passed, message, self.now_s)
+
+    def _announced(self, place: Place, hosts: str, names: Iterable[str]) -> Message:
+        if place.placing is None:
+            return []
+        news = json.dumps(place.placing.news(placing.unpacked(hosts))).encode()
+        return [self.books.chain.letter(name, news, NEWS) for name in names]
+
+    # Messages and commits
+
+    def _message(self, kind: str, to: str, header: Header, parts: Sequence[estate.Part]) -> Message:
+        pages = [part.rows for part in parts if part.table == "page"]
+        hosts = np.concatenate([np.zeros(0, np.uint32), *(part.rows["host"] for part in parts if part.table == "host")])
+        figures = {"pages": sum(map(len, pages)), "cash": sum(int(rows["cash"].sum()) for rows in pages)}
+        zones = header["zones"] if kind == ZONES else np.unique(zone_of_host(hosts)).tolist()
+        first = json.dumps({**header, **figures, "zones": zones}).encode()
+        data = [first, *(piece for part in parts for piece in estate.encoded(part))]
+        return [self.books.chain.letter(to, each, kind) for each in data]
+
+    def _commit(
+        self,
+        changes: Changes,
+        outbox: Message,
+        applied: Message | None = None,
+        quiet_s: float = 0.0,
+        zones: Collection[int] | None = None,
+    ) -> None:
+        books, chain, marks = self.books, self.books.chain, high_water(applied or ())
+        quiet_s = max(chain.state.get("quiet_until_s", 0.0), quiet_s)
+        # By which list of sites hosts came or went must be on record with them.
+        sites = self.place.as_state() if self.place is not None and zones is None else {}
+        chain.commit(
+            changes,
+            state={**estate.state_of(books, quiet_s, self.now_s), **sites},
+            marks=marks,
+            outbox=numbered_parts(outbox),
+            exchange=self.exchange,
+            applied=list(marks.items()),
+            now_s=self.now_s,
+            zones=zones,
+        )
+        books.index.release(changes)
+
+    def _parts(self, message: Message, header: Header) -> list[estate.Part]:
+        """Its tables. Until version 2 of the protocol zones came in files; in version 1 hosts that rest were in the
+        header."""
+        parts = [estate.decoded(batch.data) for batch in message[1:]]
+        for name, table in zip(header.pop("files", ()), estate.DTYPES, strict=False):
+            with pa.OSFile(str(self.books.store.local(name)), "rb") as file, pa.ipc.open_stream(file) as reader:
+                parts += [estate.from_arrow(table, batch) for batch in reader]
+        if rests := header.pop("resting", {}):
+            parts.append(estate.rests(rests))
+        return parts
+
+    def _forget_delivered(self) -> None:
+        """What has been taken in takes no more room: the messages, and the files of earlier versions."""
+        chain, exchange = self.books.chain, self.exchange
+        sent = [batch for _, _, batch in chain.snapshot.outbox if batch.kind in (ZONES, HOSTS)]
+        waiting = {f"{b.sender}-{b.number:08d}" for b in sent if b.number > exchange.confirmed(b.stream)}
+        files = [name for name in chain.files.get(FILES, []) if name.split("/")[1].rsplit("-", 1)[0] not in waiting]
+        if files or any(f"{batch.sender}-{batch.number:08d}" not in waiting for batch in sent):
+            changes = Changes({}, {FILES: files})
+            chain.commit(changes, state={}, marks={}, outbox=[], exchange=exchange, applied=[], now_s=self.now_s)
+
+
+def _groups(pages: Sequence[float]) -> Iterator[slice]:
+    """Zones or hosts, with so many pages each, that may go together."""
+    start, total = 0, 0.0
+    for place, count in enumerate(pages):
+        if place > start and (total + count > PAGES_AT_ONCE or place - start >= HOSTS_AT_ONCE):
+            yield slice(start, place)
+            start, total = place, 0.0
+        total += count
+    if len(pages):
+        yield slice(start, len(pages))
+
+
+def _heed(sites: I64, hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
+    """What a rebalance asks for; of sites that take no hosts, or that nobody knows, nothing is heard."""
+    names = list(place.sites.sites)
+    weights = place.members.weights if place.members else {}
+    for host, site in moves.items():
+        if weights.get(site):
+            sites[hosts == host_key(host)] = names.index(site)
+
+
+def _in(zones: Collection[int]) -> Callable[[Keys], Bools]:
+    return lambda hosts: np.isin(zone_of_host(hosts), list(zones))
+
+
+def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
+    hosts = part.rows["host"] if "host" in (part.rows.dtype.names or ()) else host_of_key(part.rows["key"])
+    here = np.flatnonzero(_in(zones)(hosts))
+    return estate.Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
+
+
+def _header_in_zones(header: Header, zones: list[int]) -> Header:
+    entries = placing.unpacked(header["hosts"])
+    return {**header, "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)])}

@@ -1,0 +1,32 @@
+"""This module puts an agent together: it alone knows which optional parts a crawl asks for, and opens only those."""
+
+from gossamer.archive.chain import Chain
+from gossamer.archive.store import Store
+from gossamer.clocks import Clock
+from gossamer.config import NEVER, Config
+from gossamer.crawl.agent import Agent, Events
+from gossamer.crawl.inbox import Aside, Inbox
+from gossamer.crawl.opening import Books
+from gossamer.crawl.peers import Alone
+
+
+def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
+    """With revisits, if there is a policy for them, and with an account of carbon, if anything is set in [carbon]."""
+    books = Books.open(store, config, chain)
+    carbon = None
+    if config.carbon != type(config.carbon)():
+        from gossamer.carbon.account import Carbon
+
+        books.carbon = carbon = Carbon(config.carbon, books.index, chain.state.get("carbon", {}), books.part)
+    if config.refresh.policy != NEVER:
+        from gossamer.refresh.refresher import Refresher
+
+        books.refresher = Refresher(books.index, config, clock, books.part, carbon)
+    return books
+
+
+def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: Events) -> Agent:
+    """A crawl with one agent."""
+    chain = Chain.open(store, config.crawl.agent, inbox)
+    books = open_books(store, config, clock, chain)
+    return Agent(books, clock, Alone(books, inbox, Aside(chain.agent, store, log)), log)

@@ -1,0 +1,83 @@
+"""Messages between the processes of a crawl, of this version and of others."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossamer.cluster.federation_file import Site
+from gossamer.cluster.protocol import (
+    PROTOCOL,
+    AgentOrders,
+    AgentTask,
+    Federated,
+    Heartbeat,
+    Summary,
+    Wish,
+    decode,
+    decode_or_none,
+    encode,
+)
+from gossamer.config import Config
+from gossamer.crawl.control import Orders, Report
+from gossamer.crawl.stats import Stats
+from gossamer.errors import TooNew, Unreadable
+from gossamer.scan.messages import Done, Failed, Standing, read
+from gossamer.sharing.site_list import Members
+
+STATS = Stats(1.0, 2.0, visits=3, run_visits=2, wire_bytes=5, outcomes={"ok": 2}, waits_until_s=7.5)
+REPORT = Report(
+    number=4, epoch=1, zones=[0, 255], sent={"a1>a0": 3}, marks={"a0>a1": 2}, pages=None, rounds=2, idle="",
+    next_due_s=9.5, backlog_bytes=0, committed_s=1.5, cpu_s=0.25, stats=STATS, clean={"lima": 2},
+)  # fmt: skip
+MEMBERS = Members(2, {"paris": 1.0, "lima": 0.0}, "ring", [{"paris": 1.0}])
+CONFIG = Config().replace({"host": {"example.org": {"delay_s": 9.0}}, "resolve.map": {"*": "127.0.0.1:1"}})
+MESSAGES = [
+    Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5, report=REPORT),
+    Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5),
+    AgentOrders(incarnation="1-a", orders=Orders(("a0",) * 256, 5, others={"a1": 9}, holding=True)),
+    Wish(retire="a1"),
+    AgentTask(
+        name="a0", directory="/d", config=CONFIG, address={"url": "nats://x:1"}, incarnation="1-a", is_home=True,
+        federation=Federated(site="paris", members=MEMBERS, sites={"paris": Site(countries=["fr"]), "lima": Site()}),
+    ),
+    Summary(finished=True, crossed={"lima": {"bytes": 3}}, stats=STATS, members=MEMBERS, over=["lima"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_what_is_sent_is_what_arrives(message: object) -> None:
+    assert decode(type(message), encode(message)) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_fields_of_a_later_gossamer_are_ignored(message: object) -> None:
+    more = {**json.loads(encode(message)), "colour": {"red": [1]}}
+    assert decode(type(message), json.dumps(more).encode()) == message
+
+
+def test_a_later_version_of_the_protocol_is_refused() -> None:
+    later = json.dumps({"protocol": PROTOCOL + 1, "retire": ["another", "meaning"]}).encode()
+    with pytest.raises(TooNew, match=f"version {PROTOCOL + 1}"):
+        decode(Wish, later)
+    assert decode_or_none(Wish, later) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"5", b"[]", b'{"retire": 5}', b'{"protocol": "x"}', b"\xff", b"[" * 100_000])
+def test_what_is_no_message_is_unreadable(data: bytes) -> None:
+    with pytest.raises(Unreadable):
+        decode(Wish, data)
+
+
+@given(st.binary(max_size=200))
+def test_nothing_that_comes_breaks_a_reader(data: bytes) -> None:
+    assert decode_or_none(Heartbeat, data) is None
+    read(data)
+
+
+def test_lines_of_a_client() -> None:
+    assert read(encode(Standing({}))) == Standing({})
+    assert read(encode(Done("a.test"))) == Done("a.test")
+    assert read(encode(Failed("a.test", "why"))[:-3]) is None, "cut off, as of one that was killed"
+    assert read(b'{"type": "later"}') is None
