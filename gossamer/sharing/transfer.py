@@ -24,8 +24,8 @@ from gossamer.config import CROSS_OVER
 from gossamer.crawl.control import Orders
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
+from gossamer.frontier.sorted_runs import Keys
 from gossamer.sharing import estate, placing
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import numbered_parts
