@@ -56,6 +56,8 @@ def ask(url: str, query: Mapping[str, str], headers: Sequence[str], time_out_s: 
 
 
 class Feed(Protocol):
+    """This port is a service on the web that knows carbon intensity."""
+
     name: str
 
     def zone(self, country: str, latitude: float, longitude: float) -> str:

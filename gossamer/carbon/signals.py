@@ -37,6 +37,8 @@ class Reading(NamedTuple):
 
 
 class Signal(Protocol):
+    """This port is where carbon intensity comes from."""
+
     def read(self, places: Places, time_s: float) -> Reading:
         """Returns the carbon intensity at each place at this time. It always answers: what fails has a fallback."""
 

@@ -20,6 +20,8 @@ _SPARE = 64  # invalid entries that the ready heap may hold at least
 
 
 class HostQueue:
+    """The pages of a host by rank, its not-before, and its one request under way."""
+
     __slots__ = (
         "address", "crawl_delay_s", "delay_s", "failures", "flying", "hosts", "is_ready", "not_before_s",
         "pages", "served", "stamp",
@@ -48,6 +50,11 @@ class Rest(NamedTuple):
 
 
 class HostQueues:
+    """All queues, in two heaps: those that are ready by their best page, those that wait by their time.
+
+    A heap entry is valid only while its stamp is the queue's: a newer entry makes it invalid, nothing is removed.
+    """
+
     def __init__(self, remember_failures_s: float, in_rank_order: bool = False) -> None:
         # In strict rank order the best page is waited for, even where others could be fetched meanwhile.
         self._in_rank_order = in_rank_order
@@ -86,6 +93,7 @@ class HostQueues:
         self.put((-request.rank, request.key, next(self._numbers), request))
 
     def put(self, entry: Entry) -> None:
+        """Queues a page. A host that comes again goes on with the rest that was kept of it."""
         host = entry[3].host
         queue = self._queues.get(host)
         if queue is None:

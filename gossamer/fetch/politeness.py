@@ -10,6 +10,8 @@ from gossamer.web.http import Headers, retry_after_s
 
 @dataclass(slots=True)
 class Fetch:
+    """The request starts now; its host is busy until it is `done`."""
+
     request: Request
     reuse_connection: bool  # it stays open afterwards; the next request to this host goes through it
 

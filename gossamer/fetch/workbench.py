@@ -37,6 +37,8 @@ _FAILURES = 5  # and so does one that failed so often in a row
 
 @dataclass(frozen=True, slots=True)
 class Stats:
+    """The figures of a moment, for metrics and for a crawl that waits."""
+
     pages: int  # queued or under way
     hosts: int  # with pages
     busy: int  # with a request under way
@@ -90,6 +92,7 @@ class Workbench:
         return [request.key for request in requests if not request.is_robots]
 
     def add(self, requests: list[Request]) -> None:
+        """Queues pages. Those of a host that is backed off for long come back at once, as Deferred."""
         self._size += len(requests)
         for request in requests:
             until_s = self._away_until(request.host)

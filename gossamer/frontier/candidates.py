@@ -79,6 +79,8 @@ class Cuts(NamedTuple):
 
 
 class Candidates:
+    """Keys are sorted. Every due page above the floor and above its host's cut is here, and no other."""
+
     def __init__(self) -> None:
         self.clear()
         self.floor: Mark | None = NOTHING_YET

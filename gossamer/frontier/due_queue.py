@@ -10,6 +10,8 @@ NO_HORIZON_S = 2**32  # later than any due time
 
 
 class DueQueue:
+    """It keeps at most `capacity` pages, those due first. An entry may be outdated: the page's row decides."""
+
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._buckets: dict[int, list[tuple[Keys, U32]]] = {}

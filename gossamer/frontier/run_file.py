@@ -121,10 +121,6 @@ class Run:
     def _mapped(self, width: int, place: int) -> Keys:
         return np.frombuffer(self._map, f"u{width}", self.count, place)
 
-    @property
-    def file_bytes(self) -> int:
-        return len(self._map)
-
     def bounds(self) -> Bounds:
         return {name: (spec.low, spec.high) for name, spec in self._specs.items()}
 

@@ -35,6 +35,8 @@ class Lesson(NamedTuple):
 
 
 class Scores(Protocol):
+    """This port gives a strategy its `score` column. All lessons recalled at once give the same as one by one."""
+
     def of(self, keys: Keys) -> F64:
         """Returns the score of each page."""
 

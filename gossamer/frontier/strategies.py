@@ -46,6 +46,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Strategy:
+    """A name and pure functions on columns: the same rows and seed give the same ranks."""
+
     name: str
     meaning: str
     page_rank: Callable[[Rows, int], F64]  # PAGE rows, seed of the crawl; with `score`, if the strategy has one

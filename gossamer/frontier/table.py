@@ -131,6 +131,7 @@ class Table:
         return found
 
     def flush(self, store: FileStore, label: str) -> Changes:
+        """Writes the round's rows as a delta, or folds the overlay into a run where it would grow too large."""
         changes = Changes()
         if not self._unflushed:
             return changes

@@ -30,6 +30,8 @@ class Segment:
 
 
 class TextHeap:
+    """The stream is in segments (files) without gaps, and a tail in memory that `flush` writes."""
+
     KIND = "index.heap"
     DELTA = "index.heap.delta"
 
@@ -57,6 +59,7 @@ class TextHeap:
         return self._tail_start + len(self._tail)
 
     def append(self, texts: Sequence[bytes]) -> U64:
+        """Adds texts and returns their locators, in the same order."""
         sizes = np.fromiter(map(len, texts), np.uint64, len(texts))
         if len(sizes) and sizes.max() > MAX_TEXT:
             raise ValueError(f"a text of {sizes.max()} bytes; the heap takes {MAX_TEXT}")

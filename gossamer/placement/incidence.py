@@ -15,6 +15,8 @@ from gossamer.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
+    """The graph in rows (CSR): row v has the other ends and the weights of the edges of vertex v."""
+
     first: I64  # where the row of each vertex begins, and the end
     other: I32  # the other ends of its edges
     weight: F64  # of the edges

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gossamer.arrays import F64, I64, Bools, Integers
+from gossamer.arrays import I64, Bools, Integers
 from gossamer.errors import ConfigError
 from gossamer.web.url import host_key
 
@@ -17,6 +17,8 @@ POINTS = 1_024  # of a site with weight 1: loads then differ by some 3 %
 
 
 class Ring:
+    """The ring depends on names and weights alone, so that all sites compute the same one."""
+
     def __init__(self, weights: Mapping[str, float], points: int = POINTS) -> None:
         if not weights:
             raise ConfigError("a ring needs at least one site")
@@ -50,8 +52,3 @@ class Ring:
     def is_settled(self, host_keys: Integers) -> Bools:
         """Returns true for all: a ring leaves no host undecided."""
         return np.ones(len(host_keys), np.bool_)
-
-    def shares(self) -> F64:
-        """Returns the part of all hashes that each site has."""
-        arcs = np.diff(self._places, prepend=self._places[-1] - 2**24)
-        return np.bincount(self._owners, arcs, len(self.sites)) / 2**24

@@ -38,6 +38,8 @@ _ELSE = "set aside"
 
 
 class Fault(NamedTuple):
+    """A fault is a file that is missing, damaged, or named by no manifest."""
+
     name: str
     kind: str
     problem: str
@@ -73,6 +75,7 @@ Progress = Callable[[int, int, str], None]  # files looked at, files in all, the
 
 
 def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
+    """Checks all files that manifests name, WARC files first: others point into them; then files that none names."""
     found = Verified()
     try:
         check_mark(directory, read_only=True)
