@@ -33,10 +33,12 @@ test-all: setup  ## the tests, slow ones included
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
 	PYTHONPATH=tests $(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
 
-lint: setup  ## format, lint and type checks
+lint: setup  ## format, lint, type, layer and budget checks
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_budgets.py
 
 bench: setup  ## the same real pages with Gossamer and with Scrapy
 	$(BIN)/python -m benchmarks.bench_crawl

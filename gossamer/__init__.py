@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gossamer.version import __version__
+
 if TYPE_CHECKING:
     from gossamer.api import Crawl, Page
     from gossamer.config import Config
 
 __all__ = ["Config", "Crawl", "Page", "__version__"]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from gossamer import __version__
 from gossamer.archive.manifest import (
     Delta,
     Snapshot,
@@ -30,6 +29,7 @@ from gossamer.archive.mark import LAYOUT, check_migrates, write_mark
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store, Unchecked
 from gossamer.errors import ArchiveError
+from gossamer.version import __version__
 
 
 def migrate(directory: Path) -> int:

@@ -64,7 +64,7 @@ class PriceState(Strict, frozen=True):
 
 
 class Members(Strict, frozen=True, kw_only=False):
-    """The sites of a federation, in one version of the list: `sharing.site_list`."""
+    """The sites of a federation, in one version of the list: `cluster.site_list`."""
 
     version: int
     weights: Mapping[str, float]  # of all sites there ever were; 0: it takes no hosts

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from gossamer import __version__
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
 from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, read_mark, this_boot, write_mark
 from gossamer.archive.mark import sync as sync
 from gossamer.archive.state import replace
 from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
+from gossamer.version import __version__
 
 _LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
 

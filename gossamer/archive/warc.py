@@ -17,11 +17,11 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from isal import isal_zlib
 
-from gossamer import __version__
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.config import Config
 from gossamer.errors import disk_full_guard
+from gossamer.version import __version__
 from gossamer.web.http import dechunk
 
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from gossamer import __version__
 from gossamer.errors import ConfigError, GossamerError
+from gossamer.version import __version__
 
 # Name: where it is, and what it does. A module has `NAME_arguments(parser)`, which declares the command's arguments,
 # and `NAME(arguments)`, which does the work and returns the exit code. After a colon, a function takes all the

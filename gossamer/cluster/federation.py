@@ -22,6 +22,7 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
+from gossamer.cluster.site_list import in_words, why_behind
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, added, final
 from gossamer.config.last_run import remember
@@ -30,7 +31,6 @@ from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.sharing.exchange import Inbox
-from gossamer.sharing.site_list import in_words, why_behind
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0

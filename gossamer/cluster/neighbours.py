@@ -26,6 +26,7 @@ from gossamer.cluster.nats_server import Open
 from gossamer.cluster.plan import undelivered
 from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_none, encode
 from gossamer.cluster.replicas import Replication
+from gossamer.cluster.site_list import is_holding, to_carry_out
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
@@ -33,7 +34,6 @@ from gossamer.placement.partitioners import Locate, partitioner
 from gossamer.placement.ring import Ring
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import Placing
-from gossamer.sharing.site_list import is_holding, to_carry_out
 
 # In memory: what a site said in an earlier run, such as good-bye, must not be heard in this one.
 _STANDING = bucket("standing", in_memory=True)

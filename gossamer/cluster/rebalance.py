@@ -14,6 +14,7 @@ from gossamer.archive.store import Directory
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.location import Sites
+from gossamer.cluster.site_list import of_file
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence
@@ -23,7 +24,6 @@ from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import MOVES, Inbox
 from gossamer.sharing.placing import hostmap_files
-from gossamer.sharing.site_list import of_file
 from gossamer.web.url import host_key
 
 Columns = dict[str, npt.NDArray[Any]]

@@ -9,6 +9,7 @@ import msgspec
 
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
 from gossamer.errors import ConfigError
+from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 
@@ -273,8 +274,6 @@ class Config(msgspec.Struct, frozen=True):
 
     @property
     def user_agent(self) -> str:
-        from gossamer import __version__
-
         contact = f" (+{self.fetch.contact})" if self.fetch.contact else ""
         return f"{self.fetch.agent_name}/{__version__}{contact}"
 

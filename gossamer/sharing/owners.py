@@ -11,8 +11,8 @@ from gossamer.arrays import I64, Bools, Indices, Integers, Keys
 from gossamer.frontier.pages import host_of_key, zone_of_key
 
 if TYPE_CHECKING:
+    from gossamer.archive.state import Members
     from gossamer.sharing.placing import Placing
-    from gossamer.sharing.site_list import Members
 
 
 class Sites(Protocol):

@@ -25,6 +25,7 @@ from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.location import locate
 from gossamer.cluster.replicas import holders, replica_of
+from gossamer.cluster.site_list import of_file
 from gossamer.config import toml
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex, host_of_key
@@ -32,7 +33,6 @@ from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing import compact
 from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, decode
-from gossamer.sharing.site_list import of_file
 from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0

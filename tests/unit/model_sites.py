@@ -15,6 +15,7 @@ from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
 from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import Federated
+from gossamer.cluster.site_list import Members, is_holding
 from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.control import Orders
@@ -31,7 +32,6 @@ from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import hostmap_files
-from gossamer.sharing.site_list import Members, is_holding
 from gossamer.sharing.transfer import Transfer, arrivals
 from gossamer.web.url import page_keys
 

@@ -12,6 +12,7 @@ from sample_archive import Sample
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation import address_here, why_ended
 from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.site_list import Members, is_holding, of_file, to_carry_out, why_behind
 from gossamer.crawl.event_log import EventLog
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import host_of_key
@@ -19,7 +20,6 @@ from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import messages
 from gossamer.sharing.owners import Owners, Place
-from gossamer.sharing.site_list import Members, is_holding, of_file, to_carry_out, why_behind
 from gossamer.watch import sites as shown
 from gossamer.web.url import page_keys
 

@@ -10,6 +10,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
+from gossamer.cluster.site_list import Members
 from gossamer.crawl.control import Orders
 from gossamer.frontier.pages import HOST_SHIFT
 from gossamer.placement.hostmap import ENTRY, HostMap
@@ -17,7 +18,6 @@ from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import HOSTS, NEWS, InProcess
 from gossamer.sharing.owners import Owners, Place
 from gossamer.sharing.placing import Placing, unpacked
-from gossamer.sharing.site_list import Members
 from gossamer.sharing.transfer import Transfer, is_settled
 
 BEFORE = {"paris": 1.0, "lima": 1.0, "oslo": 1.0}

@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 from model_sites import OneSite, Post
 
-from gossamer.sharing.site_list import Members
+from gossamer.cluster.site_list import Members
 from gossamer.web.url import page_keys
 
 BEFORE = {"north": 1.0, "east": 1.0, "south": 1.0}
