@@ -99,8 +99,7 @@ class Agent:
         self._fetching.start()
 
     def _restore_politeness(self) -> None:
-        """Lets resting hosts go on resting. After a crash nobody knows which hosts were contacted last: all of them
-        wait."""
+        """Lets resting hosts go on resting. After a crash all hosts wait: nobody knows which were contacted last."""
         chain, now_s = self._books.chain, self._clock.now()
         if not chain.number:
             return

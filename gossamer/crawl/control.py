@@ -48,12 +48,10 @@ class Post(Protocol):
 
     @property
     def lease_until_s(self) -> float:
-        """Returns until when, by the monotonic clock, nobody else crawls what is ours. Nothing is fetched
-        afterwards."""
+        """Returns when our lease ends (monotonic clock): nobody else crawls ours before; we fetch nothing after."""
 
     def report(self, report: Report) -> None:
-        """Takes a report. The working loop calls it several times a second: an agent that does not report counts as
-        dead."""
+        """Takes a report from the working loop, several times a second: an agent without reports counts as dead."""
 
     def orders(self) -> Orders:
         """Returns the last orders that came, without waiting."""

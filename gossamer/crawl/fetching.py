@@ -1,5 +1,4 @@
-"""`Fetching` is the thread for sockets, politeness and parsing; finished visits go into a queue for the agent's
-thread."""
+"""`Fetching` is the thread for sockets, politeness and parsing; it queues finished visits for the agent's thread."""
 
 import threading
 from dataclasses import dataclass

@@ -28,8 +28,7 @@ ASIDE, REFUSED = "aside/", "refused/"
 
 
 class Inbox:
-    """`Inbox` keeps messages as files under inbox/. Another process hands seeds to a crawl through it, running or
-    not."""
+    """`Inbox` keeps messages as files under inbox/: other processes hand seeds to a crawl with it, running or not."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -32,8 +32,7 @@ class Earlier(NamedTuple):
 
 
 def pack(keys: U64, validators: Sequence[tuple[str, str]], source: Integers, target: U64, degree: I64) -> list[bytes]:
-    """Returns a text for each page: its validators, its links and how many there are in all. `source` is an index into
-    `keys`."""
+    """Returns a text per page: its validators, its links and how many there are in all. `source` indexes `keys`."""
     is_far = host_of_key(target) != host_of_key(keys)[source]
     order = np.lexsort((target, is_far, source))
     source, target, is_far = source[order], target[order], is_far[order]
@@ -101,8 +100,7 @@ def earlier(heap: TextHeap, rows: Rows) -> Earlier:
 
 
 def compared(before: Earlier, source: Integers, target: U64) -> tuple[Bools, Bools]:
-    """Returns which links of the new version (distinct per page) were not in the one before, and which of that one are
-    gone."""
+    """Returns which links of the new version (distinct per page) are new, and which of the version before are gone."""
     sources = np.concatenate((before.source, source))
     targets = np.concatenate((before.target, target))
     order = np.lexsort((targets, sources))
@@ -115,8 +113,7 @@ def compared(before: Earlier, source: Integers, target: U64) -> tuple[Bools, Boo
 
 
 def vanished(targets: U64) -> Contributions:
-    """Returns what pages lose that are no longer linked to: a hit, and nothing else. They keep the cash that they
-    got."""
+    """Returns what pages lose that are no longer linked to: a hit, and nothing else. They keep their cash."""
     count = len(targets)
     far = np.full(count, 255, np.uint8)
     nothing = np.zeros(count, np.int64)

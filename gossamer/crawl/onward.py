@@ -157,8 +157,7 @@ def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
 
 
 def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
-    """Adds links to what is known of pages' versions, so that they pass cash on, and no longer count once they
-    vanish."""
+    """Adds links to those of pages' versions, so that they pass cash on, and no longer count once they vanish."""
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
     rows["validators"][~found] = NO_TEXT  # nothing is kept there of pages that have moved

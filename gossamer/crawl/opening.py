@@ -44,8 +44,7 @@ class Revisits(Protocol):
     """This port chooses which pages with content are visited again, and when; `refresh.refresher.Refresher` is one."""
 
     def take(self, count: int, now_s: float, taken: Keys, per_host: int) -> Rows:
-        """Returns at most so many pages that are due, best first; at most `per_host` of a host, those taken
-        included."""
+        """Returns at most `count` pages that are due, best first; at most `per_host` of a host, with those taken."""
 
     def next_due_s(self, now_s: float, taken: Keys) -> float | None:
         """Returns when something will be due that is not taken; None: never, as things stand."""
@@ -54,8 +53,7 @@ class Revisits(Protocol):
         """Returns when all pages are due that become due within our patience; None: there are none."""
 
     def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
-        """Notes in the rows (VISITED, as they were) that their pages have been visited again, and whether they had
-        changed."""
+        """Notes in the rows (VISITED, as they were) that pages were visited again, and whether they had changed."""
 
     def committed(self) -> None:
         """Notes that pages were visited: other pages may be due now."""
@@ -146,8 +144,7 @@ def mentioned(urls: list[str]) -> Contributions:
 
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
-    """Iterates over rows of the ROBOTS table that are still valid, oldest first; also those that others fetched for our
-    zones."""
+    """Iterates over valid rows of the ROBOTS table, oldest first; also those that others fetched for our zones."""
     zones = set(chain.zones)
     for agent in sorted(chains(store) - {chain.agent}):
         try:

@@ -1,5 +1,4 @@
-"""These pure functions decide when an agent takes more pages and when it ends a round early; the simulator compiles
-them as they are."""
+"""These pure functions decide when an agent takes pages and ends a round early; the simulator compiles them, too."""
 
 TOP_UP_S = 0.5  # how often a workbench is topped up that is not nearly empty
 STARVING_S, STARVING_COSTS = 0.25, 4.0  # a round with too few pages to fetch ends soon, but commits take a fifth of all
@@ -9,8 +8,7 @@ BARREN_S, BARREN_COSTS = 10.0, 20.0  # a round without anything for them is in n
 
 
 def is_top_up_due(outstanding: int, width: int, is_starving: bool, is_idle: bool, is_time: bool) -> bool:
-    """Returns whether to top up the workbench: it is kept between half full and full, and full while connections are
-    idle."""
+    """Returns whether to top up the workbench: it stays at least half full, and full while connections are idle."""
     is_low = outstanding <= width // 2 and not is_starving
     # A few hosts fill it just to a half: it must not be topped up for every page that it loses.
     is_urgent = is_low and outstanding <= width // 4

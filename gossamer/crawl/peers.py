@@ -88,8 +88,7 @@ class Peers(Whose, Protocol):
 
     @property
     def lease_until_s(self) -> float:
-        """Returns until when, by the monotonic clock, nobody else crawls what is ours. Nothing is fetched
-        afterwards."""
+        """Returns when our lease ends (monotonic clock): nobody else crawls ours before; we fetch nothing after."""
         return inf
 
     def allowed(self) -> int | None:
@@ -101,7 +100,7 @@ class Peers(Whose, Protocol):
         return ""
 
     def look(self) -> None:
-        """Looks for changes among the others; called several times a second."""
+        """Checks whether something must be sent (`is_due`); called several times a second."""
         return
 
     def report(self, _report: Report, /) -> None:

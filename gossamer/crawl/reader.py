@@ -1,5 +1,4 @@
-"""`Reader` turns a response into a visit: it decodes, parses and judges the links. It runs in the fetching thread, once
-per page."""
+"""`Reader` turns a response into a visit, in the fetching thread: it decodes, parses and judges the links."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -160,8 +159,7 @@ class Reader:
             self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
 
     def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
-        """Finds sitemaps. They need not match patterns; those on other hosts need not be in scope if the one that names
-        them is."""
+        """Finds sitemaps. Patterns do not concern them; those on other hosts are in scope if the one naming them is."""
         host = host_of(visit.response.request.origin + "/")
         may_name = self._scope.admits(visit.response.request.origin + "/")
         for url in urls:

@@ -35,8 +35,7 @@ class Resting:
         self.hosts: Rests = {**chain.state.resting, **self._kept}
 
     def write(self, hosts: Rests) -> Changes:
-        """Returns what the next commit must contain so that these are the resting hosts; its state must contain
-        none."""
+        """Returns what the next commit must have so that these hosts rest; its state must have none."""
         new = {host: rest for host, rest in hosts.items() if self._kept.get(host) != rest}
         new |= dict.fromkeys(self._kept.keys() - hosts.keys(), _AWAKE)
         self.hosts = self._kept = hosts

@@ -110,8 +110,7 @@ class Scheduler:
 
     @property
     def is_left_with_refusals(self) -> bool:
-        """Returns whether every page has been visited and nothing is fetched twice: what is still due some day was
-        forbidden."""
+        """Returns whether every page was visited, and none is visited twice: what is still due was forbidden."""
         return self._books.refresher is None and not self._books.frontier.pending
 
     def top_up(self, round_is_empty: bool) -> None:
@@ -169,8 +168,7 @@ class Scheduler:
         self.cost_s += self._clock.monotonic() - start_s
 
     def _mixed(self, room: int, per_host: int) -> Rows:
-        """Returns revisits and pages never visited: revisits are at most `refresh.share` of all while there are some of
-        the others."""
+        """Returns revisits and first visits; while there are first visits, at most `refresh.share` are revisits."""
         frontier, refresher, share = self._books.frontier, self._books.refresher, self._books.config.refresh.share
         if refresher is None:
             return frontier.take(room, self.time_s, per_host)
@@ -198,8 +196,7 @@ class Scheduler:
 
 
 def per_host(config: Config) -> tuple[int, int]:
-    """Returns how many pages of one host the workbench may hold: while there are other hosts, and where there are
-    not."""
+    """Returns how many pages of one host the workbench may hold: while there are other hosts, and else."""
     polite = config.polite
     if config.index.queue_per_host:
         return config.index.queue_per_host, config.index.queue_per_host

@@ -95,8 +95,7 @@ _LARGEST_STEP = 1_000  # entries on a page of a list
 
 
 def level(url: str, links: Sequence[str], most: int) -> Bools | None:
-    """Returns which of a page's links lead to pages of its own list, the first `most` of it; None: none does, as
-    usual."""
+    """Returns which of a page's links lead to the first `most` pages of its own list; None: none does, as usual."""
     place = _place(url)
     if place is None or not most:
         return None

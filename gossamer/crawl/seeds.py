@@ -124,8 +124,7 @@ class SeedFiles:
         return any(path.is_file() and path.stat().st_size > offset for path, offset in paths)
 
     def read(self, now_s: float) -> list[str]:
-        """Returns new URLs, at most a few megabytes per file and call; a last line without an end once it has
-        settled."""
+        """Returns new URLs, at most a few megabytes per file and call; a last line without an end once it settled."""
         urls: dict[str, None] = {}
         for name, offset in self.offsets.items():
             path = Path(name)

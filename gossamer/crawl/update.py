@@ -1,5 +1,4 @@
-"""`update` applies a round's visits and links to the index: new pages, passed cash, new states. It is pure, on
-columns."""
+"""`update` applies a round to the index, as a pure function on columns: new pages, passed cash, new states."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -365,8 +364,7 @@ class _Entering:
 
 
 def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, old_status: U8) -> None:
-    """Counts pages of hosts. A page counts as visited while its status is final: one that failed again is pending
-    again."""
+    """Counts hosts' pages. One counts as visited while its status is final: if it failed again, it is pending."""
     change = is_final(visits["status"]).astype(np.int64) - is_final(old_status)
     hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
     known, visited = np.zeros(len(hosts), np.int64), np.zeros(len(hosts), np.int64)

@@ -116,8 +116,7 @@ class History:
         rows["validators"][places] = index.heap.append(texts)
 
     def _renew(self, index: PageIndex, rows: Rows) -> None:
-        """Replaces the validators that we sent by those of a 304 (RFC 9111 section 4.3.4); what it does not name
-        stays."""
+        """Replaces the validators that we sent by those of a 304 (RFC 9111 section 4.3.4); the others stay."""
         renewed: dict[int, tuple[str, str]] = {}
         for place in np.flatnonzero(self.is_unchanged).tolist():
             visit = self.visits[place]
