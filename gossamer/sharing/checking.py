@@ -42,7 +42,7 @@ GOOD: Verdict = ("", False)
 
 
 class Checked:
-    """`Checked` is an Exchange around another. `sites` are those that an agent knows, in order; none if there is one."""
+    """`Checked` is an Exchange around another. `sites` are those that an agent knows, in order; empty with one site."""
 
     def __init__(self, exchange: Exchange, aside: Aside, store: Store, sites: Collection[str] = ()) -> None:
         self._exchange, self._aside, self._store, self._sites = exchange, aside, store, sites

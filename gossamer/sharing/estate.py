@@ -1,4 +1,4 @@
-"""This module moves all that is known of pages: it alone takes rows out of an index, or puts another agent's into one."""
+"""This module moves all that is known of pages: it alone takes rows out of an index, or puts another's into one."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""`Outgoing` makes the messages that leave an agent at a commit: links for their owners, in as few bytes as possible."""
+"""`Outgoing` makes the messages that leave an agent at a commit: links for their owners, in as few bytes as needed."""
 
 import json
 from collections.abc import Iterable, Mapping

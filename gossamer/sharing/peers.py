@@ -27,7 +27,7 @@ ZONES_MOVE = "zones change hands"  # why a run ends when another is to follow at
 
 
 class Sharing:
-    """`Sharing` connects an agent with others. The constructor reads the archive; `settle` must follow, then the agent."""
+    """`Sharing` connects an agent with others. The constructor reads the archive; `settle` is next, then the agent."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Pla
 
 
 def _may_take(first: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
-    """Returns whether we may take it: no later list of sites gives it to us, and its zones are not on their way to us."""
+    """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
     waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in header["zones"])
