@@ -180,7 +180,7 @@ class Patience:
 
 
 class FeedSignal:
-    """A live feed as a signal: asked rarely, never waited for long, and replaced by the fallback when it is silent."""
+    """`FeedSignal` is a signal from a live feed: asked rarely, never waited for long, with a fallback for its silence."""
 
     def __init__(self, feed: Feed, fallback: Signal, patience: Patience | None = None) -> None:
         self._feed = feed

@@ -18,7 +18,7 @@ EVERYWHERE = "*"
 
 
 class Places(NamedTuple):
-    """The places of hosts, as columns."""
+    """`Places` has the places of hosts, as columns."""
 
     host: Strings
     country: Strings

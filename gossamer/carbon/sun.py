@@ -18,7 +18,7 @@ _HORIZON = np.cos(np.radians(90.833))  # the upper edge, with refraction
 
 
 class Day(NamedTuple):
-    """Seconds since 1970. Where the sun does not rise all three are noon; where it does not set, a day lies between."""
+    """`Day` is in seconds since 1970. All three are noon where the sun does not rise; where it does not set, a day apart."""
 
     sunrise_s: F64
     noon_s: F64
