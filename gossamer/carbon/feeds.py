@@ -180,7 +180,7 @@ class Patience:
 
 
 class FeedSignal:
-    """`FeedSignal` is a signal from a live feed: asked rarely, never waited for long, with a fallback for its silence."""
+    """`FeedSignal` is a signal from a live feed: asked rarely, never waited for long, with a fallback for silence."""
 
     def __init__(self, feed: Feed, fallback: Signal, patience: Patience | None = None) -> None:
         self._feed = feed

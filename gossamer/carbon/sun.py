@@ -18,7 +18,7 @@ _HORIZON = np.cos(np.radians(90.833))  # the upper edge, with refraction
 
 
 class Day(NamedTuple):
-    """`Day` is in seconds since 1970. All three are noon where the sun does not rise; where it does not set, a day apart."""
+    """`Day` has seconds since 1970. Where the sun does not rise all are noon; where it does not set, a day lies between."""
 
     sunrise_s: F64
     noon_s: F64
