@@ -94,7 +94,7 @@ class Prices:
             group.add(group.promised_g, of, carbon_g)
 
     def spent(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, under_way: Keys) -> None:
-        """Notes what visits cost; now and then prices follow. Only chosen pages `under_way` (sorted) will still cost."""
+        """Notes what visits cost; now and then prices follow. Only chosen pages `under_way` (sorted) still cost."""
         self._turn_day(now_s)
         for _, group, of in self._each(hosts, countries):
             group.add(group.step[0], of, carbon_g)

@@ -295,8 +295,7 @@ class Config(msgspec.Struct, frozen=True):
         return found
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """Returns all of it as plain values, by section and key. `Config().replace` makes the same configuration of
-        them."""
+        """Returns all of it as plain values, by section and key. `Config().replace` restores the configuration."""
         found: dict[str, dict[str, Any]] = msgspec.to_builtins(self)
         return found
 
