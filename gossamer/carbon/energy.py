@@ -45,7 +45,7 @@ GAIN = 2.0  # who spends twice the budget makes carbon dearer by twice what it i
 
 @dataclass(frozen=True)
 class Lambdas:
-    """The price of carbon, as worth per gram, for each group of pages: hosts, countries, or one group for all."""
+    """`Lambdas` are prices of carbon, as worth per gram, per group of pages: hosts, countries, or one group for all."""
 
     value: F64
     adapts: Bools  # the others keep the price that was agreed

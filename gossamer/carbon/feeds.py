@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 20
 
 
 class NoAnswer(Exception):
-    """A feed did not answer, or not with what it should. It never leaves this package."""
+    """`NoAnswer` means that a feed did not answer, or not with what it should. It never leaves this package."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)

@@ -37,7 +37,7 @@ _LISTS = ("crawl.include", "crawl.exclude")  # each time the flag is given adds 
 
 
 def folder(name: str) -> Path:
-    """This is the type of arguments that are directories."""
+    """Converts an argument that is a directory."""
     try:
         return Path(check_folder(name))
     except ConfigError as error:
@@ -45,7 +45,7 @@ def folder(name: str) -> Path:
 
 
 def positive(text: str) -> int:
-    """This is the type of arguments that are numbers from 1 on."""
+    """Converts an argument that is a number from 1 on."""
     number = int(text)
     if number < 1:
         raise ValueError(text)

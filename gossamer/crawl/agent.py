@@ -26,7 +26,7 @@ from gossamer.crawl.stats import Stats
 from gossamer.errors import SeedError
 from gossamer.fetch.robots_cache import RobotsCache
 
-_LOOK_S = 0.25  # how often the inbox, the seed files and the display are updated
+_LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
 _JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
@@ -241,7 +241,7 @@ class Agent:
             show(stats)
 
     def _granted(self) -> int | None:
-        """Returns the pages that we were granted, or those that we have begun if the grant was lowered meanwhile."""
+        """Returns how many pages we were granted, or have begun if the grant was lowered meanwhile."""
         pages = self._peers.allowed()
         begun = self._tally.visits + self._round.pages + self._fetching.connections
         return None if pages is None else max(pages, begun)

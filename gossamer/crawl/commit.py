@@ -66,8 +66,8 @@ class Closed(NamedTuple):
 
 
 def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, others: int, now_s: float) -> Closed:
-    """Step 1 of the commit: writes everything of the round to synced files, and updates the index in memory. `others`
-    is the number of pages that other agents know."""
+    """Takes step 1 of the commit: writes everything of the round to synced files, and updates the index in memory.
+    `others` is the number of pages that other agents know."""
     store = books.store
     source, targets, verdicts = round_.links()
     if books.config.crawl.links_per_page:

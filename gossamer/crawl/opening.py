@@ -1,6 +1,6 @@
 """`Books` is the state that an agent finds in its directory when it begins, and that each round changes as a whole.
 
-Two ports are beside it: `Revisits` chooses known pages that are due again, `Accounting` says what visits cost. A crawl
+It has two ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost. A crawl
 that asks for neither has neither, and runs none of their code.
 """
 

@@ -73,7 +73,7 @@ class Peers(Whose, Protocol):
         return 0
 
     def begin(self) -> bool:
-        """Begins; called once, before the first commit. Returns whether that commit must be made at once."""
+        """Prepares the first commit; called once, before it. Returns whether it must be made at once."""
         return False
 
     @property

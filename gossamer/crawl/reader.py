@@ -159,7 +159,7 @@ class Reader:
             self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
 
     def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
-        """Finds sitemaps. Patterns do not concern them; those on other hosts are in scope if the one naming them is."""
+        """Finds sitemaps, whatever patterns say; on other hosts they are admitted if the naming host is in scope."""
         host = host_of(visit.response.request.origin + "/")
         may_name = self._scope.admits(visit.response.request.origin + "/")
         for url in urls:

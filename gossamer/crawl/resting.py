@@ -1,7 +1,7 @@
 """`Resting` keeps the hosts that rest longer than usual: only this module writes and reads their files.
 
 A commit adds one file, with the hosts that changed since the one before. If the files before it are not much longer, it
-takes their place: a row is written again about as often as the logarithm of their number says, and few files stay.
+takes their place: each row is written about as often as the logarithm of their number, and few files stay.
 """
 
 import pyarrow as pa
