@@ -12,7 +12,7 @@ __all__ = ["Config", "Crawl", "Page", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Everything is loaded when it is asked for: `gossamer --help` should cost nothing."""
+    """Loads everything when it is asked for: `gossamer --help` should cost nothing."""
     if name == "Config":
         from gossamer import config
 

@@ -31,7 +31,7 @@ from gossamer.wiring import lone_agent
 
 @dataclass(frozen=True)
 class Page:
-    """A page with content, as it was at its last visit."""
+    """`Page` is a page with content, as it was at its last visit."""
 
     url: str
     title: str
@@ -47,13 +47,13 @@ class _Stoppable(Protocol):
 
 
 class _Crawler(_Stoppable, Protocol):
-    """One agent, or several."""
+    """`_Crawler` is one agent, or several."""
 
     def run(self, show: Callable[[Stats], None]) -> Stats: ...
 
 
 class Crawl:
-    """A crawl in a directory. Creating it touches nothing; `run` starts it, or resumes it where it was."""
+    """`Crawl` is a crawl in a directory. The constructor touches nothing; `run` starts the crawl, or resumes it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Crawl:
         config: Config | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`clock`: another time than the real one, as for an experiment."""
+        """Takes a `clock` if time is not the real one, as in an experiment."""
         self.directory = Path(check_folder(directory))
         self._clock = clock or RealClock()
         self.config = config or Config()
@@ -70,7 +70,7 @@ class Crawl:
         self._crawler: _Crawler | None = None
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
-        """Crawl until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
+        """Crawls until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
@@ -109,12 +109,12 @@ class Crawl:
                 return crawler.run(progress or (lambda _: None))
 
     def stop(self) -> None:
-        """End it cleanly: from the function that is shown the progress, or from another thread."""
+        """Ends the crawl cleanly; called from the function that shows the progress, or from another thread."""
         if self._crawler is not None:
             self._crawler.stop()
 
     def add(self, seeds: Iterable[str]) -> int:
-        """Hand seeds to the crawl, whether it is running or not. Returns how many there were."""
+        """Hands seeds to the crawl, whether it is running or not. Returns how many there were."""
         inbox = Inbox(Directory(self.directory))
         urls, files = parse_seeds(seeds)
         reader = SeedFiles(files, {})
@@ -127,13 +127,13 @@ class Crawl:
         return (self.directory / "gossamer.json").exists()
 
     def unanswered(self) -> str:
-        """Where requests went and what became of them, if none was ever answered; otherwise nothing."""
+        """Returns where requests went and what became of them, if none was ever answered; otherwise nothing."""
         sql = "SELECT max(http_status) AS best, arg_max(url, time) AS url, arg_max(reason, time) AS reason FROM visits"
         (row,) = self.query(sql)
         return f"{row['url']}: {row['reason']}" if row["best"] == 0 else ""
 
     def places(self) -> dict[str, str]:
-        """What is where in the directory."""
+        """Returns what is where in the directory."""
         kinds = {
             "warc": "requests and responses, WARC",
             "cdxj": "their index, CDXJ",
@@ -143,7 +143,7 @@ class Crawl:
         return {meaning: str(self.directory / name) for name, meaning in kinds.items()}
 
     def pages(self, where: str = "true") -> Iterator[Page]:
-        """Pages with content, in order of their URLs; `where` is an SQL condition on the table `pages`."""
+        """Iterates over pages with content, by URL; `where` is an SQL condition on the table `pages`."""
         from gossamer.archive import query  # DuckDB: whoever only crawls need not wait for it
         from gossamer.cluster.location import locate
 
@@ -157,7 +157,7 @@ class Crawl:
                 yield from (Page(*row) for row in rows)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """The answer to an SQL question, as rows."""
+        """Returns the answer to an SQL question, as rows."""
         from gossamer.archive import query
         from gossamer.cluster.location import locate
 
@@ -165,7 +165,7 @@ class Crawl:
 
 
 def _is_shared(store: Directory, config: Config) -> bool:
-    """Whether it takes more than one agent. Who has always been alone need not ask the cluster."""
+    """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False
     from gossamer.cluster.plan import is_shared
@@ -174,14 +174,15 @@ def _is_shared(store: Directory, config: Config) -> bool:
 
 
 def foreign_site(store: Directory, agent: str) -> str | None:
-    """The site that crawls here, if it is not this agent's."""
+    """Returns the site that crawls here, if it is not this agent's."""
     return next((site_of(name) for name in sorted(chains(store)) if site_of(name) not in ("", site_of(agent))), None)
 
 
 @contextmanager
 def stopped_by_signals(crawler: _Stoppable) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends the crawl cleanly, the second at once. A terminal that is closed (SIGHUP) ends
-    it cleanly, however often the signal comes: the kernel, the shell and systemd all send it, and SIGTERM besides."""
+    """Ends the crawl cleanly at the first Ctrl-C or SIGTERM, and at once at the second. A terminal that is closed
+    (SIGHUP) ends it cleanly, however often the signal comes: the kernel, the shell and systemd all send it, and SIGTERM
+    besides."""
 
     def stop(_number: int, _frame: object) -> None:
         crawler.stop()

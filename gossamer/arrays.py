@@ -1,4 +1,4 @@
-"""Names for the types of NumPy arrays: the number is the width in bits of one element."""
+"""This module names the types of NumPy arrays: the number is the width in bits of one element."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -62,7 +62,7 @@ HOST_BITS = 24
 
 
 class Status(IntEnum):
-    """The status of a known page. `crawl/states.py` has which outcome leads to which status."""
+    """`Status` is the status of a known page. `crawl/states.py` has which outcome leads to which status."""
 
     NEW = 0  # never visited
     FETCHED = 1  # the last visit brought content
@@ -75,7 +75,7 @@ class Status(IntEnum):
 
 
 class Outcome(IntEnum):
-    """The outcome of one visit."""
+    """`Outcome` is the outcome of one visit."""
 
     OK = 0  # new or changed content
     UNCHANGED = 1  # the same content as at the last visit (304, or the same digest)
@@ -315,7 +315,7 @@ CONTRIBUTION = Table(
 
 
 class Contributions(NamedTuple):
-    """These are CONTRIBUTION rows as columns."""
+    """`Contributions` are CONTRIBUTION rows as columns."""
 
     key: U64
     cash: I64

@@ -1,4 +1,4 @@
-"""The one tree of exceptions. They mean broken machinery or a user's mistake, never a page's failure.
+"""This module has the one tree of exceptions. They mean broken machinery or a user's mistake, never a page's failure.
 
 GossamerError                 everything we raise on purpose; str(error) says what to do next
 ├── ConfigError               a key, a value or an argument is wrong
@@ -7,7 +7,7 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 │   ├── ArchiveBusy           another process crawls in this directory
 │   ├── ArchiveVersion        written by another version of the layout
 │   └── Deposed               the next number of our manifest chain is taken: we no longer own it
-├── SiteError                 nats-server, which carries what agents say to each other, is missing or does not start
+├── SiteError                 nats-server, which carries messages between agents, is missing or does not start
 ├── Unreadable                a message that came is not what a message should be
 │   └── TooNew                it was written by a later version of the protocol
 ├── OutOfSpace                the disk is full; what was committed is safe
@@ -23,7 +23,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class GossamerError(Exception):
-    """Base of every error that Gossamer raises on purpose."""
+    """`GossamerError` is the base of every error that Gossamer raises on purpose."""
 
 
 class ConfigError(GossamerError):

@@ -1,4 +1,4 @@
-"""What a process that crawls asks of its runtime; called by the command line, never by a library user's import."""
+"""This module tunes the runtime of a process that crawls; the command line calls it, never a library user's import."""
 
 import ctypes
 import gc
@@ -8,8 +8,9 @@ _KEPT_BYTES = 256 << 20
 
 
 def tune() -> None:
-    """A page makes many objects and hardly a cycle, so cycles are looked for less often. Freed memory is kept for the
-    next page: giving it back and having the kernel clear it again took a tenth of the agent's thread."""
+    """Tunes garbage collection and malloc. A page makes many objects and hardly a cycle, so cycles are looked for less
+    often. Freed memory is kept for the next page: giving it back and having the kernel clear it again took a tenth of
+    the agent's thread."""
     gc.set_threshold(50_000, 20, 100)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

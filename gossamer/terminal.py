@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def let_go() -> None:
-    """What goes to a terminal that is closed goes nowhere from now on, instead of failing (EIO)."""
+    """Sends output for a closed terminal nowhere from now on, instead of failing (EIO)."""
     for number in (1, 2):
         with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
             # A closed terminal is no terminal any more, but still a device.
@@ -18,7 +18,7 @@ def let_go() -> None:
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """Around what only draws: whether somebody can see it must not decide about the crawl. A signal says that the
+    """Guards what only draws: whether somebody can see it must not decide about the crawl. A signal reports that the
     terminal was closed, too, but perhaps later, or to the shell alone."""
     try:
         yield

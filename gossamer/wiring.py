@@ -11,7 +11,7 @@ from gossamer.crawl.peers import Alone
 
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
-    """With revisits, if there is a policy for them, and with an account of carbon, if anything is set in [carbon]."""
+    """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon]."""
     books = Books.open(store, config, chain)
     carbon = None
     if config.carbon != type(config.carbon)():
@@ -26,7 +26,7 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
 
 
 def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: Events) -> Agent:
-    """A crawl with one agent."""
+    """Returns the agent of a crawl with one agent."""
     chain = Chain.open(store, config.crawl.agent, inbox)
     books = open_books(store, config, clock, chain)
     return Agent(books, clock, Alone(books, inbox, Aside(chain.agent, store, log)), log)

@@ -1,4 +1,4 @@
-"""The account of energy and carbon: what every visit took, where, and what a visit now would cost."""
+"""`Carbon` accounts for energy and carbon: what every visit took, where, and what a visit now would cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,11 +23,11 @@ from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 
 _NONE: Keys = np.zeros(0, np.uint64)
-_SAME_S = 60.0  # signals are asked no more often
+_SAME_S = 60.0  # signals are read no more often
 
 
 class Carbon:
-    """The account of one agent; `state` is what the last commit kept of it."""
+    """`Carbon` is the account of one agent; `state` is what the last commit kept of it."""
 
     headers = (INTENSITY, INDEX)
 
@@ -42,7 +42,7 @@ class Carbon:
         self._settings, self._index = settings, index
         self._signal = Declared(signal(settings.signal, settings.fallback, settings.token, settings.url))
         self._recorder = Recorder(self._signal)
-        self._declaring: dict[str, str] = {}  # hosts that told us, and their countries
+        self._declaring: dict[str, str] = {}  # hosts that declared their carbon, and their countries
         self._high, self._low = (
             Energy(kwh * J_PER_KWH / BYTES_PER_GB, settings.request_j)
             for kwh in (settings.kwh_per_gb, settings.kwh_per_gb_low)
@@ -51,13 +51,13 @@ class Carbon:
         self._asked_s = -np.inf
         self.prices = Prices(settings, state, part)
 
-    # What was
+    # Visits that were made
 
     def account(
         self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys = _NONE
     ) -> dict[str, Any]:
-        """The ACCOUNT columns of rows of the VISITS table; hosts' countries are remembered, and prices follow. A visit
-        that contacted nobody took nothing. Pages `under_way` will be accounted for later."""
+        """Returns the ACCOUNT columns of rows of the VISITS table; hosts' countries are remembered, and prices follow.
+        A visit that contacted nobody took nothing. Pages `under_way` will be accounted for later."""
         count = len(rows["host"])
         pairs = list(zip(rows["host"], rows["address"], strict=True))
         distinct = list(dict.fromkeys(pairs))
@@ -80,16 +80,16 @@ class Carbon:
         return columns
 
     def totals(self, columns: Mapping[str, Any]) -> dict[str, float]:
-        """Joules and grams of all these visits, at both ends."""
+        """Returns joules and grams of all these visits, at both ends."""
         columns = {**columns, "carbon_low_g": carbon_g(columns["energy_low_j"], columns["g_per_kwh"])}
         return {name: float(columns[name].sum()) for name in ("energy_j", "energy_low_j", "carbon_g", "carbon_low_g")}
 
     def state(self) -> PriceState:
-        """For the manifest: a crawl goes on with the prices that it had."""
+        """Returns the prices, for the manifest: a crawl goes on with the prices that it had."""
         return self.prices.state()
 
     def seen(self) -> dict[str, Any]:
-        """What signals said when decisions were made, since the last call: columns of the SIGNALS table."""
+        """Returns the signals on which decisions were based since the last call: columns of the SIGNALS table."""
         rows = self._recorder.taken()
         columns: dict[str, Any] = {name: rows.column(name).to_pylist() for name in rows.column_names}
         columns["time"] = [time.timestamp() for time in columns["time"]]
@@ -117,11 +117,11 @@ class Carbon:
         self._index.hosts.locate(unique, numbers[at][first].astype(np.uint16))
         return hosts, numbers
 
-    # What would be
+    # Visits that may be made
 
     def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
-        """Of pages (VISITED rows, and their hosts): grams that a visit would cost now, what a gram costs, and whether
-        the budgets allow it."""
+        """Returns for pages (VISITED rows, and their hosts) the grams that a visit would cost now, the price of a gram,
+        and whether the budgets allow it."""
         unique, which = np.unique(hosts, return_inverse=True)
         country = self._index.hosts.look_up(unique)[1]["country"].astype(np.uint32)
         g_per_kwh = self._now(unique, country, now_s)[which]
@@ -130,7 +130,7 @@ class Carbon:
         return carbon, self.prices.of(hosts, country[which]), affords
 
     def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
-        """Of visits in this order, those that the budgets allow; they are promised to be made."""
+        """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
         hosts = host_of_key(keys)
         country = self._index.hosts.look_up(hosts)[1]["country"].astype(np.uint32)
         may = self.prices.affords(hosts, country, carbon, now_s, together=True)
@@ -155,7 +155,7 @@ class Carbon:
 
 
 def check_carbon(settings: Settings) -> None:
-    """Before anything is made."""
+    """Checks the settings before anything is created."""
     if settings.kwh_per_gb_low > settings.kwh_per_gb:
         raise ConfigError("carbon.kwh_per_gb_low is more than carbon.kwh_per_gb")
     for host, code in settings.places.items():

@@ -26,7 +26,7 @@ CENTRE_KWH_PER_GB, NETWORK_KWH_PER_GB = 0.055, 0.059
 
 @dataclass(frozen=True)
 class Energy:
-    """e = alpha p + beta, for p bytes on the wire."""
+    """`Energy` is e = alpha p + beta, for p bytes on the wire."""
 
     alpha_j_per_byte: float = (CENTRE_KWH_PER_GB + NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_PER_GB
     beta_j: float = 0.1  # a request that sends nothing: about ten milliseconds of a ten-watt core
@@ -45,7 +45,7 @@ GAIN = 2.0  # who spends twice the budget makes carbon dearer by twice what it i
 
 @dataclass(frozen=True)
 class Lambdas:
-    """The price of carbon, as worth per gram, for each group of pages: hosts, countries, or one group for all."""
+    """`Lambdas` are prices of carbon, as worth per gram, per group of pages: hosts, countries, or one group for all."""
 
     value: F64
     adapts: Bools  # the others keep the price that was agreed
@@ -56,16 +56,16 @@ class Lambdas:
         return np.where(group >= 0, self.value[group], 0.0)
 
     def update(self, carbon: F64, budget: F64, eta: float) -> "Lambdas":
-        """Dual ascent: dearer where more carbon was spent than the budget of this step, cheaper where less. Steps are
-        relative to the budget and to what carbon is worth there, so that `eta` has no unit: GAIN times the part of the
-        period that a step is. An excess is never cut off, or hosts visited in few steps would never become dearer."""
+        """Returns prices after a step of dual ascent: dearer where more carbon was spent than the budget of this step,
+        cheaper where less. Steps are relative to the budget and to what carbon is worth there, so that `eta` has no
+        unit: GAIN times the part of the period that a step is. An excess is never cut off, or hosts visited in few
+        steps would never become dearer."""
         part = np.divide(carbon, budget, out=np.where(carbon > 0, 2.0, 1.0), where=budget > 0)
         step = eta * self.unit * (part - 1)
         return replace(self, value=np.where(self.adapts, np.maximum(0.0, self.value + step), self.value))
 
     def learned(self, worth: F64, carbon: F64, keep: float) -> "Lambdas":
-        """Returns the same prices, with the scale of steps from the visits just made: their worth and carbon per
-        group."""
+        """Returns the same prices; the scale of steps follows from the visits just made: worth and carbon per group."""
         now = np.divide(worth, carbon, out=np.zeros(len(worth)), where=carbon > 0)
         mixed = np.where(self.unit > 0, keep * self.unit + (1 - keep) * now, now)
         return replace(self, unit=np.where(carbon > 0, mixed, self.unit))

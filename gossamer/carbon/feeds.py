@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 20
 
 
 class NoAnswer(Exception):
-    """A feed did not answer, or not with what it should. It never leaves this package."""
+    """`NoAnswer` means that a feed did not answer, or not with what it should. It never leaves this package."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)
@@ -180,7 +180,7 @@ class Patience:
 
 
 class FeedSignal:
-    """A live feed as a signal: asked rarely, never waited for long, and replaced by the fallback when it is silent."""
+    """`FeedSignal` is a signal from a live feed: asked rarely, never waited for long, with a fallback for silence."""
 
     def __init__(self, feed: Feed, fallback: Signal, patience: Patience | None = None) -> None:
         self._feed = feed

@@ -51,7 +51,7 @@ class Mean:
 
 
 class Solar:
-    """The solar model of LEADS D1.4: by night the grid's mean, at noon nothing."""
+    """The solar model of LEADS D1.4 has the grid's mean by night, and nothing at noon."""
 
     def read(self, places: Places, time_s: float) -> Reading:
         index = solar_index(time_s, places.latitude, places.longitude)

@@ -1,4 +1,4 @@
-"""What carbon costs in a crawl: prices per gram that were set, agreed with a host, or follow a day's budgets."""
+"""`Prices` keeps the price of a gram of carbon: it was set, agreed with a host, or follows a day's budgets."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _KEEP = 0.9
 
 @dataclass
 class _Group:
-    """Integers that have a price of their own, and what was spent there."""
+    """`_Group` has hosts or countries with prices of their own, or the whole crawl, and what was spent there."""
 
     names: Keys  # sorted: host keys or packed country codes; one 0 for the whole crawl
     lambdas: Lambdas
@@ -49,7 +49,7 @@ class _Group:
 
 
 class Prices:
-    """`part` says how much of the crawl's budgets is ours: an agent has some of the zones."""
+    """`Prices` belongs to one agent. `part` is its share of the crawl's budgets: an agent has some of the zones."""
 
     def __init__(self, settings: Carbon, state: PriceState, part: Callable[[], float] = lambda: 1.0) -> None:
         contracts = load_contracts(Path(settings.contracts)) if settings.contracts else {}
@@ -65,14 +65,14 @@ class Prices:
         self._recall(state)
 
     def of(self, hosts: Keys, countries: Keys) -> F64:
-        """Worth per gram at each page's host; several prices add up."""
+        """Returns worth per gram at each page's host; several prices add up."""
         prices = np.zeros(len(hosts))
         for _, group, of in self._each(hosts, countries):
             prices += group.lambdas.of(group.places(of))
         return prices
 
     def affords(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, together: bool = False) -> Bools:
-        """Whether what is left of today's budgets is enough for each visit; or, `together`, after those before it."""
+        """Returns whether today's budgets still allow each visit; or, `together`, each after those before it."""
         self._turn_day(now_s)
         enough = np.ones(len(hosts), np.bool_)
         for name, group, of in self._each(hosts, countries):
@@ -82,7 +82,7 @@ class Prices:
         return enough
 
     def chosen(self, keys: Keys, countries: Keys, worth: F64, carbon_g: F64) -> None:
-        """The pages that a policy chose, and why: that is what a gram buys."""
+        """Notes the pages that a policy chose, and their worth: that is what a gram buys."""
         for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.step[1], of, worth)
             group.add(group.step[2], of, carbon_g)
@@ -94,7 +94,7 @@ class Prices:
             group.add(group.promised_g, of, carbon_g)
 
     def spent(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, under_way: Keys) -> None:
-        """After visits; now and then prices follow. Of what was chosen only pages `under_way` (sorted) still cost."""
+        """Notes what visits cost; now and then prices follow. Only chosen pages `under_way` (sorted) still cost."""
         self._turn_day(now_s)
         for _, group, of in self._each(hosts, countries):
             group.add(group.step[0], of, carbon_g)
@@ -127,19 +127,19 @@ class Prices:
             group.step = np.zeros_like(group.step)
 
     def _budget(self, name: str) -> F64:
-        """A host has one agent; what is meant for more is divided."""
+        """Returns the budgets of this agent. A host has one agent; what is meant for more is divided."""
         return self._groups[name].budget_g * (1.0 if name == "host" else self._part())
 
     def _turn_day(self, now_s: float) -> None:
         self._began_s = now_s if self._began_s is None else self._began_s
         day = int((now_s - self._began_s) // DAY_S)
-        if day > self._day:  # a round may tell of visits that began the day before
+        if day > self._day:  # a round may contain visits that began the day before
             self._day = day
             for group in self._groups.values():
                 group.spent_g[:] = 0
 
     def state(self) -> PriceState:
-        """For the manifest: a crawl goes on with the prices that it had."""
+        """Returns the prices, for the manifest: a crawl goes on with the prices that it had."""
         groups = {
             name: {
                 place: (float(group.lambdas.value[at]), float(group.lambdas.unit[at]), float(group.spent_g[at]))
@@ -164,7 +164,7 @@ class Prices:
 
 
 def _running(place: Integers, values: F64) -> F64:
-    """The sum of the values of each place so far, in their order."""
+    """Returns the sum of the values of each place so far, in their order."""
     order = np.argsort(place, kind="stable")
     sums = np.cumsum(values[order])
     first = np.flatnonzero(np.diff(place[order], prepend=place[order][:1] - 1))
@@ -175,7 +175,7 @@ def _running(place: Integers, values: F64) -> F64:
 
 
 def load_contracts(path: Path) -> dict[str, Contract]:
-    """A TOML file: a table for each host or country, with `g_per_day` or `price`."""
+    """Reads a TOML file: a table for each host or country, with `g_per_day` or `price`."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -194,7 +194,7 @@ def is_country(name: str) -> bool:
 
 
 def packed(code: str) -> int:
-    """A country's code as the index has it; 0 if unknown."""
+    """Returns a country's code as the index has it; 0 if unknown."""
     return ord(code[0]) << 8 | ord(code[1]) if code else 0
 
 

@@ -1,4 +1,4 @@
-"""A carbon signal says, for each place, grams of CO2 per kWh now and its source; signals are recorded and replayed."""
+"""A carbon signal gives, for each place, grams of CO2 per kWh now and its source; it can be recorded and replayed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ EVERYWHERE = "*"
 
 
 class Places(NamedTuple):
-    """The places of hosts, as columns."""
+    """`Places` has the places of hosts, as columns."""
 
     host: Strings
     country: Strings

@@ -23,7 +23,7 @@ MEANINGS = {
 def signal(
     name: str, fallback: str = "mix", token: str = "", url: str = "", patience: Patience | None = None
 ) -> Signal:
-    """`name` is one of MEANINGS, or a CSV or Parquet file. `fallback`, an offline one, answers where it is silent."""
+    """Returns the signal `name`, of MEANINGS or a CSV or Parquet file. `fallback`, an offline one, fills its gaps."""
     if name in OFFLINE:
         return OFFLINE[name]()
     if fallback not in OFFLINE:

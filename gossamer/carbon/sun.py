@@ -18,7 +18,7 @@ _HORIZON = np.cos(np.radians(90.833))  # the upper edge, with refraction
 
 
 class Day(NamedTuple):
-    """Seconds since 1970. Where the sun does not rise all three are noon; where it does not set, a day lies between."""
+    """`Day` has seconds since 1970. Without a sunrise all three are noon; without a sunset, a day lies between."""
 
     sunrise_s: F64
     noon_s: F64

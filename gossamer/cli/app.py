@@ -48,7 +48,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the word that may have been meant. The parsers of its commands do so, too."""
+    """`Parser` names the word that may have been meant. The parsers of its commands do so, too."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         known = [str(choice) for choice in action.choices or ()]
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Do what the first word asks for, with the others. `--help` and `--version` need no command."""
+    """Does what the first word asks for, with the others. `--help` and `--version` need no command."""
     name = words[0] if words else ""
     place, _, function = COMMANDS[name][0].partition(":") if name in COMMANDS else ("", "", "")
     if function:
@@ -104,7 +104,7 @@ def _action(place: str, function: str) -> Callable[[Any], int]:
 
 
 def _complain(parser: argparse.ArgumentParser, rest: list[str]) -> None:
-    """About what the command does not know, with its own usage, and what may have been meant."""
+    """Reports what the command does not know, with its own usage, and what may have been meant."""
     known = [option for action in parser._actions for option in action.option_strings]
     meant = difflib.get_close_matches(rest[0].partition("=")[0], known, 1)
     parser.error(f"unrecognized arguments: {' '.join(rest)}" + (f"; did you mean {meant[0]}?" if meant else ""))

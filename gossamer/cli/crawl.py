@@ -35,7 +35,7 @@ def crawl(arguments: argparse.Namespace) -> int:
 
 
 def _slower() -> list[str]:
-    """A word to those whose machine had no compiler when Gossamer was installed."""
+    """Returns a note for users whose machine had no compiler when Gossamer was installed."""
     if tokenise is not tree.tokenise:
         return []
     return [

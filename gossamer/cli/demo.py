@@ -95,7 +95,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def _second_act(console: Console, folder: Path) -> None:
-    """The same with three sites."""
+    """Shows the same with three sites."""
     console.print(
         f"\n[bold]Second act: {', '.join(SITES)} crawl a web together.[/bold] Each has its own server and archive."
     )

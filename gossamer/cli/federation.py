@@ -93,7 +93,7 @@ def site(arguments: argparse.Namespace) -> int:
 
 
 def _crawl(crawler: federated.FederationRun | federated.SiteRun, config: Config, arguments: argparse.Namespace) -> None:
-    """Crawl, until it ends or a signal ends it."""
+    """Crawls, until it ends or a signal ends it."""
     with stopped_by_signals(crawler):
         stats = watched(crawler.run, config, arguments)
     if arguments.quiet and not arguments.json:

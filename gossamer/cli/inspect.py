@@ -30,7 +30,7 @@ def inspect(arguments: argparse.Namespace) -> int:
 
 
 def inspect_report(found: Mapping[str, Any]) -> RenderableType:
-    """One page on one URL. Keys that were not collected are left out."""
+    """Returns one page on one URL. Keys that were not collected are left out."""
     parts: list[RenderableType] = [_identity(found), Text(), _verdicts(found)]
     if found.get("http_status"):
         parts += [Text(), _answer(found)]
@@ -51,7 +51,7 @@ def _grid(title: str = "") -> Table:
 
 
 def _add(grid: Table, name: str, value: Any, style: str = "") -> None:
-    """A row, unless there is nothing to say. Values may be a stranger's words."""
+    """Adds a row, unless there is nothing to show. Values may come from strangers."""
     if value not in (None, "", []):
         grid.add_row(name, Text(printable(str(value)), style))
 

@@ -110,7 +110,7 @@ def _robots(client: Client, url: str, config: Config) -> dict[str, Any]:
 
 
 def _unfetched(robots: dict[str, Any]) -> str:
-    """What a page's outcome is that robots.txt, or its absence, keeps us from fetching."""
+    """Returns the outcome of a page that robots.txt, or its absence, keeps us from fetching."""
     return Outcome.DENIED.name.lower() if robots["verdict"] == "denied" else str(robots["outcome"])
 
 

@@ -22,7 +22,7 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 
 def _places(path: Path) -> Iterator[Path]:
-    """Archives that belong together. What is read first is migrated last: until it is done, no crawl begins."""
+    """Iterates over archives that belong together. The first to be read is migrated last: no crawl begins before."""
     from gossamer.archive.mark import MARK, is_federation
     from gossamer.cluster.federation_file import load
     from gossamer.cluster.replicas import FOLDER

@@ -37,7 +37,7 @@ _LISTS = ("crawl.include", "crawl.exclude")  # each time the flag is given adds 
 
 
 def folder(name: str) -> Path:
-    """The type of arguments that are directories."""
+    """Converts an argument that is a directory."""
     try:
         return Path(check_folder(name))
     except ConfigError as error:
@@ -45,7 +45,7 @@ def folder(name: str) -> Path:
 
 
 def positive(text: str) -> int:
-    """The type of arguments that are numbers from 1 on."""
+    """Converts an argument that is a number from 1 on."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -62,7 +62,7 @@ def add_default_directory(parser: argparse.ArgumentParser) -> None:
 
 
 def add_folder(parser: argparse.ArgumentParser, flag: str, default: str, text: str, *aliases: str) -> None:
-    """A flag for the directory to work in."""
+    """Adds a flag for the directory to work in."""
     text = f"{text} (default: {default})"
     parser.add_argument(flag, *aliases, dest="dir", metavar="DIR", type=folder, default=Path(default), help=text)
 
@@ -80,7 +80,7 @@ def add_json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
 
 
 def add_configuration(parser: argparse.ArgumentParser, base: config.Config | None = None) -> None:
-    """The flags of the configuration; `base` has the defaults that their help names."""
+    """Adds the flags of the configuration; `base` has the defaults that their help names."""
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one")
     for flag, name, metavar in FLAGS:
@@ -96,7 +96,7 @@ def configuration(arguments: argparse.Namespace) -> config.Config:
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options on the command line, by `section.key`."""
+    """Returns the options on the command line, by `section.key`."""
     values: dict[str, Any] = {}
     for flag, name, _ in FLAGS:
         text = getattr(arguments, name)
@@ -116,7 +116,7 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _on_loopback(address: str) -> str:
-    """The address of a test web. Every name leads there, and nobody is asked who crawls: it must be this machine."""
+    """Returns the address of a test web. It must be this machine: every name leads there, and no contact is needed."""
     from gossamer.fetch.resolver import checked_map
 
     ((host, _),) = checked_map(config.Resolve(map={"*": address})).values()
@@ -129,7 +129,7 @@ def _on_loopback(address: str) -> str:
 
 
 def resumed(arguments: argparse.Namespace) -> tuple[config.Config, str]:
-    """The configuration of a crawl that may have run before, and a word about the options kept from its last run."""
+    """Returns the configuration of a crawl that may have run before, and a note on options kept from its last run."""
     before = None if arguments.config else last_run.recall(arguments.dir)
     if before is None:
         return configuration(arguments), ""

@@ -14,7 +14,7 @@ from gossamer.watch.progress import Progress
 
 
 def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
-    """A result, as JSON or as `render` draws it."""
+    """Shows a result, as JSON or as `render` draws it."""
     shown = json.dumps(found) if as_json else render(found)
     if isinstance(shown, str):
         print(shown)
@@ -29,7 +29,7 @@ def watched(
     notes: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
 ) -> Stats:
-    """Run something that crawls, with notes before it, a display of its progress, and a summary at its end."""
+    """Runs something that crawls, with notes before it, a display of its progress, and a summary at its end."""
     progress = Progress(Console(stderr=arguments.json), config, quiet=arguments.quiet or arguments.json)
     for note in notes:
         progress.note(f"gossamer: {note}")
@@ -43,6 +43,6 @@ def watched(
 
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Files counted on a terminal; nothing elsewhere."""
+    """Counts files on a terminal, and shows nothing elsewhere."""
     with Console(stderr=True).status(what) as status:
         yield lambda done, total, name: status.update(f"{what}: {done:,} of {total:,} files  {name}")

@@ -49,7 +49,7 @@ def query(arguments: argparse.Namespace) -> int:
 
 
 def located(name: Path) -> Location:
-    """Where the crawl to read is. If some of it is elsewhere, the user hears of it."""
+    """Returns where the crawl to read is. If some of it is elsewhere, the user is informed."""
     location = locate(name)
     if words := location.left_out():
         print(f"gossamer: {words}", file=sys.stderr)
@@ -73,7 +73,7 @@ def versions(arguments: argparse.Namespace) -> int:
 
 
 def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
-    """The versions of one page, oldest first."""
+    """Returns a table of the versions of one page, oldest first."""
     table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
     for name, width in {"": 3, "found (UTC)": 19, "last seen": 19, "visits": 6, "status": 6, "bytes": 7}.items():
         table.add_column(name, justify="left" if width == 19 else "right", no_wrap=True, min_width=width)

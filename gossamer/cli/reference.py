@@ -9,7 +9,7 @@ from gossamer.frontier.strategies import ORDERS
 
 
 def config_arguments(_: argparse.ArgumentParser) -> None:
-    """It takes none."""
+    """Declares no arguments."""
 
 
 def config(_: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ def verify(arguments: argparse.Namespace) -> int:
 
 
 def verify_report(found: Verified, directory: object) -> str:
-    """What is wrong, file by file, and what can be done about it."""
+    """Returns what is wrong, file by file, and what can be done about it."""
     lines = [f"{fault.name} {fault.problem}; repair: {fault.remedy}" for fault in found.faults]
     lines.append(
         f"{files_in_words(found.files)}, {size(found.bytes)}: {count(len(found.faults))} damaged, missing or unnamed"

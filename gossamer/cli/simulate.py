@@ -1,4 +1,4 @@
-"""`gossamer simulate` says what a crawl would bring; `gossamer lab` runs the experiments of a clone."""
+"""`gossamer simulate` predicts what a crawl would bring; `gossamer lab` runs the experiments of a clone."""
 
 import argparse
 import json
@@ -107,7 +107,7 @@ def simulate(arguments: argparse.Namespace) -> int:
 
 
 def lab(words: Sequence[str]) -> int:
-    """Only in a clone: experiments are not part of the installed package."""
+    """Runs experiments, in a clone only: they are not part of the installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "experiments" / "harness.py").is_file():
         raise ConfigError(NO_CLONE)
@@ -127,7 +127,7 @@ def _check_installed() -> None:
 
 
 def _conditions(arguments: argparse.Namespace, connections: int) -> Any:
-    """What the configuration calls so; rounds as a crawl with this configuration makes them."""
+    """Returns the conditions that the configuration sets; rounds are as a crawl with this configuration makes them."""
     from gossamer.crawl.scheduler import per_host
     from gossamer.sim.simulator import Conditions, Rounds
 

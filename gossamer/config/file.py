@@ -10,7 +10,7 @@ from gossamer.errors import ConfigError
 
 
 def load(path: Path) -> Config:
-    """Read a TOML file."""
+    """Reads a TOML file."""
     try:
         with path.open("rb") as file:
             values = tomllib.load(file)
@@ -22,7 +22,7 @@ def load(path: Path) -> Config:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """The value of `section.key` given as text, as on the command line."""
+    """Returns the value of `section.key` given as text, as on the command line."""
     check_renamed([name])
     part, _, leaf = name.partition(".")
     if leaf not in KEYS.get(part, ()):
@@ -37,7 +37,7 @@ def parse_value(name: str, text: str) -> Any:
 
 
 def meaning(name: str, base: Config | None = None) -> str:
-    """What `section.key` means, with its default, which a command may have changed."""
+    """Returns what `section.key` means, with its default, which a command may have changed."""
     part, _, leaf = name.partition(".")
     default = getattr(getattr(base or Config(), part), leaf)
     words = rule(keys(SECTIONS[part])[leaf]).description
@@ -45,7 +45,7 @@ def meaning(name: str, base: Config | None = None) -> str:
 
 
 def document() -> str:
-    """A TOML file with every key, its meaning and its default."""
+    """Returns a TOML file with every key, its meaning and its default."""
     lines = ["# Gossamer's configuration: every key with its default."]
     for name, part in SECTIONS.items():
         lines += ["", f"# {part.__doc__}", f"[{name}]"]
@@ -60,7 +60,7 @@ def document() -> str:
 
 
 def page() -> str:
-    """docs/configuration.md."""
+    """Returns the text of docs/configuration.md."""
     return f"""# The configuration
 
 One TOML file, given with `--config`; `gossamer config` prints this one. Any key can also be given on the command line

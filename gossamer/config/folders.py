@@ -10,7 +10,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def check_folder(name: str | Path) -> str:
-    """The name of a directory as it was given."""
+    """Returns the name of a directory as it was given."""
     if _ADDRESS.match(str(name)):
         raise ConfigError(
             f"{name} is an address, and Gossamer keeps its files in directories of this machine only: "

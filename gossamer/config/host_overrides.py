@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def of_host(table: Mapping[str, T], host: str) -> T | None:
-    """The entry of a host, if it has one."""
+    """Returns the entry of a host, if it has one."""
     found, rest = table.get(host), host
     while found is None and rest:
         rest = rest.partition(".")[2]
@@ -20,7 +20,7 @@ def of_host(table: Mapping[str, T], host: str) -> T | None:
 
 
 def polite_by_host(config: Config) -> dict[str, Polite]:
-    """How the hosts with rules of their own are treated."""
+    """Returns how the hosts with rules of their own are treated."""
     found = {}
     for name, given in config.host.items():
         own = {key: value for key, value in given.items() if key != "pages"}
@@ -32,5 +32,5 @@ def polite_by_host(config: Config) -> dict[str, Polite]:
 
 
 def pages_by_host(config: Config) -> dict[str, int]:
-    """How many of their pages may be known; 0: any number."""
+    """Returns how many of their pages may be known; 0: any number."""
     return {name: given["pages"] for name, given in config.host.items() if "pages" in given}

@@ -22,7 +22,7 @@ _HEAD = """\
 
 
 def options(config: Config) -> dict[str, Any]:
-    """What differs from the default and is worth remembering, by `section.key`."""
+    """Returns what differs from the default and is worth remembering, by `section.key`."""
     defaults = Config().values()
     return {
         f"{section}.{leaf}": value
@@ -33,7 +33,7 @@ def options(config: Config) -> dict[str, Any]:
 
 
 def remember(directory: Path, config: Config) -> None:
-    """Write them down, whole or not at all."""
+    """Writes the options to a file, whole or not at all."""
     sections: dict[str, dict[str, Any]] = {}
     for name, value in options(config).items():
         section, _, leaf = name.partition(".")
@@ -46,7 +46,7 @@ def remember(directory: Path, config: Config) -> None:
 
 
 def recall(directory: Path) -> Config | None:
-    """The options of the last run, None if there was none."""
+    """Returns the options of the last run, None if there was none."""
     path = directory / FILE
     try:
         return load(path) if path.is_file() else None

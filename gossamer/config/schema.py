@@ -1,4 +1,4 @@
-"""This module says what a configuration key is: a typed field with a meaning and bounds. It checks values by them.
+"""This module defines what a configuration key is: a typed field with a meaning and bounds. It checks values by them.
 
 msgspec checks types and bounds. The words of an error are ours: they name the key, and what to write instead.
 """
@@ -52,32 +52,32 @@ def key(
     words: Mapping[str, Any] = MappingProxyType({}),
     folder: bool = False,
 ) -> msgspec.Meta:
-    """The metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, and a `folder` is a
-    directory of this machine, or a list of them."""
+    """Returns the metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, and a `folder` is
+    a directory of this machine, or a list of them."""
     rule = {"choices": choices, "like": like, "words": words, "folder": folder}
     return msgspec.Meta(description=meaning, ge=least, le=most, extra=rule)
 
 
 def keys(kind: type[Any]) -> dict[str, Any]:
-    """The keys of a section, with their annotated types, in order."""
+    """Returns the keys of a section, with their annotated types, in order."""
     if kind not in _HINTS:
         _HINTS[kind] = get_type_hints(kind, include_extras=True)
     return _HINTS[kind]
 
 
 def rule(hint: Any) -> msgspec.Meta:
-    """The metadata of an annotated type."""
+    """Returns the metadata of an annotated type."""
     found: msgspec.Meta = hint.__metadata__[0]
     return found
 
 
 def kind(hint: Any) -> Any:
-    """The plain type of a key: `list` for a list of strings."""
+    """Returns the plain type of a key: `list` for a list of strings."""
     return get_origin(hint.__origin__) or hint.__origin__
 
 
 def section(part: T, name: str, values: Mapping[str, Any], elsewhere: Mapping[str, list[str]] = NOWHERE) -> T:
-    """A section with keys changed; every value is checked. `elsewhere`: the keys of other sections."""
+    """Returns a section with keys changed; every value is checked. `elsewhere` has the keys of other sections."""
     known = keys(type(part))
     new = msgspec.to_builtins(part)
     for leaf, value in values.items():
@@ -91,7 +91,7 @@ def section(part: T, name: str, values: Mapping[str, Any], elsewhere: Mapping[st
 
 
 def _value(name: str, value: Any, hint: Any) -> Any:
-    """A value that meets the rule of its key."""
+    """Returns a value that meets the rule of its key."""
     extra = rule(hint).extra or {}
     if isinstance(value, str) and value in extra["words"]:
         return extra["words"][value]
@@ -116,7 +116,7 @@ def _value(name: str, value: Any, hint: Any) -> Any:
 
 
 def _demand(value: Any, hint: Any) -> str:
-    """What msgspec found a value not to be."""
+    """Returns what msgspec found a value not to be."""
     plain = kind(hint)
     if plain is list and isinstance(value, list):
         return "be a list of strings"
@@ -133,14 +133,14 @@ def _demand(value: Any, hint: Any) -> str:
 
 
 def unknown(what: str, name: str, known: list[str]) -> str:
-    """That a key is not known, and which may have been meant."""
+    """Returns a message that a key is not known, and which may have been meant."""
     near = difflib.get_close_matches(name, known, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     return f"unknown key {what}; {hint}"
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it, on one line. The writer breaks lines only between the items of a list."""
+    """Returns a value as TOML writes it, on one line. The writer breaks lines only between the items of a list."""
     text = tomli_w.dumps({"v": [value, 0]}, indent=0)  # inside a list, a table is on one line, too
     text = text.removeprefix("v = [\n").removesuffix(",\n0,\n]\n")
     return text.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")

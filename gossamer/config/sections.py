@@ -258,7 +258,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything that can be configured. Pass it down; nothing reads it from anywhere else."""
+    """`Config` has everything that can be configured. Pass it down; nothing reads it from anywhere else."""
 
     crawl: Crawl = Crawl()
     site: Site = Site()
@@ -278,7 +278,7 @@ class Config(msgspec.Struct, frozen=True):
         return f"{self.fetch.agent_name}/{__version__}{contact}"
 
     def warnings(self) -> list[str]:
-        """What is allowed but deserves a second thought."""
+        """Returns what is allowed but deserves a second thought."""
         found = []
         if self.polite.burst > 1 and self.polite.burst_delay_s > KEEP_ALIVE_S:
             found.append(
@@ -295,12 +295,12 @@ class Config(msgspec.Struct, frozen=True):
         return found
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """All of it as plain values, by section and key. `Config().replace` makes the same configuration of them."""
+        """Returns all of it as plain values, by section and key. `Config().replace` restores the configuration."""
         found: dict[str, dict[str, Any]] = msgspec.to_builtins(self)
         return found
 
     def replace(self, values: Mapping[str, Any]) -> "Config":
-        """A copy with changes, each a `section.key` or a whole section; every value is checked."""
+        """Returns a copy with changes, each a `section.key` or a whole section; every value is checked."""
         sections: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
             part, dot, leaf = name.partition(".")
@@ -309,7 +309,7 @@ class Config(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **{name: self._section(name, part) for name, part in sections.items()})
 
     def _section(self, name: str, given: Mapping[str, Any]) -> Any:
-        """One section of a copy with changes."""
+        """Returns one section of a copy with changes."""
         check_renamed(f"{name}.{leaf}" for leaf in given)
         return {**self.host, **_hosts(given)} if name == "host" else section(getattr(self, name), name, given, KEYS)
 
@@ -321,7 +321,7 @@ KEYS = {name: list(keys(kind)) for name, kind in SECTIONS.items()}
 
 
 def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each host's own keys, checked."""
+    """Returns each host's own keys, checked."""
     found = {}
     for host, given in tables.items():
         if not isinstance(given, Mapping):

@@ -1,4 +1,5 @@
-"""One agent: opens the crawl, keeps the fetching thread busy, gathers rounds and commits them until nothing is left."""
+"""`Agent` is one crawling process: it opens the crawl, keeps the fetching thread busy, and gathers and commits rounds
+until nothing is left."""
 
 from collections.abc import Callable
 from math import ceil
@@ -25,14 +26,14 @@ from gossamer.crawl.stats import Stats
 from gossamer.errors import SeedError
 from gossamer.fetch.robots_cache import RobotsCache
 
-_LOOK_S = 0.25  # how often the inbox, seed files and the display are looked after
-_JUDGE_S = 0.1  # how often it is asked whether a round should end early: that takes a look at all of it
+_LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
+_JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
 
 class Agent:
-    """The crawl of the zones of one chain. `run` may be called once; `stop` from any thread or signal handler. To make
-    one opens sockets and reads the archive; nothing is committed before `run`."""
+    """`Agent` crawls the zones of one chain. `run` may be called once, `stop` from any thread or signal handler. The
+    constructor opens sockets and reads the archive; nothing is committed before `run`."""
 
     def __init__(self, books: Books, clock: Clock, peers: Peers, log: Events) -> None:
         config, chain = books.config, books.chain
@@ -47,18 +48,18 @@ class Agent:
         self._restore_politeness()
         self._tally = Tally(books.store, chain, peers.is_site)
         self._scheduler = Scheduler(books, self._fetching, clock, peers.is_native)
-        self._arrived: list[Batch] = []  # when last looked
+        self._arrived: list[Batch] = []  # messages found at the last look
         self._stopping = False
         self._ended = ""
         self._phase = ""
         self._accounts = Accounts(config, clock, books, self._tally, self._fetching, self._scheduler, peers)
         self._looked_s = self._committed_s = clock.monotonic()
         self._commit_cost_s = 0.0
-        self._judge_s = STARVING_S  # so long after the last commit it is asked whether the next one would help
+        self._judge_s = STARVING_S  # so long after the last commit we ask whether the next one would help
         self._round = self._new_round()
 
     def stop(self) -> None:
-        """End cleanly: what is under way may finish, then the round is committed."""
+        """Ends the run cleanly: requests under way may finish, then the round is committed."""
         self._stopping = True
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
@@ -69,7 +70,7 @@ class Agent:
                 if not self._is_held_back():
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
-                        break  # without waiting for what will not come
+                        break  # do not wait for what will not come
                 self._gather(_LOOK_S)
                 if self._is_round_over():
                     self._commit()
@@ -91,14 +92,14 @@ class Agent:
         is_urgent = self._peers.begin()
         if not (self._peers.is_site or chain.number or self._intake.has_seeds or messages):
             raise SeedError(NO_SEEDS)
-        # Before anybody is contacted it must be on record that a crawl is under way, or the next one would not wait.
+        # The archive must record a running crawl before any host is contacted, or the next one would not wait.
         if is_urgent or self._intake.seeds or messages or chain.state.clean is not False:
             self._commit()
         self._allow()
         self._fetching.start()
 
     def _restore_politeness(self) -> None:
-        """Hosts that rest go on resting. After a crash nobody knows who was contacted last: everybody waits."""
+        """Lets resting hosts go on resting. After a crash all hosts wait: nobody knows which were contacted last."""
         chain, now_s = self._books.chain, self._clock.now()
         if not chain.number:
             return
@@ -114,7 +115,7 @@ class Agent:
         return bool(self._ended)
 
     def _why_over(self) -> str:
-        """Why the run ends, in words; nothing while it goes on."""
+        """Returns why the run ends, in words; empty while it goes on."""
         crawl = self._config.crawl
         if self._stopping:
             return "stopped"
@@ -129,7 +130,7 @@ class Agent:
         return self._why_idle()
 
     def _why_idle(self) -> str:
-        """Why there is nothing to do, in words; nothing while there is."""
+        """Returns why there is nothing to do, in words; empty while there is something."""
         intake, now_s = self._intake, self._clock.now()
         if self._scheduler.outstanding or not self._round.empty or intake.seeds or not self._scheduler.is_starving:
             return ""
@@ -155,7 +156,7 @@ class Agent:
         return scheduler.is_starving and scheduler.next_due_s() is None
 
     def _allow(self) -> None:
-        """How many pages may be visited, and until when we may be sure that nobody else visits ours."""
+        """Tells the fetching thread how many pages it may visit, and until when nobody else can visit ours."""
         pages = self._peers.allowed()
         self._fetching.allow(None if pages is None else pages - self._tally.visits_before, self._peers.lease_until_s)
 
@@ -168,7 +169,7 @@ class Agent:
         if self._round.empty and not self._arrived:
             return False
         if self._scheduler.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
-            # Until they are committed, pages are not due again.
+            # Pages are not due again until they are committed.
             return since_s >= min(crawl.round_s, self._config.refresh.least_s)
         if self._round.is_full(crawl.width) or not self._scheduler.outstanding:
             return True
@@ -183,14 +184,14 @@ class Agent:
         return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, self._commit_cost_s)
 
     def _is_held_back(self) -> bool:
-        """Others are too far behind with what we found: find no more for now."""
+        """Returns whether other agents are too far behind with the links that we sent: then we find no more for now."""
         most = self._config.site.backlog_mb << 20
         return self._peers.is_site and self._books.chain.backlog(self._peers.exchange) > most
 
     # Gathering
 
     def _gather(self, patience_s: float) -> None:
-        """Take what has finished; wait for the first, but not long."""
+        """Takes the visits that have finished. It waits for the first one, but not long."""
         results, width = self._fetching.results, self._config.crawl.width
         try:
             self._take(results.get(timeout=patience_s))
@@ -215,7 +216,7 @@ class Agent:
                 self._round.outcomes[result.outcome.name.lower()] += 1
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
-        """Let requests under way finish."""
+        """Lets requests under way finish."""
         self._phase = "stopping"
         self._fetching.stop()
         end_s = self._clock.monotonic() + _DRAIN_S
@@ -240,7 +241,7 @@ class Agent:
             show(stats)
 
     def _granted(self) -> int | None:
-        """What we were granted; or what we have begun, if the grant was lowered meanwhile."""
+        """Returns how many pages we were granted, or have begun if the grant was lowered meanwhile."""
         pages = self._peers.allowed()
         begun = self._tally.visits + self._round.pages + self._fetching.connections
         return None if pages is None else max(pages, begun)
@@ -298,6 +299,6 @@ class Agent:
         return Round(number, warc, self._digests, Known(books.index))
 
     def stats(self) -> Stats:
-        """One look at the crawl, for the display."""
+        """Returns the figures of the crawl as they are now, for the display."""
         may_wait = self._round.empty and not self._arrived
         return self._accounts.stats(self._round, may_wait, self._phase, self._ended)

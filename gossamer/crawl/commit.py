@@ -1,4 +1,4 @@
-"""Closes a round: tables, index and commit, in the order that makes it all or nothing."""
+"""This module closes a round: it writes tables, index and commit in the order that makes the round all or nothing."""
 
 import dataclasses
 from collections import Counter
@@ -46,28 +46,28 @@ _CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for v
 
 
 class Whose(Protocol):
-    """Which pages belong to whom, by their keys."""
+    """`Whose` decides by their keys which pages belong to whom."""
 
     def is_own(self, keys: Keys, /) -> Bools:
-        """Those that we may have in our index."""
+        """Returns which pages we may have in our index."""
 
     def is_native(self, keys: Keys, /) -> Bools:
-        """Those that nobody else visits."""
+        """Returns which pages nobody else visits."""
 
 
 class Closed(NamedTuple):
-    """What a round has come to."""
+    """`Closed` is the result of a closed round."""
 
     changes: Changes
-    links: Contributions  # of others
+    links: Contributions  # to pages of other agents
     new: int  # pages
-    textless: U64  # pages that others must tell us the URLs of
+    textless: U64  # pages whose URLs other agents must send us
     visits: dict[str, Any]  # the round's rows of the VISITS table
 
 
 def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, others: int, now_s: float) -> Closed:
-    """Step 1 of the commit: everything of the round in synced files, and the index updated in memory. `others` are the
-    pages that others know."""
+    """Takes step 1 of the commit: writes everything of the round to synced files, and updates the index in memory.
+    `others` is the number of pages that other agents know."""
     store = books.store
     source, targets, verdicts = round_.links()
     if books.config.crawl.links_per_page:
@@ -109,8 +109,8 @@ def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, other
 
 
 def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) -> dict[str, Any]:
-    """Where the visits went, and what they cost; NULL if nobody asked: SQL knows what follows from the rest of a row
-    (archive/views.py)."""
+    """Returns where the visits went and what they cost. The columns are NULL if nobody asked: SQL computes what follows
+    from the rest of a row (archive/views.py)."""
     if books.carbon is None:
         unknown = [None] * len(rows["address"])
         return {**dict.fromkeys(ACCOUNT, unknown), "country": countries(rows["address"]).tolist()}
@@ -127,7 +127,7 @@ def _refused(
     of_index: U8,
     again: onward.Judged,
 ) -> Counter[str]:
-    """How many links which limit has refused, more than before."""
+    """Returns how many more links each limit has refused than before."""
     limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
     urls = (round_.urls[key] for key in targets[places].tolist())
     found = counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
@@ -139,19 +139,19 @@ def _refused(
 
 
 def _are_limits_new(books: Books) -> bool:
-    """More or less depth is allowed than before."""
+    """Returns whether the allowed depth has changed since the last commit."""
     return books.chain.state.depth_limits not in (None, depth_limits(books.config))
 
 
 def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
-    """Which hosts brought content of their own, and which what is known from elsewhere."""
+    """Counts which hosts brought content of their own, and which brought content that is known from elsewhere."""
     brought = np.array([outcome == _OK for outcome in rows["outcome"]], np.bool_) & ~np.array(rows["is_robots"], bool)
     hosts = host_of_key(np.array(rows["key"], np.uint64)[brought])
     books.index.kin.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
 
 
 def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> None:
-    """What the round's pages have that matters when they turn out to be less deep."""
+    """Notes the links of the round's pages that matter when the pages turn out to be less deep."""
     redirects = np.array([visit.next.policy == Policy.PASS for visit in round_.visits], np.bool_)
     is_level = redirects[links.source] if links.is_level is None else redirects[links.source] | links.is_level
     is_deep = verdicts == DEPTH
@@ -169,7 +169,8 @@ def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> Non
 
 
 def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply) -> tuple[UpdateResult, onward.Judged]:
-    """Pages that are less deep than when their links were judged. All are, when more depth is allowed than before."""
+    """Judges again the links of pages that are less deep than when their links were judged. When more depth is allowed
+    than before, these are all pages."""
     index = books.index
     requests = [visit.response.request for visit in round_.visits]
     depth = np.array([request.depth for request in requests], np.uint8)
@@ -190,12 +191,12 @@ def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply
 
 
 def depth_limits(config: Config) -> tuple[int, ...]:
-    """When these change, links that were refused are judged again."""
+    """Returns the limits of depth. When they change, refused links are judged again."""
     return config.limits.depth, config.limits.depth_dynamic
 
 
 def _teach(books: Books, round_: Round, result: UpdateResult, links: Links, now_s: float) -> None:
-    """Scores follow from what the round found; pages whose scores changed get new ranks."""
+    """Updates scores by what the round found; pages whose scores changed get new ranks."""
     assert books.scores is not None
     visited = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
     lesson = Lesson(result.new.key, result.new.referrer, visited, links.source, links.target, links.followed)
@@ -309,7 +310,7 @@ def _apply(books: Books, columns: RoundColumns, whose: Whose, others: int, now_s
 
 
 def postpone(index: PageIndex, frontier: Frontier | None, keys: U64, due_s: U32) -> None:
-    """Nothing was tried, but these pages have to wait: only their due time changes."""
+    """Defers these pages: nothing was tried, and only their due time changes."""
     order = np.argsort(keys)
     found, rows = index.pages.look_up(keys[order])
     latest_s = NEVER if frontier is None else frontier.latest_s
@@ -320,7 +321,7 @@ def postpone(index: PageIndex, frontier: Frontier | None, keys: U64, due_s: U32)
 
 
 def _merit(books: Books, round_: Round, source: I32, targets: U64) -> F64:
-    """How good a page's links are, by `crawl.link_metric`."""
+    """Returns how good each link is, by `crawl.link_metric`."""
     metric = books.config.crawl.link_metric
     if metric == "external":
         keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))

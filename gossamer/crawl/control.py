@@ -1,4 +1,4 @@
-"""`Orders` are what an agent receives from its site; a `Post` brings them, and takes its reports."""
+"""`Orders` are what an agent receives from its site; a `Post` delivers them, and takes the agent's reports."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,10 +9,10 @@ from gossamer.crawl.stats import Stats
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What its site tells an agent."""
+    """`Orders` are what a site wants of an agent."""
 
     owners: tuple[str, ...]  # of each zone, as it shall be
-    pages: int | None = None  # this agent's visits may be so many in all, earlier runs included; None: any number
+    pages: int | None = None  # the limit of this agent's visits, earlier runs included; None: any number
     stop: bool = False
     others: Mapping[str, int] = {}  # the other agents, and how many pages each knows
     replicated: int = 0  # this agent's last commit that is at all replicas of the site
@@ -20,7 +20,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent tells its site."""
+    """`Report` is the state of an agent, as it reports it to its site."""
 
     number: int  # of its last commit
     epoch: int
@@ -31,7 +31,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int  # of this run
     idle: str  # why it has nothing to do; empty: it has
     next_due_s: float | None
-    backlog_bytes: int  # of messages that nobody has confirmed
+    backlog_bytes: int  # of messages that are not confirmed
     committed_s: float
     cpu_s: float
     stats: Stats
@@ -42,21 +42,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Post(Protocol):
-    """Between an agent and its site."""
+    """This port connects an agent and its site."""
 
-    is_site: bool  # False: nobody but the agent itself says when it ends
+    is_site: bool  # False: only the agent itself decides when it ends
 
     @property
     def lease_until_s(self) -> float:
-        """By the monotonic clock: until then nobody else crawls what is ours. Nothing is fetched afterwards."""
+        """Returns when our lease ends (monotonic clock): nobody else crawls ours before; we fetch nothing after."""
 
     def report(self, report: Report) -> None:
-        """Called by the loop that does the work, several times a second: who does not report, is not alive."""
+        """Takes a report from the working loop, several times a second: an agent without reports counts as dead."""
 
     def orders(self) -> Orders:
-        """The last ones that came; no waiting."""
+        """Returns the last orders that came, without waiting."""
 
 
 def site_of(agent: str) -> str:
-    """The site of a federation that an agent belongs to, by its name; empty if it belongs to none."""
+    """Returns the site of a federation that an agent belongs to, by its name; empty if it belongs to none."""
     return agent.rpartition("_a")[0]

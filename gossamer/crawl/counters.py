@@ -1,5 +1,5 @@
-"""`Tally` counts what an agent has done, in the whole crawl and in this run; the functions below it count which limit
-kept links from being followed, in the words of the setting that lifts it."""
+"""`Tally` counts what an agent has done, in the whole crawl and in this run. The functions below it count the links
+that each limit kept from being followed, under the setting that lifts the limit."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,21 +19,21 @@ from gossamer.web.url import is_dynamic
 
 
 class Tally:
-    """Counts rounds as they are committed."""
+    """`Tally` counts rounds as they are committed."""
 
     def __init__(self, store: Store, chain: Chain, is_site: bool) -> None:
         self.counters = chain.state.counters
         self.costs: dict[str, float] = dict(chain.state.costs)  # joules and grams
-        # A limit is one of the whole crawl: agents that have left have visited pages too.
+        # A limit holds for the whole crawl: agents that have left have visited pages too.
         left = set() if is_site else chains(store) - {chain.agent}
         self._elsewhere = sum(Chain.read(store, name).state.counters.visits for name in left)
         self.visits_before = self.visits
-        self.outcomes: Counter[str] = Counter()  # of this run, as all that follows
+        self.outcomes: Counter[str] = Counter()  # of this run, like all that follows
         self.run_visits = self.run_bytes = self.run_rounds = 0
 
     @property
     def visits(self) -> int:
-        """Committed by the whole crawl; of a site, by this agent."""
+        """Returns the visits committed by the whole crawl; at a site, by this agent."""
         return self._elsewhere + self.counters.visits
 
     def add(self, round_: Round) -> None:
@@ -52,7 +52,7 @@ class Tally:
         self.run_rounds += bool(round_.pages)
 
     def figures(self, round_: Round) -> dict[str, Any]:
-        """For the display, with the round that is being gathered."""
+        """Returns the counters with the round that is being gathered, for the display."""
         return {
             "visits": self.visits + round_.pages,
             "run_visits": self.run_visits + round_.pages,
@@ -69,13 +69,13 @@ _CAPS = {
     Verdict.BEST: "limits.new_per_round",
     Verdict.LENGTH: "limits.url_bytes",
 }
-TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse what is too deep
+TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse links as too deep
 BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
 _BY_WORD = {"length": "limits.url_bytes", "best": "crawl.links_per_page"}
 
 
 def counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[str]:
-    """Counters of links: their verdict as the reader has it, as the index has it, and their URL."""
+    """Counts refused links. Each link has the reader's verdict, the index's verdict, and its URL."""
     found: Counter[str] = Counter()
     for verdict, capped, url in links:
         if setting := _setting(VERDICTS[verdict], capped, url, limits):
@@ -84,7 +84,7 @@ def counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[st
 
 
 def too_deep(urls: Iterable[str], limits: Limits) -> Counter[str]:
-    """Counters of links that are refused as too deep."""
+    """Counts links that are refused as too deep."""
     return Counter(_depth(url, limits) for url in urls)
 
 

@@ -1,4 +1,4 @@
-"""The crawl's structured log: one JSON object per line, in files whose total size is bounded."""
+"""`EventLog` is the crawl's structured log: one JSON object per line, in files whose total size is bounded."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from gossamer.clocks import Clock, RealClock
 
 
 class EventLog:
-    """Appends events to `path`; when it is full it becomes `path.1`, that becomes `path.2`, and so on.
+    """`EventLog` appends events to `path`; when it is full it becomes `path.1`, that becomes `path.2`, and so on.
 
     Several threads may log. A log that cannot be written (a full disk, say) never stops a crawl: the event is
     counted, and the next line that can be written says how many were lost.

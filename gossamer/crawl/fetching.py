@@ -1,4 +1,4 @@
-"""The fetching thread: sockets, politeness and parsing; what it finishes goes into a queue for the agent's thread."""
+"""`Fetching` is the thread for sockets, politeness and parsing; it queues finished visits for the agent's thread."""
 
 import threading
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LOOK_S = 0.5
 
 @dataclass(slots=True)
 class Broken:
-    """The thread died of this; the agent raises it."""
+    """`Broken` carries the error that ended the thread; the agent raises it."""
 
     error: BaseException
 
@@ -33,7 +33,7 @@ Result = Visit | Deferred | Broken
 
 
 class Fetching:
-    """Owns client and workbench: once started, only its thread touches them."""
+    """`Fetching` owns client and workbench: once started, only its thread touches them."""
 
     def __init__(self, config: Config, clock: Clock, book: RobotsCache, reader: Reader) -> None:
         self.results: SimpleQueue[Result] = SimpleQueue()
@@ -57,7 +57,7 @@ class Fetching:
         self._thread.start()
 
     def allow(self, pages: int | None, until_s: float) -> None:
-        """Visit at most so many pages in all, and begin nothing after `until_s` by the monotonic clock."""
+        """Allows at most so many visits in all, and none that begins after `until_s` by the monotonic clock."""
         self._fetcher.allowed = pages
         self._until_s = until_s
 
@@ -66,11 +66,11 @@ class Fetching:
         self._client.wake()
 
     def consumed(self, visit: Visit) -> None:
-        """The agent's thread takes a visit over: it no longer counts."""
+        """Takes a visit off the count of held bytes: the agent's thread has it now."""
         self._consumed_bytes += _held_bytes(visit)
 
     def resting(self) -> dict[str, tuple[float, int]]:
-        """Hosts that rest longer than usual, as of now: until when, and failures in a row."""
+        """Returns the hosts that rest longer than usual, as of now: until when, and failures in a row."""
         if not self._thread.is_alive():
             return self.workbench.snapshot()
         self._orders.put(None)
@@ -87,12 +87,12 @@ class Fetching:
         return self._client.active
 
     def stop(self) -> None:
-        """Start nothing more. What is under way may still finish."""
+        """Starts nothing more. Requests under way may still finish."""
         self._stopping = True
         self._client.wake()
 
     def close(self) -> None:
-        """Drop what is under way and end the thread."""
+        """Drops requests under way and ends the thread."""
         if self._closing:
             return
         self.stop()
@@ -114,7 +114,7 @@ class Fetching:
             self.results.put(Broken(error))
 
     def _look(self) -> None:
-        """Figures for the display, now and then: they cost a pass over the hosts."""
+        """Updates the figures for the display, now and then: they cost a pass over the hosts."""
         now_s = self._clock.monotonic()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_S
@@ -138,5 +138,5 @@ class Fetching:
 
 
 def _held_bytes(visit: Visit) -> int:
-    """What a visit takes while it waits: a small body may have large contents, or lead to long addresses."""
+    """Returns the memory that a visit takes while it waits: a small body may have large contents, or many long URLs."""
     return len(visit.response.body) + sum(map(len, visit.urls)) + text_bytes(visit)

@@ -1,4 +1,4 @@
-"""The inbox of a crawl holds what others hand in while it runs or rests: seeds, as files of its Store.
+"""`Inbox` holds the seeds that other processes hand in while the crawl runs or rests, as files of its Store.
 
 Messages are numbered upwards in each *stream*; `in_order` says which may be applied, and a commit records the last
 number that it applied. A message that cannot be read is set `Aside`, where somebody can look at it: nothing that comes
@@ -21,25 +21,25 @@ from gossamer.archive.store import Memory, Store
 from gossamer.columns import CONTRIBUTION, Contributions
 from gossamer.errors import Unreadable
 
-PART_BYTES = 1_000_000  # of a batch, where it can be divided: whoever reads it holds one at a time
+PART_BYTES = 1_000_000  # of a message that can be divided: the reader holds one part at a time
 
 
 ASIDE, REFUSED = "aside/", "refused/"
 
 
 class Inbox:
-    """Batches as files under inbox/: how another process hands seeds to a crawl, running or not."""
+    """`Inbox` keeps messages as files under inbox/: other processes hand seeds to a crawl with it, running or not."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def add(self, data: bytes, sender: str = SEEDS) -> int:
-        """Put data under the next free number of the sender; several processes may do so at once."""
+        """Stores data under the next free number of the sender; several processes may do so at once."""
         while True:
             number = self._last(sender) + 1
             batch = Batch(sender, number, 0, ANY, data, previous=number - 1)
             # If a higher number is there after we took ours, two others may have come and gone meanwhile, and
-            # the receiver's mark be above us: add it again. Seeds twice are harmless, seeds lost are not.
+            # the receiver's mark may be above us: add it again. Seeds twice are harmless, seeds lost are not.
             if self._store.create(_name(batch), data) and self._last(sender) == number:
                 return number
 
@@ -64,7 +64,7 @@ class Inbox:
                 self._store.delete(name)
 
     def confirmed(self, stream: str) -> int:
-        """A file in the inbox is as durable as one in an outbox."""
+        """Returns the last number: a file in the inbox is as durable as one in an outbox."""
         return self._last(stream)
 
     def lost(self) -> bool:
@@ -81,7 +81,7 @@ class Inbox:
 
 
 def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
-    """The batches that may be applied now: complete, above the marks, and without a gap before them."""
+    """Returns the messages that may be applied now: complete, above the marks, and without a gap before them."""
     numbers: dict[str, dict[int, dict[int, Batch]]] = {}
     for batch in batches:
         numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
@@ -99,7 +99,7 @@ def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
 
 
 def high_water(batches: Iterable[Batch]) -> dict[str, int]:
-    """The marks to commit once these batches are applied."""
+    """Returns the marks to commit once these messages are applied."""
     marks: dict[str, int] = {}
     for batch in batches:
         marks[batch.stream] = max(batch.number, marks.get(batch.stream, 0))
@@ -107,12 +107,12 @@ def high_water(batches: Iterable[Batch]) -> dict[str, int]:
 
 
 def blank(message: Batch) -> Batch:
-    """Its number stands in its place, and says nothing."""
+    """Returns an empty message with the same number, which keeps its place in the stream."""
     return replace(message, kind=NEWS, data=b"{}")
 
 
 def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
-    """Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
+    """Returns links as Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
     if len(columns.key) == 0:
         return []
     schema = CONTRIBUTION.arrow.remove_metadata()
@@ -121,7 +121,7 @@ def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
 
 
 def decode(data: bytes) -> Contributions:
-    """What `encode` made; of anything else, an error."""
+    """Decodes what `encode` made; anything else is an error."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     check_table(table, CONTRIBUTION.arrow)
@@ -130,7 +130,7 @@ def decode(data: bytes) -> Contributions:
 
 
 def check_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> None:
-    """Arrow reads what it is given, whether it makes sense or not: nothing else may look at it before."""
+    """Checks a table before anything else reads it: Arrow accepts whatever it is given, valid or not."""
     if not table.schema.equals(schema):
         raise Unreadable("its columns are not ours")
     table.validate(full=True)
@@ -139,14 +139,14 @@ def check_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> None:
 
 
 def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
-    """Compressed, each below the limit."""
+    """Returns the rows as compressed parts, each below the limit."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(rows)
     data = sink.getvalue()
     if len(data) < limit or rows.num_rows == 1:
         return [data]
-    # A little more than proportional, so that seldom a part must be cut again.
+    # A little more than proportional, so that a part seldom must be cut again.
     count = min(rows.num_rows, len(data) * 5 // (limit * 4) + 1)
     cuts = [rows.num_rows * i // count for i in range(count + 1)]
     slices = [rows.slice(a, b - a) for a, b in pairwise(cuts)]
@@ -154,27 +154,28 @@ def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
 
 
 class Events(Protocol):
-    """Where it is said; `watch.log.EventLog` is one."""
+    """`Events` is where refusals are logged; `crawl.event_log.EventLog` is one."""
 
     def event(self, name: str, **fields: Any) -> None: ...
 
 
 class Aside:
-    """Of one agent. All methods may be called from any thread. Without a store nothing outlives the process."""
+    """`Aside` keeps the messages that one agent cannot read. All methods may be called from any thread. Without a store
+    nothing outlives the process."""
 
     def __init__(self, agent: str, store: Store | None = None, log: Events | None = None) -> None:
         self._agent, self._log = agent, log
         self._store = store if store is not None else Memory()
-        for name in self._store.list(f"{REFUSED}{agent}-"):  # by an earlier process: what is still so is said again
+        for name in self._store.list(f"{REFUSED}{agent}-"):  # by an earlier process: what still holds is noted again
             self._store.delete(name)
 
     def put(self, data: bytes, why: str, **facts: Any) -> None:
-        """Durable when it returns. The same once more changes nothing."""
+        """Sets a message aside. It is durable on return; the same message again changes nothing."""
         if self._keep(ASIDE, json.dumps({**facts, "why": why}).encode() + b"\n" + data) and self._log:
             self._log.event("message set aside", why=why, bytes=len(data), **facts)
 
     def refuse(self, why: str, **facts: Any) -> None:
-        """It is neither read nor acknowledged."""
+        """Notes that a message is refused: it is neither read nor acknowledged."""
         if self._keep(REFUSED, json.dumps({**facts, "why": why}).encode()) and self._log:
             self._log.event("message refused", why=why, **facts)
 
@@ -183,17 +184,17 @@ class Aside:
 
 
 def set_aside(store: Store) -> int:
-    """How many messages were. Repairs keep what they take out in folders of their own there."""
+    """Returns how many messages were set aside. Repairs keep what they take out in folders of their own there."""
     return sum(name.count("/") == 1 for name in store.list(ASIDE))
 
 
 def refused(store: Store) -> list[Mapping[str, Any]]:
-    """The messages that agents refuse, or did when they last ran: what they are, and why."""
+    """Returns the messages that agents refuse, or refused when they last ran, and why."""
     found = []
     for name in store.list(REFUSED):
         try:
             found.append(json.loads(store.get(name)))
-        except FileNotFoundError:  # just started again
+        except FileNotFoundError:  # its agent has just started again
             continue
     return found
 

@@ -1,4 +1,5 @@
-"""What a version of a page leaves in the index until the next one comes: its validators and links, in one text.
+"""This module packs what the index keeps of a page's version until the next one comes: validators and links, in one
+text.
 
 The links are those that we follow: hits count them, and cash goes along them. When the page is visited again, the
 links of both versions are compared: what stayed does not count again, what vanished no longer counts.
@@ -22,16 +23,16 @@ _ROOM = MAX_TEXT - 2 * _VALIDATOR - 2 - _HEAD.itemsize
 
 
 class Earlier(NamedTuple):
-    """The links of versions that were current until now, in one row after the other."""
+    """`Earlier` has the links of versions that were current until now, one row after the other."""
 
-    source: I64  # place of the page among those asked for
+    source: I64  # index of the page among those asked for
     target: U64
     degree: I64  # per page: all its links, also those that are not followed
     is_cut: Bools  # per page: it had more than we remember
 
 
 def pack(keys: U64, validators: Sequence[tuple[str, str]], source: Integers, target: U64, degree: I64) -> list[bytes]:
-    """A text for each page: its validators, its links and how many there are in all. `source` is a place in `keys`."""
+    """Returns a text per page: its validators, its links and how many there are in all. `source` indexes `keys`."""
     is_far = host_of_key(target) != host_of_key(keys)[source]
     order = np.lexsort((target, is_far, source))
     source, target, is_far = source[order], target[order], is_far[order]
@@ -41,7 +42,7 @@ def pack(keys: U64, validators: Sequence[tuple[str, str]], source: Integers, tar
     head = np.zeros(len(keys), _HEAD)
     head["degree"] = degree
     sizes = np.diff(ends.ravel(), prepend=0).reshape(-1, 2)
-    # What does not fit is forgotten: nobody has thousands of links that come and go.
+    # Links that do not fit are forgotten: no page has thousands of links that come and go.
     head["near"] = np.minimum(sizes[:, 0], _ROOM // _NEAR)
     head["far"] = np.minimum(sizes[:, 1], (_ROOM - head["near"].astype(np.int64) * _NEAR) // _FAR)
     head["cut"] = head["near"].astype(np.int64) + head["far"] < sizes.sum(axis=1)
@@ -59,14 +60,14 @@ def pack(keys: U64, validators: Sequence[tuple[str, str]], source: Integers, tar
 
 
 def _packed_validators(etag: str, last_modified: str) -> bytes:
-    """Header values come as octets in text and never contain a line end; one too long to be sent back with a clear
-    conscience is not kept."""
+    """Packs validators. Header values come as octets in text and never contain a line end; one that is too long to be
+    sent back is not kept."""
     etag, last_modified = (value if len(value) <= _VALIDATOR else "" for value in (etag, last_modified))
     return f"{etag}\n{last_modified}\n".encode("latin-1", "replace")
 
 
 def renewed(text: bytes, etag: str, last_modified: str) -> bytes:
-    """The same links under other validators; an empty text has none."""
+    """Returns the same links under other validators; an empty text has none."""
     links = text.split(b"\n", 2)[2] if text else bytes(_HEAD.itemsize)
     return _packed_validators(etag, last_modified) + links
 
@@ -77,7 +78,7 @@ def validators(text: bytes) -> tuple[str, str]:
 
 
 def earlier(heap: TextHeap, rows: Rows) -> Earlier:
-    """The links that these pages (VISITED rows) had at their last visit with content."""
+    """Returns the links that these pages (VISITED rows) had at their last visit with content."""
     known = np.flatnonzero(rows["validators"] != np.uint64(NO_TEXT))
     parts = [text.split(b"\n", 2)[2] for text in heap.read(rows["validators"][known])]
     head = np.frombuffer(b"".join(part[: _HEAD.itemsize] for part in parts), _HEAD)
@@ -99,7 +100,7 @@ def earlier(heap: TextHeap, rows: Rows) -> Earlier:
 
 
 def compared(before: Earlier, source: Integers, target: U64) -> tuple[Bools, Bools]:
-    """Which links of the new version (distinct per page) were not in the one before, and which of that one are gone."""
+    """Returns which links of the new version (distinct per page) are new, and which of the version before are gone."""
     sources = np.concatenate((before.source, source))
     targets = np.concatenate((before.target, target))
     order = np.lexsort((targets, sources))
@@ -112,7 +113,7 @@ def compared(before: Earlier, source: Integers, target: U64) -> tuple[Bools, Boo
 
 
 def vanished(targets: U64) -> Contributions:
-    """What pages lose that are no longer linked to: a hit, and nothing else. Cash that they got is theirs."""
+    """Returns what pages lose that are no longer linked to: a hit, and nothing else. They keep their cash."""
     count = len(targets)
     far = np.full(count, 255, np.uint8)
     nothing = np.zeros(count, np.int64)

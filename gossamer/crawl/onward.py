@@ -1,5 +1,5 @@
-"""Depths do not depend on the order of discovery: when a shorter way to a visited page is found, all that lies behind
-it is less deep too, and links that were refused as too deep are judged again.
+"""This module makes depths independent of the order of discovery. When a shorter way to a visited page is found, all
+pages behind it are less deep too, and links that were refused as too deep are judged again.
 
 Where a visited page leads is in the index: the keys of the links that were followed (crawl/link_diff.py), and here, as
 texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper. All of it happens
@@ -25,16 +25,16 @@ from gossamer.frontier.text_heap import MAX_TEXT, TextHeap
 from gossamer.web.url import deepest, page_keys
 
 LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
-PAGES_AT_ONCE = 4_096  # that fall: their links are in memory
+PAGES_AT_ONCE = 4_096  # pages that become less deep: their links are in memory
 _PIECE = MAX_TEXT - 8
 _FAR = np.uint8(255)
 
-Links = list[tuple[str, str]]  # of a page: what it is, and its URL
+Links = list[tuple[str, str]]  # of a page: the kind of each link, and its URL
 Apply = Callable[[Contributions], UpdateResult]
 
 
 class Judged(NamedTuple):
-    """What has come of pages that turned out to be less deep."""
+    """`Judged` is the result for pages that turned out to be less deep."""
 
     new: NewPages
     outbox: Contributions
@@ -46,7 +46,7 @@ class Judged(NamedTuple):
 
 
 def write(index: PageIndex, keys: U64, links: Sequence[Links]) -> None:
-    """What these pages (distinct) have onward from now on; an empty list: nothing."""
+    """Replaces the onward links of these pages (distinct); an empty list means none."""
     order = np.argsort(keys)
     found, before = index.onward.look_up(keys[order])
     rows = np.zeros(len(keys), ONWARD.numpy)
@@ -57,14 +57,14 @@ def write(index: PageIndex, keys: U64, links: Sequence[Links]) -> None:
 
 
 def read(index: PageIndex, keys: U64) -> list[Links]:
-    """What pages (keys sorted) have onward."""
+    """Returns the onward links of pages (keys sorted)."""
     found, rows = index.onward.look_up(keys)
     offsets = np.where(found, rows["text"], np.uint64(NO_TEXT)).tolist()
     return [_get(index.heap, offset) for offset in offsets]
 
 
 def refused(index: PageIndex) -> Iterator[str]:
-    """All links that are too deep as things stand."""
+    """Iterates over all links that are too deep at present."""
     for rows in index.onward.scan():
         for links in read(index, np.ascontiguousarray(rows["key"])):
             yield from (url for kind, url in links if kind != LEVEL)
@@ -80,7 +80,7 @@ def unpacked(text: bytes) -> Links:
 
 
 def _put(heap: TextHeap, links: Links) -> int:
-    """Pieces, the last one first: each begins with where the next is."""
+    """Writes links in pieces, the last one first: each begins with the position of the next."""
     data, at = packed(links), NO_TEXT
     for start in reversed(range(0, len(data), _PIECE)):
         at = int(heap.append([at.to_bytes(8, "little") + data[start : start + _PIECE]])[0])
@@ -97,12 +97,12 @@ def _get(heap: TextHeap, offset: int) -> Links:
 
 
 def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged:
-    """Say again what these visited pages (keys sorted) lead to, and what those lead to that are less deep thereby."""
+    """Judges again the links of these visited pages (keys sorted), and of all pages that become less deep thereby."""
     results: list[UpdateResult] = []
     said: list[Contributions] = []
     while len(fallen):
         pages = index.pages.look_up(fallen)[1]
-        # The least deep first: then hardly a page falls twice.
+        # The least deep first: then hardly any page falls twice.
         now = np.sort(np.argsort(pages["depth"], kind="stable")[:PAGES_AT_ONCE])
         admitted = _admitted(index, pages[now], limits)
         results.append(apply(Contributions.joined([_followed(index, pages[now]), admitted])))
@@ -121,7 +121,7 @@ def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged
 
 
 def _followed(index: PageIndex, pages: Rows) -> Contributions:
-    """The links that pages have by their versions: nothing new but how deep they lead."""
+    """Returns the followed links of pages' versions: only the depth that they lead to is new."""
     found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
     pages, visited = pages[found], visited[found]
     links = link_diff.earlier(index.heap, visited)
@@ -130,7 +130,7 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
 
 
 def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
-    """What pages have besides. Links that are not too deep any more count as links from now on."""
+    """Returns the other links of pages. Links that are not too deep any more count as links from now on."""
     rows: list[tuple[int, int, int, int, str]] = []  # hits, depth, hops, page, URL
     before = read(index, np.ascontiguousarray(pages["key"]))
     changed: list[int] = []
@@ -157,10 +157,10 @@ def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
 
 
 def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
-    """Add links to what is known of pages' versions, so that they pass cash on, and stop to count when they vanish."""
+    """Adds links to those of pages' versions, so that they pass cash on, and no longer count once they vanish."""
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
-    rows["validators"][~found] = NO_TEXT  # of those that have moved nothing is kept there
+    rows["validators"][~found] = NO_TEXT  # nothing is kept there of pages that have moved
     links = link_diff.earlier(index.heap, rows)
     kept = rows["validators"] != np.uint64(NO_TEXT)
     if not kept.any():

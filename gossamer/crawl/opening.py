@@ -1,6 +1,6 @@
-"""`Books` is what an agent finds in its directory when it begins, and what each round changes, together.
+"""`Books` is the state that an agent finds in its directory when it begins, and that each round changes as a whole.
 
-Two ports are beside it: `Revisits` chooses known pages that are due again, `Accounting` says what visits cost. A crawl
+It has two ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost. A crawl
 that asks for neither has neither, and runs none of their code.
 """
 
@@ -41,49 +41,49 @@ _FEW = 64  # rows at a time: each may have half a megabyte
 
 
 class Revisits(Protocol):
-    """Port: which pages that have content are visited again, and when; `refresh.refresher.Refresher` is one."""
+    """This port chooses which pages with content are visited again, and when; `refresh.refresher.Refresher` is one."""
 
     def take(self, count: int, now_s: float, taken: Keys, per_host: int) -> Rows:
-        """At most so many pages that are due, best first; at most `per_host` of a host, those taken included."""
+        """Returns at most `count` pages that are due, best first; at most `per_host` of a host, with those taken."""
 
     def next_due_s(self, now_s: float, taken: Keys) -> float | None:
-        """When something will be due that is not taken; None: never, as things stand."""
+        """Returns when something will be due that is not taken; None: never, as things stand."""
 
     def last_due_s(self, now_s: float, taken: Keys, patience_s: float) -> float | None:
-        """When all is due that becomes so within our patience; None: nothing does."""
+        """Returns when all pages are due that become due within our patience; None: there are none."""
 
     def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
-        """Pages (VISITED rows, as they were) have been visited again, and had changed or not: note it in the rows."""
+        """Notes in the rows (VISITED, as they were) that pages were visited again, and whether they had changed."""
 
     def committed(self) -> None:
-        """Pages were visited: what is due may be others."""
+        """Notes that pages were visited: other pages may be due now."""
 
 
 class Accounting(Protocol):
-    """Port: what visits cost; `carbon.account.Carbon` is one."""
+    """This port accounts for what visits cost; `carbon.account.Carbon` is one."""
 
     @property
     def headers(self) -> Sequence[str]:
-        """Those of answers that `account` wants to see: `Visit.kept`."""
+        """Returns the names of the response headers that `account` needs: `Visit.kept`."""
 
     def account(
         self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys, /
     ) -> dict[str, Any]:
-        """The ACCOUNT columns of these rows of the VISITS table."""
+        """Returns the ACCOUNT columns of these rows of the VISITS table."""
 
     def totals(self, columns: Mapping[str, Any]) -> dict[str, float]:
-        """What they add up to, for the counters of the crawl."""
+        """Returns the sums of these columns, for the counters of the crawl."""
 
     def seen(self) -> dict[str, Any]:
-        """What decisions were based on since the last call: columns of the SIGNALS table."""
+        """Returns the signals on which decisions were based since the last call: columns of the SIGNALS table."""
 
     def state(self) -> PriceState:
-        """For the manifest."""
+        """Returns the prices, for the manifest."""
 
 
 @dataclass
 class Books:
-    """What a round changes, together."""
+    """`Books` gathers what a round changes together."""
 
     store: Store
     config: Config
@@ -109,19 +109,19 @@ class Books:
         scores = open_scores(order, config, store, chain)
         order = scored(order, scores) if scores else order
         if config.site.mode == CROSS_OVER:
-            order = own_first(order, lambda: chain.zones)  # they change, also in a moment
+            order = own_first(order, lambda: chain.zones)  # they may change soon
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.of(chain.state.ledger)
         return cls(store, config, chain, index, frontier, ledger, order, scores)
 
     def part(self) -> float:
-        """Of what is meant for the whole crawl, so much is ours."""
+        """Returns our part of what is meant for the whole crawl."""
         return len(self.chain.zones) / ZONES_IN_ALL
 
 
 class Known:
-    """What the index says about single pages."""
+    """`Known` looks up single pages in the index."""
 
     def __init__(self, index: PageIndex) -> None:
         self._index = index
@@ -136,7 +136,7 @@ class Known:
 
 
 def mentioned(urls: list[str]) -> Contributions:
-    """Pages that were named, but by no page: they have no cash until links bring them some."""
+    """Returns pages that were named, but by no page: they have no cash until links bring them some."""
     count = len(urls)
     zero = np.zeros(count, np.uint8)
     hits = np.ones(count, np.int32)
@@ -144,7 +144,7 @@ def mentioned(urls: list[str]) -> Contributions:
 
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
-    """Rows of the ROBOTS table that are still good, oldest first; also those that others fetched for our zones."""
+    """Iterates over valid rows of the ROBOTS table, oldest first; also those that others fetched for our zones."""
     zones = set(chain.zones)
     for agent in sorted(chains(store) - {chain.agent}):
         try:
@@ -168,17 +168,17 @@ def _robots(store: Store, files: Files, now_s: float) -> Iterator[dict[str, Any]
 
 
 def _is_of_later(row: dict[str, Any], now: datetime) -> bool:
-    """That it was out of reach was noted while the clock was ahead: until when it is so, nobody knows."""
+    """Returns whether robots.txt was noted as unreachable while the clock was ahead: until when, nobody knows."""
     return bool(row["verdict"] == "deny_all" and row["time"] > now)
 
 
 def check_contact(config: Config, remedy: str = _ON_THE_COMMAND_LINE, doing: str = "crawling") -> None:
-    """Whoever crawls a web of their own need not say it. `remedy`: how it is said."""
+    """Demands a contact, except of those who crawl a web of their own. `remedy` is how to give one."""
     if not (config.fetch.contact or _is_own(config.resolve)):
         raise ConfigError(f"say who is {doing}, so that the people whose servers you visit can reach you: {remedy}")
 
 
 def _is_own(resolve: Resolve) -> bool:
-    """Whether `resolve.map` leads to addresses only that nobody else's server can have."""
+    """Returns whether `resolve.map` leads only to addresses that nobody else's server can have."""
     addresses = [ipaddress.ip_address(address) for address, _ in checked_map(resolve).values()]
     return bool(addresses) and not any(address.is_global for address in addresses)

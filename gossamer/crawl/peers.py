@@ -25,7 +25,7 @@ from gossamer.frontier.sorted_runs import Keys
 
 
 class Arrived(NamedTuple):
-    """What a commit takes in besides its own visits."""
+    """`Arrived` is what a commit takes in besides its own visits."""
 
     rows: Contributions
     changes: Changes
@@ -33,7 +33,7 @@ class Arrived(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What goes out with a commit."""
+    """`Sent` is what goes out with a commit."""
 
     outbox: Sequence[Batch] = ()
     changes: Changes = Changes()
@@ -42,78 +42,78 @@ class Sent(NamedTuple):
 
 
 class Peers(Whose, Protocol):
-    """Everybody else, as one agent sees them; what is not said otherwise is as if there was nobody. Only the agent's
-    thread calls it."""
+    """This port is everybody else, as one agent sees them. Its defaults are those of an agent that is alone. Only the
+    agent's thread calls it."""
 
     @property
     def intake(self) -> Intake:
-        """Seeds, the scope, and named sitemaps."""
+        """Returns the intake of seeds, scope and named sitemaps."""
 
     @property
     def exchange(self) -> Publisher:
-        """How messages travel."""
+        """Returns the exchange that carries messages."""
 
     def pending(self) -> list[Batch]:
-        """Messages that the next commit may apply."""
+        """Returns the messages that the next commit may apply."""
 
     def take(self, messages: list[Batch], round_: Round) -> Arrived:
-        """They are applied with this round."""
+        """Applies messages with this round."""
 
     def send(self, _closed: Closed, /) -> Sent:
-        """The round is closed: what of it is for others. `take` came before."""
+        """Returns what of the closed round is for others. `take` came before."""
         return Sent()
 
     def noted(self, state: AgentState) -> AgentState:
-        """The state with what is to be kept, for the manifest of the commit that `send` was called for."""
+        """Returns the state with what is to be kept, for the manifest of the commit that `send` was called for."""
         return state
 
     @property
     def known_elsewhere(self) -> int:
-        """Pages of others that a virtual page of ours gives cash to."""
+        """Returns how many pages of others our virtual page gives cash to."""
         return 0
 
     def begin(self) -> bool:
-        """Called once, before the first commit. Whether that must be at once."""
+        """Prepares the first commit; called once, before it. Returns whether it must be made at once."""
         return False
 
     @property
     def is_due(self) -> bool:
-        """Something is to be sent, without waiting for a round to fill."""
+        """Returns whether something must be sent without waiting for a round to fill."""
         return False
 
     @property
     def is_site(self) -> bool:
-        """Somebody else says when the agent ends, and hears how it gets on."""
+        """Returns whether a site decides when the agent ends, and receives its reports."""
         return False
 
     @property
     def lease_until_s(self) -> float:
-        """By the monotonic clock: until then nobody else crawls what is ours. Nothing is fetched afterwards."""
+        """Returns when our lease ends (monotonic clock): nobody else crawls ours before; we fetch nothing after."""
         return inf
 
     def allowed(self) -> int | None:
-        """So many pages may be visited, earlier runs included; None: any number."""
+        """Returns how many pages may be visited, earlier runs included; None: any number."""
         return None
 
     def why_over(self) -> str:
-        """Why the run must end, in words; empty while it may go on."""
+        """Returns why the run must end, in words; empty while it may go on."""
         return ""
 
     def look(self) -> None:
-        """Called several times a second."""
+        """Checks whether something must be sent (`is_due`); called several times a second."""
         return
 
     def report(self, _report: Report, /) -> None:
-        """How the agent gets on, several times a second: who does not report, is not alive."""
+        """Sends a report, several times a second: an agent that does not report counts as dead."""
         return
 
     def facts(self) -> Mapping[str, Any]:
-        """What a report says besides."""
+        """Returns further fields of a report."""
         return {}
 
 
 class Alone(Peers):
-    """One agent owns every page: nothing comes in but seeds, and nothing goes out."""
+    """`Alone` has one agent that owns every page: nothing comes in but seeds, and nothing goes out."""
 
     def __init__(self, books: Books, inbox: Inbox, aside: Aside) -> None:
         self._books, self._inbox, self._aside = books, inbox, aside

@@ -1,4 +1,4 @@
-"""Turns an answer into a visit: decodes, parses, judges the links. Runs in the fetching thread, once per page."""
+"""`Reader` turns a response into a visit, in the fetching thread: it decodes, parses and judges the links."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ DEPTH = _CODE["depth"]
 _PATTERN = _CODE["pattern"]
 _SCOPE = _CODE["scope"]
 
-_SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not asked for, so that it cannot send us to a crowd of hosts
+_SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
 _MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
@@ -57,7 +57,7 @@ _NO_CODES: U8 = np.empty(0, np.uint8)
 
 @dataclass(slots=True)
 class Visit:
-    """One finished exchange and what it means."""
+    """`Visit` is one finished request and response, and what follows from it."""
 
     response: Response
     outcome: Outcome
@@ -80,16 +80,16 @@ class Visit:
     urls: list[str] = field(default_factory=list)  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
-    sitemaps: list[str] = field(default_factory=list)  # that a robots.txt names
+    sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
-    kept: dict[str, str] | None = None  # headers that somebody asked for, by name
+    kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
 
 
 class Reader:
     def __init__(
         self, config: Config, scope: Scope, named: NamedSitemaps | None = None, headers: Sequence[str] = ()
     ) -> None:
-        """`headers` of answers are kept with each visit."""
+        """Keeps these response `headers` with each visit."""
         self._config = config
         self._limits = config.limits
         self._scope = scope
@@ -100,7 +100,7 @@ class Reader:
         self._judged: dict[str, tuple[int, int]] = {}
 
     def forget(self) -> None:
-        """The scope has widened: judge anew."""
+        """Forgets all judgements: the scope has widened."""
         self._judged = {}
 
     def read(self, response: Response) -> Visit:
@@ -140,7 +140,7 @@ class Reader:
             self._read_robots(visit, body)
         elif outcome is Outcome.MOVED:
             visit.location = response.location
-            # Where a seed leads was asked for as much as the seed itself.
+            # A seed's redirect target was asked for as much as the seed itself.
             self._link(visit, [response.location], [], request.depth, admitted=not request.depth)
             self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
@@ -159,7 +159,7 @@ class Reader:
             self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
 
     def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
-        """Sitemaps need not match patterns; those on other hosts need not be in scope if the one that names them is."""
+        """Finds sitemaps, whatever patterns say; on other hosts they are admitted if the naming host is in scope."""
         host = host_of(visit.response.request.origin + "/")
         may_name = self._scope.admits(visit.response.request.origin + "/")
         for url in urls:
@@ -172,7 +172,8 @@ class Reader:
                 visit.sitemaps.append(url)
 
     def _pass_permission(self, visit: Visit, places: Iterable[int]) -> None:
-        """Where a sitemap that another host names leads to, by a redirect or as an index, is named by that host too."""
+        """Passes permission on: where a sitemap that another host names leads to, by a redirect or as an index, is
+        named by that host too."""
         sitemap = visit.response.request.url
         for i in places if self._named.hosts(sitemap) else ():
             url = visit.urls[i]
@@ -187,7 +188,7 @@ class Reader:
     def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
         request = visit.response.request
         declared = content_type(headers)[1]
-        # Sitemaps come as all kinds of types, but as HTML only where the name says what they are.
+        # Sitemaps come with all kinds of content types, but as HTML only where the name says what they are.
         if (visit.mime not in HTML or "sitemap" in request.url) and is_sitemap(body, declared, request.url):
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
@@ -221,14 +222,15 @@ class Reader:
             self._weigh(visit, document.anchors, self._topic.page(document.title, text))
 
     def _weigh(self, visit: Visit, anchors: dict[str, str], page: float) -> None:
-        """How near each link is to the topic, if there is one."""
+        """Computes how near each link is to the topic, if there is one."""
         if self._topic is not None:
             relevance = (self._topic.link(url, anchors.get(url, ""), page) for url in visit.urls)
             visit.relevance = np.fromiter(relevance, np.float64, len(visit.urls))
 
     def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int, admitted: int = 0) -> None:
-        """Keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up. The first `admitted`
-        of them are followed even where patterns say no: those are about pages that other pages lead to."""
+        """Finds keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up. The first
+        `admitted` links are followed even where patterns exclude them: patterns are for pages that other pages lead
+        to."""
         urls = links + nofollow
         if not urls:
             return
@@ -254,7 +256,7 @@ class Reader:
             verdict = _SCOPE
         elif found := trap(url, self._limits):
             verdict = _CODE[found]
-        else:  # the last check, so that those whom patterns do not concern have passed all others
+        else:  # the last check: links that patterns do not concern have passed all others
             verdict = FOLLOWED if self._patterns.admit(url) else _PATTERN
         entry = (page_key(url), verdict)
         if len(url) <= _MEMO_URL:

@@ -1,4 +1,4 @@
-"""`Accounts` says how an agent gets on: to whoever looks on, to its site, and to its manifest. It changes nothing."""
+"""`Accounts` reports the progress of an agent: to the display, to its site, and to its manifest. It changes nothing."""
 
 import resource
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from gossamer.crawl.stats import Stats
 
 @dataclass
 class Accounts:
-    """Begins when the run does."""
+    """`Accounts` begins when the run does."""
 
     config: Config
     clock: Clock
@@ -41,7 +41,7 @@ class Accounts:
         return self.clock.monotonic() - self.start_s
 
     def stats(self, round_: Round, may_wait: bool, phase: str, ended: str) -> Stats:
-        """One look at the crawl, for the display."""
+        """Returns the figures of the crawl as they are now, for the display."""
         work = self.fetching.stats
         return Stats(
             now_s=self.clock.now(),
@@ -79,7 +79,7 @@ class Accounts:
         )
 
     def state(self, clean: bool) -> AgentState:
-        """What the next run must know, and `gossamer status`."""
+        """Returns what the next run must know, and `gossamer status`."""
         now_s = self.clock.now()
         books, before = self.books, self.books.chain.state
         state = replace(
@@ -107,7 +107,7 @@ class Accounts:
         return {"known": index.count, "hosts": len(index.hosts), "frontier": waiting}
 
     def _waits_until_s(self) -> float | None:
-        """When the next page is due, if nothing is under way and nothing due now, or only for hosts that rest."""
+        """Returns when the next page is due; None while one is due now, or under way at a host that does not rest."""
         due_s = self.fetching.stats.rest_until_s if self.scheduler.outstanding else self.scheduler.next_due_s()
         return due_s if due_s is not None and due_s > self.clock.now() else None
 

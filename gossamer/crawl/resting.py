@@ -1,7 +1,7 @@
-"""Hosts that rest longer than usual, as commits keep them: only this module writes and reads their files.
+"""`Resting` keeps the hosts that rest longer than usual: only this module writes and reads their files.
 
 A commit adds one file, with the hosts that changed since the one before. If the files before it are not much longer, it
-takes their place: a row is written again about as often as the logarithm of their number says, and few files stay.
+takes their place: each row is written about as often as the logarithm of their number, and few files stay.
 """
 
 import pyarrow as pa
@@ -17,11 +17,11 @@ from gossamer.errors import ArchiveError
 Rests = dict[str, tuple[float, int]]  # by host name: until when, and failures in a row
 
 _AWAKE = (0.0, 0)  # of a host that rests no more
-_LONGER = 2  # so many times as long as what is new may a file be that it replaces
+_LONGER = 2  # a file is replaced if it is at most so many times as long as the new rows
 
 
 class Resting:
-    """Those of one agent."""
+    """`Resting` has the resting hosts of one agent."""
 
     def __init__(self, store: Store, chain: Chain) -> None:
         self._store, self._chain = store, chain
@@ -35,7 +35,7 @@ class Resting:
         self.hosts: Rests = {**chain.state.resting, **self._kept}
 
     def write(self, hosts: Rests) -> Changes:
-        """What the next commit must have so that these are the hosts that rest; its state must have none."""
+        """Returns what the next commit must have so that these hosts rest; its state must have none."""
         new = {host: rest for host, rest in hosts.items() if self._kept.get(host) != rest}
         new |= dict.fromkeys(self._kept.keys() - hosts.keys(), _AWAKE)
         self.hosts = self._kept = hosts

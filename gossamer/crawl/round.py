@@ -1,4 +1,4 @@
-"""One round: gathers what finished since the last commit, and turns it into files and columns."""
+"""`Round` gathers the visits that finished since the last commit, and turns them into files and columns."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -27,18 +27,18 @@ _COPIES = 2  # which are here and in a table when it is written
 
 
 class Known(Protocol):
-    """What the index knows of a page that a revisit record refers to."""
+    """`Known` is what the index knows of a page that a revisit record refers to."""
 
     def url(self, key: int) -> str:
-        """Its URL, empty if it is not known."""
+        """Returns its URL, empty if it is not known."""
 
     def stored_s(self, key: int) -> float:
-        """When its content was last new."""
+        """Returns when its content was last new."""
 
 
 @dataclass
 class Round:
-    """What finished since the last commit. `add` runs once per page, everything else once per round."""
+    """`Round` gathers what finished since the last commit. `add` runs once per page, everything else once per round."""
 
     number: int
     warc: WarcWriter | None
@@ -63,7 +63,7 @@ class Round:
         return len(self.visits)
 
     def is_full(self, width: int) -> bool:
-        """Of pages, or of bytes: pages may consist of nothing but long links."""
+        """Returns whether the round is full of pages, or of bytes: pages may consist of nothing but long links."""
         return len(self.visits) >= width or self.held_bytes >= _HELD_BYTES
 
     @property
@@ -96,7 +96,7 @@ class Round:
         visit.urls = []
 
     def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
-        """Where the record is, and whether it only refers to another one."""
+        """Returns where the record is, and whether it only refers to another one."""
         response = visit.response
         if self.warc is None or not response.head:
             return _NOWHERE, False
@@ -106,7 +106,7 @@ class Round:
             refers_to = (response.request.url, self.known.stored_s(key))
             return self.warc.write_exchange(response, digest, refers_to, profile), True
         if visit.outcome is Outcome.OK and not visit.truncated and len(response.body) >= _STORED:
-            # The wire's bytes, not the decoded ones: a revisit record promises the same payload digest.
+            # The bytes on the wire, not the decoded ones: a revisit record promises the same payload digest.
             digest64 = xxh3_64_intdigest(digest.encode())
             seen = self.digests.get(digest64)
             if seen is not None and seen[0] != key and (url := self.recent.get(seen[0]) or self.known.url(seen[0])):
@@ -155,12 +155,12 @@ class Round:
         self.rows.append(values)
 
     def columns(self) -> dict[str, list[Any]]:
-        """The round's rows of the VISITS table, but for what they cost."""
+        """Returns the round's rows of the VISITS table, without what they cost."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _NAMES)
         return {name: list(column) for name, column in zip(_NAMES, columns, strict=True)}
 
     def links(self) -> tuple[I32, U64, U8]:
-        """All links of the round: position of the source among `visits`, target, verdict."""
+        """Returns all links of the round: index of the source in `visits`, target, verdict."""
         counts = [len(visit.targets) for visit in self.visits]
         source = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         if not len(source):
@@ -170,12 +170,12 @@ class Round:
         return source, targets, verdicts
 
     def followed(self) -> tuple[U64, dict[int, str]]:
-        """Pages that links lead to, as often as they do, and their URLs."""
+        """Returns the pages that followed links lead to, once for each link, and their URLs."""
         _, targets, verdicts = self.links()
         return targets[verdicts == FOLLOWED], self.urls
 
     def is_level(self) -> Bools | None:
-        """Which of the same links lead no deeper than their page is; None: none of them."""
+        """Returns which of the same links lead no deeper than their page is; None: none of them."""
         if all(visit.is_level is None for visit in self.visits):
             return None
         return np.concatenate(
@@ -183,14 +183,14 @@ class Round:
         )
 
     def relevance(self) -> F64 | None:
-        """Of the same links, to the topic; None if nobody asked."""
+        """Returns the relevance of the same links to the topic; None if there is no topic."""
         if all(visit.relevance is None for visit in self.visits):
             return None
         return np.concatenate([np.zeros(len(v.targets)) if v.relevance is None else v.relevance for v in self.visits])
 
 
 def text_bytes(visit: Visit) -> int:
-    """Text of a visit besides its body and links."""
+    """Returns the size of a visit's text besides its body and links."""
     texts = (visit.response.request.url, visit.title, visit.canonical, visit.location, visit.etag, visit.last_modified)
     return (
         sum(map(len, texts))
@@ -200,8 +200,8 @@ def text_bytes(visit: Visit) -> int:
 
 
 def keep_best(source: I32, merit: F64, verdicts: U8, most: int) -> None:
-    """Refuse all but the `most` best followed links of each page; equal merit goes by position."""
-    # Those that are too deep now may be followed later: how deep a page is must not decide which are best.
+    """Refuses all but the `most` best followed links of each page; equal merit goes by position."""
+    # Links that are too deep now may be followed later: a page's depth must not decide which are best.
     followed = np.flatnonzero((verdicts == FOLLOWED) | (verdicts == DEPTH))
     order = followed[np.lexsort((followed, -merit[followed], source[followed]))]
     owners = source[order]

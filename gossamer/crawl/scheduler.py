@@ -1,4 +1,4 @@
-"""The scheduler keeps the workbench filled: it alone takes pages from the frontier, and says when and how many."""
+"""`Scheduler` keeps the workbench filled: it alone takes pages from the frontier, and decides when and how many."""
 
 from collections.abc import Callable
 from math import ceil, inf
@@ -22,9 +22,9 @@ from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.strategies import Strategy
 from gossamer.web.url import host_of
 
-_PATIENCE = 4.0  # times that a take may cost before the next
+_PATIENCE = 4.0  # so many times what a take costs must pass before the next
 
-_SOON_S = 2.0  # of one host, what it can serve in that time comes first, so that many hosts get their turn
+_SOON_S = 2.0  # what a host can serve in that time comes first, so that many hosts get their turn
 _AFTER_ALL = -1e300  # lower than any strategy's rank
 _BEFORE_ALL = 1e300
 _LATER_S = 60.0  # more of it only where there are not enough hosts
@@ -35,7 +35,8 @@ IsNative = Callable[[U64], Bools]
 
 
 class Scheduler:
-    """`is_native` says which pages are of our own zones; it matters in cross-over mode only."""
+    """`Scheduler` fills the workbench of one agent. `is_native` decides which pages are in our own zones; it matters in
+    cross-over mode only."""
 
     def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: IsNative) -> None:
         self._books, self._fetching, self._clock, self._is_native = books, fetching, clock, is_native
@@ -47,13 +48,13 @@ class Scheduler:
         self._topped_s = clock.monotonic()
         self._take_cost_s = 0.0
         self._has_new = False  # since the last commit pages were taken that had never been visited
-        self._unknown, self._looked_at = _NO_KEYS, 0  # pages that the round has found, in so many visits of it
-        self._credit = 0.0  # pages that may be visited again, for those that were visited for the first time
+        self._unknown, self._looked_at = _NO_KEYS, 0  # pages that the round has found, and in how many visits
+        self._credit = 0.0  # revisits that were earned by first visits
 
     @property
     def is_lockstep(self) -> bool:
-        """With one connection the order of pages must not depend on timing: a round is generated, fetched whole,
-        and committed before the next is generated."""
+        """Returns whether rounds run in lockstep. With one connection the order of pages must not depend on timing: a
+        round is generated, fetched whole, and committed before the next is generated."""
         return self._books.config.polite.connections == 1
 
     @property
@@ -62,7 +63,7 @@ class Scheduler:
 
     @property
     def is_patient(self) -> bool:
-        """Only known pages are visited again, one now and then: nobody waits for their links."""
+        """Returns whether only known pages are visited again, one now and then: nobody waits for their links."""
         return self._books.refresher is not None and not self.is_lockstep and not self._has_new
 
     @property
@@ -74,7 +75,7 @@ class Scheduler:
         return min(self._frozen_s, self._clock.now()) if self.is_lockstep else self._clock.now()
 
     def committed(self) -> None:
-        """There may be new pages."""
+        """Notes a commit: there may be new pages."""
         self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
         self._has_new = False
         self._unknown, self._looked_at = _NO_KEYS, 0
@@ -82,8 +83,8 @@ class Scheduler:
             self._books.refresher.committed()
 
     def promises(self, round_: Round) -> bool:
-        """Whether a commit would have something for idle connections: new pages of hosts that nothing is asked of now,
-        pages for others, or what is due again."""
+        """Returns whether a commit would have something for idle connections: new pages of hosts that have no request
+        now, pages for others, or pages that are due again."""
         now_s, visits = self._clock.now(), round_.visits
         if any(deferral.until_s <= now_s for deferral in round_.deferrals):
             return True
@@ -100,7 +101,7 @@ class Scheduler:
         return not np.isin(host_of_key(self._unknown), host_of_key(waiting)).all()
 
     def next_due_s(self) -> float | None:
-        """When something will be due that is not taken; None: never, as things stand."""
+        """Returns when something will be due that is not taken; None: never, as things stand."""
         frontier, refresher = self._books.frontier, self._books.refresher
         times_s: list[float | None] = [frontier.next_due_s()]
         if refresher is not None:
@@ -109,11 +110,11 @@ class Scheduler:
 
     @property
     def is_left_with_refusals(self) -> bool:
-        """Every page has been visited, and nothing is fetched twice: what is still due some day was forbidden."""
+        """Returns whether every page was visited, and none is visited twice: what is still due was forbidden."""
         return self._books.refresher is None and not self._books.frontier.pending
 
     def top_up(self, round_is_empty: bool) -> None:
-        """Generate, if it is time."""
+        """Tops up the workbench, if it is time."""
         config, time_s = self._books.config, self._clock.now()
         self._books.frontier.wait_until(time_s + longest_s(config), time_s + longest_forbidden_s(config))
         width, now_s = self._width, self._clock.monotonic()
@@ -137,7 +138,7 @@ class Scheduler:
         self._take_cost_s = self._clock.monotonic() - now_s
 
     def _thaw(self) -> None:
-        """In lockstep generate sees a time that stands still, else what is due again would depend on how long things
+        """Moves the time of lockstep. There time stands still, or what is due again would depend on how long things
         took. It moves on when nothing else is left, and when all that is due within our patience is due."""
         now_s, patience_s = self._clock.now(), self._books.config.crawl.patience_s
         frontier, refresher = self._books.frontier, self._books.refresher
@@ -155,7 +156,7 @@ class Scheduler:
         start_s = self._clock.monotonic()
         rows = self._mixed(room, per_host)
         if books.config.site.mode == CROSS_OVER and self._is_native(books.frontier.taken).any():
-            # Own pages are due, or may be found by those under way: those of others have to wait.
+            # Own pages are due, or may be found by those under way: pages of others have to wait.
             foreign = ~self._is_native(rows["key"])
             books.frontier.give_back(rows["key"][foreign])
             rows = rows[~foreign]
@@ -167,8 +168,7 @@ class Scheduler:
         self.cost_s += self._clock.monotonic() - start_s
 
     def _mixed(self, room: int, per_host: int) -> Rows:
-        """Pages to visit again and pages never visited: of the first, at most `refresh.share` of all while there are
-        some of the others."""
+        """Returns revisits and first visits; while there are first visits, at most `refresh.share` are revisits."""
         frontier, refresher, share = self._books.frontier, self._books.refresher, self._books.config.refresh.share
         if refresher is None:
             return frontier.take(room, self.time_s, per_host)
@@ -176,13 +176,13 @@ class Scheduler:
         self._credit -= len(again)
         rows = frontier.take(room - len(again), self.time_s, per_host)
         self._has_new |= len(rows) > 0
-        # Earned by what was found to discover, not by what there was room for: few hosts may have little to offer.
+        # Revisits are earned by pages that were found, not by the room for them: few hosts may have little to offer.
         each = share / (1 - share) if share < 1 else inf
         self._credit = min(self._credit + len(rows) * each if len(rows) else self._credit, self._width * each)
         due_s = frontier.next_due_s()
         if due_s is None or due_s > self.time_s:  # nothing waits for its first visit
             again = np.concatenate((again, self._again(room - len(again) - len(rows), per_host)))
-        if self.is_lockstep:  # seconds must not decide
+        if self.is_lockstep:  # the time that things took must not decide
             ranks = self._books.strategy.page_rank(again, self._books.config.crawl.seed)
             again = again[np.lexsort((again["key"], -ranks))]
         return np.concatenate((again, rows))
@@ -196,7 +196,7 @@ class Scheduler:
 
 
 def per_host(config: Config) -> tuple[int, int]:
-    """How many pages of one host the workbench may hold: while there are others, and where there are not."""
+    """Returns how many pages of one host the workbench may hold: while there are other hosts, and else."""
     polite = config.polite
     if config.index.queue_per_host:
         return config.index.queue_per_host, config.index.queue_per_host
@@ -207,15 +207,15 @@ def per_host(config: Config) -> tuple[int, int]:
 
 
 def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int) -> list[Request]:
-    """Best first. A rank is the strategy's, so that better pages found later overtake; where hosts are ranked,
-    whose ranks change all the time, it is the order of taking."""
+    """Returns requests, best first. A rank is the strategy's, so that better pages found later overtake; where hosts
+    are ranked, whose ranks change all the time, it is the order of taking."""
     if strategy.host_rank is None:
         ranks = strategy.page_rank(rows, seed).tolist()
     else:
         ranks = (-np.arange(taken_before, taken_before + len(rows), dtype=np.float64)).tolist()
-    # What failed before comes after what was never tried: a host's errors must not keep us from its good pages.
+    # Pages that failed before come after those never tried: a host's errors must not keep us from its good pages.
     ranks = [rank if not tries else _AFTER_ALL for rank, tries in zip(ranks, rows["tries"].tolist(), strict=True)]
-    # What is visited again was chosen by another measure, and how much of it there is was decided when it was.
+    # Revisits were chosen by another measure, and their number was decided then.
     for place, position in enumerate(np.flatnonzero(rows["status"] == Status.FETCHED).tolist()):
         ranks[position] = _BEFORE_ALL / (1 + place)
     hosts = host_of_key(rows["key"])
@@ -231,7 +231,7 @@ def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_
 
 
 def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
-    """Validators and digest of pages that were visited before."""
+    """Adds validators and digest of pages that were visited before."""
     before = np.flatnonzero(rows["status"] != Status.NEW)
     if not len(before):
         return

@@ -1,4 +1,4 @@
-"""`Scope` and `Patterns` decide which links belong to the crawl; `level` and `NamedSitemaps` know two exceptions.
+"""`Scope` and `Patterns` decide which links belong to the crawl; `level` and `NamedSitemaps` make two exceptions.
 
 A link to another page of the same list leads no deeper. Shops and blogs spread a list over numbered pages, and often
 each leads only to the next. A calendar looks alike, but has no end: so only parameters count that are called like the
@@ -22,7 +22,7 @@ from gossamer.web.url import domain_of, host_of, page_key
 
 
 class Scope:
-    """`host`: the seeds' host names; `domain`: their registrable domains; `any`: everything."""
+    """`Scope` admits the seeds' host names (`host`), their registrable domains (`domain`), or everything (`any`)."""
 
     def __init__(self, kind: str, hosts: Iterable[str] = ()) -> None:
         self.kind = kind
@@ -40,11 +40,11 @@ class Scope:
         return domain_of(host) in self._domains if self.kind == "domain" else host in self._hosts
 
     def widen(self, seeds: Iterable[str]) -> list[str]:
-        """Let the seeds' hosts in; returns those that are new, for the archive. What is `any` needs no list."""
+        """Admits the seeds' hosts; returns those that are new, for the archive. The scope `any` needs no list."""
         return self.add(host_of(url) for url in seeds)
 
     def add(self, hosts: Iterable[str]) -> list[str]:
-        """Let hosts in; returns those that are new."""
+        """Admits hosts; returns those that are new."""
         if self.kind == "any":
             return []
         new = set(hosts) - self._hosts
@@ -54,7 +54,7 @@ class Scope:
 
 
 class Patterns:
-    """Whether a URL matches one of `include` (or there are none), and none of `exclude`."""
+    """`Patterns` admits a URL that matches one of `include` (or there are none), and none of `exclude`."""
 
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
         self._include = _any_of(include)
@@ -72,7 +72,7 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _expression(pattern: str) -> str:
-    """Only * is special: ? begins the query of many a URL."""
+    """Returns a regular expression. Only * is special: ? begins the query of many a URL."""
     first, *rest = map(re.escape, pattern.split("*"))
     if not rest:
         return first
@@ -95,17 +95,17 @@ _LARGEST_STEP = 1_000  # entries on a page of a list
 
 
 def level(url: str, links: Sequence[str], most: int) -> Bools | None:
-    """Which of a page's links lead to pages of its own list, the first `most` of it; None: none does, as usual."""
+    """Returns which of a page's links lead to the first `most` pages of its own list; None: none does, as usual."""
     place = _place(url)
     if place is None or not most:
         return None
     found = np.fromiter((_is_near(place, link, most) for link in links), np.bool_, len(links))
-    # What leads to nothing but more of its kind lists nothing.
+    # A page that leads to nothing but more of its kind lists nothing.
     return found if found.any() and len(_others(place, links)) else None
 
 
 def _place(url: str) -> tuple[str, str, int, bool] | None:
-    """What is before and after the number of a page in a list, the number, and whether it counts pages or entries."""
+    """Returns what is before and after the page number in a URL, the number, and whether it counts pages or entries."""
     match = _PAGE.search(url) or _OFFSET.search(url)
     if match is None:
         return None
@@ -124,7 +124,7 @@ def _is_near(place: tuple[str, str, int, bool], link: str, most: int) -> bool:
 
 
 def _others(place: tuple[str, str, int, bool], links: Sequence[str]) -> list[str]:
-    """Links that are no pages of the list, and not its beginning."""
+    """Returns the links that are neither pages of the list nor its beginning."""
     list_of = place[0].rpartition("?")[0] or place[0].rstrip("/").rpartition("/")[0]
     return [link for link in links if link.partition("?")[0] != list_of and not link.startswith(place[0])]
 
@@ -133,14 +133,14 @@ _ANCESTORS = 8  # an index of indexes of ... names sitemaps for the hosts that n
 
 
 class Naming(NamedTuple):
-    """A host whose robots.txt names a sitemap elsewhere; or such a sitemap, which leads to another one."""
+    """`Naming` is a host whose robots.txt names a sitemap elsewhere, or such a sitemap, which leads to another one."""
 
     namer: str
     sitemap: str
 
 
 class NamedSitemaps:
-    """The agent's thread adds, the fetching thread asks."""
+    """`NamedSitemaps` knows which hosts name which sitemaps. The agent's thread adds, the fetching thread asks."""
 
     def __init__(self, known: Iterable[Naming] = ()) -> None:
         self._namers: dict[int, set[str]] = {}
@@ -148,13 +148,13 @@ class NamedSitemaps:
 
     @classmethod
     def read(cls, store: Store) -> "NamedSitemaps":
-        """What is committed, by whichever agent."""
+        """Reads what is committed, by whichever agent."""
         names = [name for at in snapshots(store).values() for name in at.files.get("named", [])]
         lines = (line for name in names for line in store.get(name).decode().splitlines())
         return cls(Naming(*line.split(" ", 1)) for line in lines)
 
     def add(self, namings: Iterable[Naming]) -> list[Naming]:
-        """Returns those that are new, for the archive."""
+        """Adds namings; returns those that are new, for the archive."""
         new = []
         for naming in map(Naming._make, namings):
             namers = self._namers.setdefault(page_key(naming.sitemap), set())
@@ -164,7 +164,7 @@ class NamedSitemaps:
         return new
 
     def hosts(self, sitemap: str) -> set[str]:
-        """Other hosts for which this sitemap speaks: those that name it, or a sitemap that led to it."""
+        """Returns the other hosts for which this sitemap speaks: those that name it, or a sitemap that led to it."""
         found, level = set[str](), {sitemap} if self._namers else set[str]()
         for _ in range(_ANCESTORS):
             namers = set[str]().union(*(self._namers.get(page_key(url), ()) for url in level))
@@ -174,5 +174,5 @@ class NamedSitemaps:
 
 
 def document(namings: Iterable[Naming]) -> bytes:
-    """The file that `NamedSitemaps.read` reads: a line for each, the namer first."""
+    """Returns the file that `NamedSitemaps.read` reads: a line for each, the namer first."""
     return "".join(f"{naming.namer} {naming.sitemap}\n" for naming in namings).encode()

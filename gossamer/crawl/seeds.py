@@ -1,4 +1,4 @@
-"""Seeds are the URLs to start from: arguments, files that are read on as they grow, and what is handed in later.
+"""This module reads seeds, the URLs to start from: arguments, files that may still grow, and seeds handed in later.
 
 Only `Intake` decides what an agent takes in besides the pages that it fetches: seeds, the hosts that they let into the
 scope, and the sitemaps that a robots.txt names.
@@ -28,7 +28,7 @@ from gossamer.web.url import normalise, page_keys
 
 NO_SEEDS = "nothing to crawl: give at least one URL, or a file of URLs"
 _CHUNK = 1 << 22
-_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # whatever `normalise` makes: host names have odd characters, too
+_URL = re.compile(r"https?://[!-.0-~]+/[!-~]*")  # all that `normalise` can return: host names have odd characters, too
 _SETTLED_S = 2.0  # a file not written for so long is not in the middle of a line
 _MARK = "\ufeff"  # the byte-order mark, once it is decoded
 # The longer marks first: that of UTF-32 begins like that of UTF-16. Without a mark a file is UTF-8.
@@ -38,7 +38,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-MARK_BYTES = 4  # of a file's beginning, that say how it is encoded
+MARK_BYTES = 4  # of a file's beginning, enough to know its encoding
 _HEAD = 1 << 16  # bytes of a file's beginning that must be text
 _LINE = 1 << 16  # characters; longer lines are looked at in pieces
 _SHOWN = 60  # characters of a line that a message quotes
@@ -46,7 +46,7 @@ REMEDY = "write one web address per line, like https://example.org/"
 
 
 def parse_seeds(arguments: Iterable[str]) -> tuple[list[str], list[Path]]:
-    """Normalised URLs, and the files among the arguments."""
+    """Returns normalised URLs, and the files among the arguments."""
     urls: dict[str, None] = {}
     files: list[Path] = []
     for argument in arguments:
@@ -64,7 +64,7 @@ def parse_seeds(arguments: Iterable[str]) -> tuple[list[str], list[Path]]:
 
 
 def hand_in(inbox: Inbox, urls: Sequence[str], files: Sequence[Path]) -> None:
-    """Seeds are durable when this returns; an agent takes them up with its next commit, whenever that is."""
+    """Hands seeds in. They are durable on return; an agent takes them up with its next commit, whenever that is."""
     for data in encode(mentioned(list(urls))):
         inbox.add(data)
     if files:
@@ -72,7 +72,7 @@ def hand_in(inbox: Inbox, urls: Sequence[str], files: Sequence[Path]) -> None:
 
 
 def files_in(data: bytes) -> list[Path]:
-    """The files that `hand_in` named; a ValueError if it was not `hand_in` who wrote this."""
+    """Returns the files that `hand_in` named; raises ValueError if `hand_in` did not write this."""
     names = json.loads(data)
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("it is no list of files")
@@ -80,19 +80,19 @@ def files_in(data: bytes) -> list[Path]:
 
 
 def check_urls(urls: Iterable[str]) -> None:
-    """An error if they are not what `normalise` makes."""
+    """Raises an error for URLs that `normalise` would not return."""
     if not all(map(_URL.fullmatch, urls)):
         raise Unreadable("something in it is no normalised URL")
 
 
 def readable(message: Batch, aside: Aside) -> Batch:
-    """The same message with seeds; or a blank, if it cannot be read and was set aside."""
+    """Returns the same message if its seeds can be read; else sets it aside and returns a blank."""
     try:
         if message.sender == SEED_FILES:
             files_in(message.data)
         else:
             check_urls(decode(message.data).url)
-    except Exception as error:  # whatever a decoder says of what came from outside
+    except Exception as error:  # any error of a decoder, for data that came from outside
         facts = {"stream": message.stream, "number": message.number, "part": message.part, "kind": message.kind}
         aside.put(message.data, f"{type(error).__name__}: {error}"[:300], **facts)
         return blank(message)
@@ -100,7 +100,7 @@ def readable(message: Batch, aside: Aside) -> Batch:
 
 
 class SeedFiles:
-    """Files of URLs, one per line; blank lines and lines that start with # do not count.
+    """`SeedFiles` reads files of URLs, one per line; blank lines and lines that start with # do not count.
 
     `offsets` says how far each has been read; it is part of the agent's committed state, so that a restart reads
     on from there and a crash reads again what was not committed.
@@ -119,12 +119,12 @@ class SeedFiles:
             self.offsets.setdefault(str(path), 0)
 
     def unread(self) -> bool:
-        """Whether there is more to read, now or once it has settled."""
+        """Returns whether there is more to read, now or once it has settled."""
         paths = ((Path(name), offset) for name, offset in self.offsets.items())
         return any(path.is_file() and path.stat().st_size > offset for path, offset in paths)
 
     def read(self, now_s: float) -> list[str]:
-        """New URLs, at most a few megabytes per file and call; a last line without an end once it has settled."""
+        """Returns new URLs, at most a few megabytes per file and call; a last line without an end once it settled."""
         urls: dict[str, None] = {}
         for name, offset in self.offsets.items():
             path = Path(name)
@@ -136,7 +136,7 @@ class SeedFiles:
                 file.seek(offset)
                 data = file.read(_CHUNK)
             end = len(data) if settled and len(data) < _CHUNK else whole_lines(data, encoding)
-            if not end and len(data) == _CHUNK:  # no address is that long: go on behind it, or we never would
+            if not end and len(data) == _CHUNK:  # no URL is that long: go on behind it, or we never would
                 self.offsets[name] = offset + _CHUNK
                 self.refused += 1
                 continue
@@ -154,7 +154,7 @@ class SeedFiles:
 
 
 class Intake:
-    """What one agent takes in. `seeds` have been read and wait for the next commit."""
+    """`Intake` is what one agent takes in. `seeds` have been read and wait for the next commit."""
 
     def __init__(self, store: Store, chain: Chain, scope_kind: str) -> None:
         self._store, self._chain = store, chain
@@ -164,7 +164,7 @@ class Intake:
         self.files = SeedFiles((), chain.state.seed_files)
 
     def read(self, messages: Iterable[Batch], now_s: float) -> None:
-        """New lines of seed files, those among them that have just been handed in."""
+        """Reads new lines of seed files, also of files that have just been handed in."""
         for message in messages:
             self._add_files(message)
         self.seeds += self.files.read(now_s)
@@ -174,7 +174,7 @@ class Intake:
         return bool(self.seeds or self.files.offsets)
 
     def take(self, messages: Iterable[Batch]) -> list[str]:
-        """The seeds that the next commit applies, each once: those that were read, and those in messages."""
+        """Returns the seeds that the next commit applies, each once: those that were read, and those in messages."""
         seeds, self.seeds = dict.fromkeys(self.seeds), []
         for message in messages:
             if SEEDS in (message.kind, message.sender) and message.kind != NEWS:
@@ -187,7 +187,7 @@ class Intake:
             self.files.add(files_in(message.data))
 
     def write(self, hosts: Sequence[str], namings: Sequence[Naming]) -> Changes:
-        """Hosts that are new in the scope, and sitemaps that were named, for whoever opens the crawl next."""
+        """Writes hosts that are new in the scope, and sitemaps that were named, for the next run."""
         changes = Changes()
         for kind, what, data in (
             ("scope", hosts, "".join(f"{host}\n" for host in hosts).encode()),
@@ -201,13 +201,13 @@ class Intake:
 
 
 def _scope_hosts(store: Store) -> list[str]:
-    """Hosts of all seeds so far, whichever agent took them in."""
+    """Returns the hosts of all seeds so far, whichever agent took them in."""
     names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
     return [line for name in names for line in store.get(name).decode().splitlines()]
 
 
 def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
-    """Seeds that are new bring cash with them; of those already known it is news at most that they are seeds."""
+    """Returns what seeds contribute: new ones bring cash; of known ones at most the fact that they are seeds is new."""
     keys = page_keys(urls)
     order = np.argsort(keys)
     known = np.zeros(len(urls), bool)
@@ -218,12 +218,12 @@ def minted(urls: list[str], index: PageIndex, ledger: Ledger) -> Contributions:
 
 
 def encoding_of(head: bytes) -> str:
-    """How a file is encoded that begins like this."""
+    """Returns the encoding of a file that begins with these bytes."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
 
 
 def whole_lines(data: bytes, encoding: str) -> int:
-    """How many of these bytes are lines with an end."""
+    """Returns how many of these bytes are lines with an end."""
     newline = "\n".encode(encoding)
     end = data.rfind(newline)
     while end > 0 and end % len(newline):  # half of one character and half of the next
@@ -232,7 +232,7 @@ def whole_lines(data: bytes, encoding: str) -> int:
 
 
 def lines(data: bytes, encoding: str) -> Iterator[str]:
-    """The lines that count: neither blank nor a comment. They end in LF, CRLF or CR."""
+    """Iterates over the lines that count: neither blank nor a comment. They end in LF, CRLF or CR."""
     for line in data.decode(encoding, "replace").replace("\r", "\n").split("\n"):
         if said := _said(line):
             yield said
@@ -244,7 +244,7 @@ def _said(line: str) -> str:
 
 
 def check_text(path: Path) -> str:
-    """The encoding of a file, which must be text."""
+    """Returns the encoding of a file, which must be text."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     encoding = encoding_of(head)
@@ -257,8 +257,8 @@ def check_text(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """A file without any web address is a mistake, and nobody should have to find that out from an empty crawl. One
-    that is empty may be about to grow: that is the caller's to judge."""
+    """Refuses a file without any URL: it is a mistake, and nobody should have to find that out from an empty crawl. A
+    file that is empty may be about to grow: the caller decides about it."""
     if not path.stat().st_size:
         return
     first = ""

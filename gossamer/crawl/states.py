@@ -1,4 +1,4 @@
-"""What an outcome makes of a page: the one table of transitions.
+"""This module is the one table of transitions: the state that an outcome leads to.
 
     outcome              page becomes   its cash                       again?
     ok                   fetched        split over its links           by the refresh policy
@@ -67,7 +67,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a visit makes of its page's row."""
+    """`Next` is what a visit changes in its page's row."""
 
     status: Status
     policy: Policy
@@ -76,19 +76,19 @@ class Next:
 
 
 def longest_s(config: Config) -> float:
-    """No page waits longer: after a failure, because its host rests, or because nobody knows what its robots.txt says.
-    (What a server forbids may wait longer.)"""
+    """Returns the longest wait of a page: after a failure, because its host rests, or because its robots.txt is
+    unknown. (A page that a server forbids may wait longer.)"""
     rests_s = (longest_rest_s(polite) for polite in (config.polite, *polite_by_host(config).values()))
     return max(config.fetch.retry_s, longest_robots_s(config.polite), *rests_s) + 1  # times are rounded up
 
 
 def longest_forbidden_s(config: Config) -> float:
-    """No page that is forbidden waits longer until it is asked for again."""
+    """Returns the longest wait of a forbidden page until it is requested again."""
     return config.fetch.forbidden_s * 2.0**config.fetch.retries + 1
 
 
 def after(outcome: Outcome, tries: int, now_s: float, config: Config) -> Next:
-    """The page's next state, given its failures in a row before this visit."""
+    """Returns the page's next state, given its failures in a row before this visit."""
     transition, is_last = TRANSITIONS[outcome], tries >= config.fetch.retries
     if not transition.again:
         return Next(transition.status, transition.policy, NEVER, 0)

@@ -1,4 +1,4 @@
-"""One look at a running crawl, as figures: what the agent tells whoever watches it."""
+"""`Stats` has the figures of a running crawl, as the agent shows them to whoever watches it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,7 +12,7 @@ LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be no
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """One look at a running crawl. None means unknown and is shown as a dash."""
+    """`Stats` has the figures of a running crawl at one moment. None means unknown and is shown as a dash."""
 
     now_s: float  # seconds since 1970
     elapsed_s: float  # since this run began (a resumed crawl is a new run)
@@ -36,12 +36,12 @@ class Stats:
 
     @property
     def errors(self) -> dict[str, int]:
-        """Kinds of trouble and how often, most frequent first."""
+        """Returns kinds of trouble and how often each occurred, most frequent first."""
         kinds = [(word, times) for word, times in self.outcomes.items() if word not in CALM and times]
         return dict(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs: figures by name, the rate included."""
+        """Returns figures by name, the rate included, for programs."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             **found,
@@ -57,20 +57,20 @@ class Stats:
 
 
 def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:
-    """When the first of several goes on, if all wait that are not done."""
+    """Returns when the first of several agents goes on, if all wait that are not done."""
     signs = ("waits_until_s", "frontier", "connections")
     times = [each["waits_until_s"] for each in stats if any(each[sign] for sign in signs)]
     return min(times) if times and None not in times else None
 
 
 def refused_links(refused: Mapping[str, int]) -> dict[str, int]:
-    """How many links each setting has kept from being followed, most first."""
+    """Returns how many links each setting has kept from being followed, most first."""
     found = {name: times for name, times in refused.items() if times > 0}
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
 def remedy(setting: str) -> str:
-    """What a person may do about it."""
+    """Returns what a person may do about it."""
     if setting.startswith("limits.depth"):
         return f"links refused by {setting}: with a greater one the same command follows them"
     return f"links refused by {setting}: a greater one holds for links found from then on"

@@ -1,4 +1,4 @@
-"""What a round's visits and links make of the index: new pages, passed cash, new states. Pure columns."""
+"""`update` applies a round to the index, as a pure function on columns: new pages, passed cash, new states."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ IsOwn = Callable[[U64], Bools]  # which pages belong to us
 
 
 class Policy(IntEnum):
-    """What a visit does with its page's cash."""
+    """`Policy` is what a visit does with its page's cash."""
 
     SPEND = 0  # split over the links
     PASS = 1  # a redirect: all of it to the one link
@@ -36,7 +36,7 @@ class Policy(IntEnum):
 
 
 class Verdict(IntEnum):
-    """What became of a link that the caller wanted to follow."""
+    """`Verdict` is the result for a link that the caller wanted to follow."""
 
     FOLLOWED = 0
     CAP = caps.PAGES_PER_HOST  # too many pages of its host,
@@ -60,7 +60,7 @@ VISIT = Table(
 
 
 class Links(NamedTuple):
-    """Distinct links per source. Those not followed count in the out-degree; their share has no taker."""
+    """`Links` are distinct per source. Those not followed count in the out-degree; their share has no taker."""
 
     source: I32  # index into the visits
     target: U64
@@ -76,7 +76,7 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundColumns:
-    """Everything that a round brings to the index."""
+    """`RoundColumns` is everything that a round brings to the index."""
 
     visits: Rows = field(default_factory=lambda: np.zeros(0, VISIT.numpy))  # distinct pages
     links: Links = field(default_factory=Links.none)
@@ -86,7 +86,7 @@ class RoundColumns:
 
 @dataclass(frozen=True)
 class NewPages:
-    """Pages that entered, in order of discovery."""
+    """`NewPages` are the pages that entered, in order of discovery."""
 
     key: U64
     url: list[str]
@@ -124,7 +124,7 @@ class UpdateResult:
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides in an update, besides the round itself."""
+    """`Rules` decide in an update, besides the round itself."""
 
     limits: Limits
     strategy: Strategy
@@ -149,8 +149,8 @@ def update(
     others: int = 0,
     pages_by_host: Mapping[str, int] = MappingProxyType({}),
 ) -> UpdateResult:
-    """Apply a round. `best`: let only so many new pages in (0: all). Cash without a taker is pooled, for our pages and
-    the `others` that other agents know."""
+    """Applies a round. `best` limits the new pages that enter (0: all). Cash without a taker is pooled, for our pages
+    and the `others` that other agents know."""
     rows, result = _changed(index, ledger, columns, Rules(limits, strategy, is_own, seed, best, pages_by_host))
     index.pages.write(rows, len(result.new))
     ledger.known += len(result.new)
@@ -162,12 +162,12 @@ def update(
 
 
 def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rules) -> tuple[Rows, UpdateResult]:
-    """The rows of all pages of the round as they will be; texts and hosts of new ones are in the index then."""
+    """Returns the rows of all pages of the round as they will be; texts and hosts of new ones are in the index then."""
     visits, inbox, followed = columns.visits, columns.inbox, np.flatnonzero(columns.links.followed)
     said = np.concatenate((inbox.key, columns.links.target[followed]))
     groups = Groups.of(said)
     is_own = rules.is_own(groups.key)
-    # The one question to the index: every page of the round, by key.
+    # The only look-up in the index: every page of the round, by key.
     keys = union(visits["key"], groups.key[is_own])
     found, rows = index.pages.look_up(keys)
     at = np.searchsorted(keys, visits["key"])
@@ -181,7 +181,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     own, others = targets.where(is_own), targets.where(~is_own)
     to = np.searchsorted(keys, own.key)
     is_known = found[to]
-    # That a link has vanished is no reason to get to know where it led.
+    # A vanished link is no reason to get to know where it led.
     lost = ~is_known & (own.hits <= 0) & (own.cash == 0)
     texts = _Texts(columns)
     enters = ~is_known & ~lost
@@ -214,7 +214,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
 
 
 def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
-    """What seeds bring with them: new cash."""
+    """Returns what seeds contribute: new cash."""
     keys, count = page_keys(list(urls)), len(urls)
     cash = np.full(count, ledger.mint(count), np.int64)
     zero = np.zeros(count, np.uint8)
@@ -222,7 +222,7 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
 
 
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I64, I64]:
-    """What leaves each visited page, and what each link carries."""
+    """Returns the cash that leaves each visited page, and the cash that each link carries."""
     policy, damping = visits["policy"], strategy.damping
     passed = np.where(policy == Policy.KEEP, 0, before["cash"] + v)
     spends = policy == Policy.SPEND
@@ -270,7 +270,7 @@ def _visit(rows: Rows, at: Indices, visits: Rows, v: int) -> None:
 
 
 def _receive(rows: Rows, to: Indices, targets: Targets) -> Indices:
-    """Returns where the pages are to which a shorter way was found."""
+    """Returns the indices of the pages to which a shorter way was found."""
     nearer = to[targets.depth < rows["depth"][to]]
     rows["cash"][to] += targets.cash
     rows["hits"][to] = np.clip(rows["hits"][to] + targets.hits, 0, 0xFFFFFFFF)
@@ -280,7 +280,7 @@ def _receive(rows: Rows, to: Indices, targets: Targets) -> Indices:
 
 
 class _Texts:
-    """URLs of targets, from wherever the round has them."""
+    """`_Texts` finds the URLs of targets, wherever the round has them."""
 
     def __init__(self, columns: RoundColumns) -> None:
         self._links = columns.urls
@@ -300,14 +300,14 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Entering:
-    """Targets that the index does not know, and where they would live."""
+    """`_Entering` has the targets that the index does not know, and where they would live."""
 
     targets: Targets
     rows: Rows
     urls: list[str]
     texts: list[bytes]
     usable: Indices  # those with a text
-    homes: Homes  # theirs
+    homes: Homes  # of the usable targets
 
     @classmethod
     def of(cls, index: PageIndex, targets: Targets, texts: _Texts, v: int) -> "_Entering":
@@ -326,7 +326,7 @@ class _Entering:
         return cls(targets, rows, urls, data, usable, at_home)
 
     def judge(self, index: PageIndex, rules: Rules, generation: U8) -> U8:
-        """A Verdict for each: caps fill up from the best page downwards."""
+        """Returns a Verdict for each target: caps fill up from the best page downwards."""
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
@@ -341,7 +341,7 @@ class _Entering:
         return verdicts
 
     def enter(self, index: PageIndex, rows: Rows, to: Indices, verdicts: U8) -> NewPages:
-        """Write those that may into `rows` at `to`, their texts into the heap in order of discovery."""
+        """Writes the admitted targets into `rows` at `to`, and their texts into the heap in order of discovery."""
         new = np.flatnonzero(verdicts == Verdict.FOLLOWED)
         new = new[np.argsort(self.targets.first[new])]
         picked = new.tolist()
@@ -364,7 +364,7 @@ class _Entering:
 
 
 def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, old_status: U8) -> None:
-    """A page counts as visited while its status is final: one that failed again is pending again."""
+    """Counts hosts' pages. One counts as visited while its status is final: if it failed again, it is pending."""
     change = is_final(visits["status"]).astype(np.int64) - is_final(old_status)
     hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
     known, visited = np.zeros(len(hosts), np.int64), np.zeros(len(hosts), np.int64)
@@ -377,7 +377,7 @@ def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, old_sta
 
 
 def has_links(status: U8) -> Bools:
-    """Only of such pages links may be known: what failed or was forbidden at last may have had content before."""
+    """Returns which pages may have known links: what failed or was forbidden at last may have had content before."""
     has: Bools = np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
     return has
 

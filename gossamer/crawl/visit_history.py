@@ -1,4 +1,5 @@
-"""`History` is what visited pages have been through: it alone reads and writes their rows at the end of a round."""
+"""`History` joins a round's visits with what was known of their pages: it alone reads and writes VISITED rows at the
+end of a round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _NOT_MODIFIED = 304
 
 @dataclass(frozen=True)
 class History:
-    """A round's visits, and what was known of their pages before; one row each."""
+    """`History` has a round's visits, and what was known of their pages before; one row each."""
 
     visits: Sequence[Visit]
     found: Bools
@@ -46,8 +47,8 @@ class History:
         )
 
     def joined(self, links: Links) -> tuple[Links, Contributions]:
-        """The round's links with those of pages that are as they were, which pass cash on but do not count again; and
-        what pages lose that are no longer linked to."""
+        """Returns the round's links with those of unchanged pages, which pass cash on but do not count again; and what
+        pages lose that are no longer linked to."""
         before = self.links
         keeps = np.fromiter((visit.next.policy == Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
         stays, goes = self.is_unchanged[before.source], ~(self.is_unchanged | keeps)[before.source]
@@ -69,14 +70,14 @@ class History:
         return joined, link_diff.vanished(ended.target[is_gone])
 
     def _unfollowed(self) -> tuple[I64, U64]:
-        """The other links of pages that are as they were: we only know how many, and so they stand for themselves."""
+        """Returns the other links of unchanged pages: we only know how many, and so they stand for themselves."""
         listed = np.bincount(self.links.source, minlength=len(self.visits))
         rest = np.where(self.is_unchanged, np.maximum(self.links.degree - listed, 0), 0)
         again = np.repeat(np.arange(len(self.visits)), rest)
         return again, self.rows["key"][again]
 
     def write(self, index: PageIndex, links: Links, wire_bytes: I64, revisits: Revisits | None) -> None:
-        """After the round. `links` are its own, `followed` as it was decided in the end."""
+        """Writes the rows after the round. `links` are its own, with `followed` as finally decided."""
         rows, answered = self.rows.copy(), self.is_changed | self.is_unchanged
         times = np.fromiter((visit.response.started_s for visit in self.visits), np.float64, len(self.visits))
         changed = self.is_changed
@@ -101,10 +102,10 @@ class History:
         index.visited.write(rows[np.argsort(rows["key"])])
 
     def _note(self, index: PageIndex, rows: Rows, links: Links) -> None:
-        """Validators and links of new versions go to the heap."""
+        """Writes validators and links of new versions to the heap."""
         degree = np.bincount(links.source, minlength=len(self.visits))
         follows = links.followed & self.is_changed[links.source]
-        kept = degree > 0  # though none is followed: that may change (crawl/onward.py)
+        kept = degree > 0  # even if none is followed: that may change (crawl/onward.py)
         kept |= np.fromiter((bool(v.etag or v.last_modified) for v in self.visits), np.bool_, len(self.visits))
         places = np.flatnonzero(kept & self.is_changed)
         if not len(places):
@@ -115,8 +116,7 @@ class History:
         rows["validators"][places] = index.heap.append(texts)
 
     def _renew(self, index: PageIndex, rows: Rows) -> None:
-        """Validators that come with a 304 take the place of those we sent (RFC 9111 section 4.3.4); what it does not
-        name stays."""
+        """Replaces the validators that we sent by those of a 304 (RFC 9111 section 4.3.4); the others stay."""
         renewed: dict[int, tuple[str, str]] = {}
         for place in np.flatnonzero(self.is_unchanged).tolist():
             visit = self.visits[place]

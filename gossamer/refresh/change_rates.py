@@ -1,4 +1,4 @@
-"""How often a page changes, learned from its visits in 32 bytes a page.
+"""This module estimates how often a page changes, from its visits, in 32 bytes a page.
 
 Two visits of a page tell how long they were apart, and whether the page had changed. Of each page we count these, in
 16 buckets of the interval's logarithm: columns 0 to 15 the visits that found a change, 16 to 31 those that found none.
@@ -28,7 +28,7 @@ def none_counted(pages: int) -> U8:
 
 
 def counted(counters: U8, interval_s: npt.ArrayLike, changed: Bools, first_s: float = FIRST_S) -> U8:
-    """The counters after one more visit each. When one is full, its page's are all halved: the old fades."""
+    """Returns the counters after one more visit each. When one is full, its page's are all halved: the old fades."""
     ratio = np.maximum(np.asarray(interval_s, np.float64) / first_s, 1.0)
     bucket = np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
     column = np.where(changed, bucket, bucket + BUCKETS)
@@ -41,7 +41,7 @@ def counted(counters: U8, interval_s: npt.ArrayLike, changed: Bools, first_s: fl
 
 
 def rates(counters: U8, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_S) -> F64:
-    """Changes per second of each page; `prior_interval_s` is the mean interval between visits at its host."""
+    """Returns changes per second of each page; `prior_interval_s` is the mean interval between visits at its host."""
     half_s = np.broadcast_to(np.maximum(np.asarray(prior_interval_s, np.float64), 1e-3) / 2, len(counters))
     found = np.empty(len(counters))
     for at in range(0, len(counters), _CHUNK):
@@ -51,7 +51,7 @@ def rates(counters: U8, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_
 
 
 def _solved(counters: F64, half_s: F64, first_s: float) -> F64:
-    """Newton's method on the logarithm of both sides, in the logarithm of D; rows that are done stay behind."""
+    """Solves by Newton's method on the logarithm of both sides, in log D; rows that are done stay behind."""
     middle_s = first_s * 2.0 ** (np.arange(BUCKETS) + 0.5)
     changed = np.ascontiguousarray((counters[:, :BUCKETS] * middle_s).T)  # seconds, one row per bucket
     quiet_s = counters[:, BUCKETS:] @ middle_s + half_s
@@ -71,7 +71,7 @@ def _solved(counters: F64, half_s: F64, first_s: float) -> F64:
 
 
 def _expected(rate: F64, changed: F64, used: Indices, half_s: F64, first_s: float) -> tuple[F64, F64]:
-    """The left side, and minus its slope in log D. Each bucket's e^(D t) is the square of the one before: one
+    """Returns the left side, and minus its slope in log D. Each bucket's e^(D t) is the square of the one before: one
     exponential serves all sixteen."""
     grown = np.expm1(np.minimum(rate * half_s, 300.0))
     left = half_s / grown

@@ -1,8 +1,8 @@
-"""Which known page to visit again: every refresh policy is a pure function on columns, in one dict.
+"""Refresh policies choose which known page to visit again: each is a pure function on columns, in one dict.
 
 A policy gives every page a value; the largest goes first, equal ones by key. Policies of intervals and rates value a
 page by its age, in intervals: from 1 on it is due. Policies of worth value a page by what a visit brings now: it is
-always due, and the budget decides. The crawl and the lab call the same functions.
+always due, and the budget decides. The crawl and the experiments call the same functions.
 
 Pages change as a Poisson process with rate D and have a weight w; the budget is R visits per second.
 """
@@ -23,26 +23,26 @@ _NEAR = 1e-10
 
 @dataclass(frozen=True)
 class Caps:
-    """Politeness: a host takes so many visits per second, however many pages it has."""
+    """`Caps` are politeness: a host takes so many visits per second, however many pages it has."""
 
     host: Integers  # of each page, a number from 0 on
     most_per_s: F64  # of each host
 
 
 def azar_rates(change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None = None) -> F64:
-    """Most pages fresh at any time (Azar et al., PNAS 2018): r = max(0, sqrt(w D / price) - D). Pages that change too
-    often for their weight are given up."""
+    """Returns the rates that keep most pages fresh at any time (Azar et al., PNAS 2018):
+    r = max(0, sqrt(w D / price) - D). Pages that change too often for their weight are given up."""
     return _within_caps(_azar, change_per_s, weight, budget_per_s, caps)
 
 
 def harmonic_rates(change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None = None) -> F64:
-    """Fewest changes missed, with a penalty that grows as their logarithm (Kolobov et al., NeurIPS 2019):
+    """Returns the rates that miss fewest changes, with a logarithmic penalty (Kolobov et al., NeurIPS 2019):
     r = (sqrt(D² + 4 w D / price) - D) / 2. No page starves."""
     return _within_caps(_harmonic, change_per_s, weight, budget_per_s, caps)
 
 
 def next_due_s(last_s: F64, rate_per_s: F64) -> F64:
-    """A page with this rate is visited at equal intervals; with none, never."""
+    """Returns when pages are due: at equal intervals by their rate; with none, never."""
     with np.errstate(divide="ignore"):
         due: F64 = last_s + 1 / rate_per_s
     return due
@@ -67,8 +67,9 @@ def _harmonic(root: F64, change: F64, worth: F64) -> tuple[F64, F64]:
 
 
 def _within_caps(rate: Rate, change_per_s: F64, weight: F64, budget_per_s: float, caps: Caps | None) -> F64:
-    """A page's price is the larger one of the budget's and its host's. Hosts over their cap get exactly that, and what
-    they leave goes to the others, among which there may then be some over theirs: never more rounds than hosts."""
+    """Returns rates within the caps. A page's price is the larger one of the budget's and its host's. Hosts over their
+    cap get exactly that, and what they leave goes to the others, among which there may then be some over theirs: never
+    more rounds than hosts."""
     change, worth = np.asarray(change_per_s, np.float64), np.sqrt(np.asarray(weight, np.float64) * change_per_s)
     everybody = np.zeros(len(change), np.intp)
     if caps is None:
@@ -90,8 +91,8 @@ def _within_caps(rate: Rate, change_per_s: F64, weight: F64, budget_per_s: float
 
 
 def _shared(rate: Rate, change: F64, worth: F64, group: Indices, budget: F64) -> F64:
-    """Rates that use up the budget of each group. Newton's method from the right on a convex function never overshoots,
-    and for Azar's, which is piecewise linear, it ends in the solution itself."""
+    """Returns rates that use up the budget of each group. Newton's method from the right on a convex function never
+    overshoots, and for Azar's, which is piecewise linear, it ends in the solution itself."""
     if not len(change):
         return change.copy()
     one = len(budget) == 1
@@ -120,7 +121,7 @@ def _shared(rate: Rate, change: F64, worth: F64, group: Indices, budget: F64) ->
 
 @dataclass(frozen=True)
 class Intervals:
-    """Shorter after a change, longer after none, between two ends."""
+    """`Intervals` become shorter after a change and longer after none, between two ends."""
 
     shorter: float = 0.5
     longer: float = 1.5
@@ -129,7 +130,8 @@ class Intervals:
 
 
 def next_interval_s(policy: str, interval_s: F64, changed: Bools, rule: Intervals | None = None) -> F64:
-    """Until the next visit, after one that took place `interval_s` after the one before. Only "adaptive" learns."""
+    """Returns the interval until the next visit, after one that took place `interval_s` after the one before. Only
+    "adaptive" learns."""
     if policy != "adaptive":
         return np.asarray(interval_s, np.float64).copy()
     rule = rule or Intervals()
@@ -141,7 +143,7 @@ def next_interval_s(policy: str, interval_s: F64, changed: Bools, rule: Interval
 
 @dataclass(frozen=True)
 class Pages:
-    """What policies look at, one value a page."""
+    """`Pages` has what policies look at, one value a page."""
 
     change_per_s: F64  # estimated (refresh/change_rates.py)
     weight: F64
@@ -157,15 +159,15 @@ class Policy:
     meaning: str
     value: Callable[[Pages, float], F64]  # of a visit now; the budget in visits per second
     due_at: float = -np.inf  # pages below this value wait
-    is_green: bool = False  # looks at the toll
+    is_green: bool = False  # the policy looks at the toll
     rates: Callable[[F64, F64, float, Caps | None], F64] | None = (
         None  # the value is age times these, which change slowly
     )
 
 
 def index_value(change_per_s: F64, weight: F64, age_s: F64) -> F64:
-    """What a visit brings beyond what its page would lose by waiting: (w / D) (1 - (1 + D t) e^(-D t)). The page with
-    the largest goes first; that reaches the freshness of the best periodic schedule."""
+    """Returns what a visit brings beyond what its page would lose by waiting: (w / D) (1 - (1 + D t) e^(-D t)). The
+    page with the largest goes first; that reaches the freshness of the best periodic schedule."""
     grown = change_per_s * age_s
     series = grown * (0.5 - grown * (1 / 3 - grown / 8))  # nothing is lost by subtraction; divided by D t
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -219,7 +221,7 @@ POLICIES: dict[str, Policy] = {
 
 
 def best(values: F64, keys: Integers, count: int) -> Indices:
-    """Places of the `count` largest values, largest first, equal ones by key."""
+    """Returns the indices of the `count` largest values, largest first, equal ones by key."""
     if count <= 0:
         return np.zeros(0, np.intp)
     if count < len(values):

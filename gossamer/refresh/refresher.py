@@ -1,4 +1,4 @@
-"""Which fetched pages are visited again, and when: the only module that runs the refresh policies on the index.
+"""`Refresher` chooses which fetched pages are visited again, and when: it alone runs the refresh policies on the index.
 
 Now and then all visited pages are looked at, in pieces, so that memory does not grow with their number, and the best
 of those that are due become a list. Nothing of it is stored: the index knows when each page was visited and how often
@@ -25,7 +25,7 @@ from gossamer.refresh.policies import POLICIES, Caps, Pages, best
 from gossamer.refresh.visit_history import RATE, learn, usual_s
 
 DAY_S = 86_400.0
-_PATIENCE = 20.0  # times that a look may cost before the next
+_PATIENCE = 20.0  # so many times what a look costs must pass before the next
 _TOO_DEAR_S = 60.0  # so long a page waits that no budget allows now: prices change no more often
 _SAVED_S = DAY_S  # a budget that was not used is lost after so long
 _CHUNK_ROWS = 1 << 18
@@ -33,17 +33,17 @@ _LISTED_PER_MB = 256  # of index.memory_mb: 16 bytes each
 
 
 class Carbon(Protocol):
-    """What green policies ask; `carbon.account.Carbon` answers."""
+    """`Carbon` is what green policies ask; `carbon.account.Carbon` is one."""
 
     def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
-        """Grams that a visit of each page would cost now, what a gram costs, and whether the budgets allow it."""
+        """Returns grams that a visit of each page would cost now, a gram's price, and whether the budgets allow it."""
 
     def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
-        """Of visits in this order, those that the budgets allow; they are promised to be made."""
+        """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
 
 
 class _Seen(NamedTuple):
-    """Visited pages, as a look finds them."""
+    """`_Seen` has visited pages, as a look finds them."""
 
     key: Keys
     value: F64
@@ -65,7 +65,7 @@ class _Seen(NamedTuple):
 
 
 def check_refresh(config: Config) -> None:
-    """Before anything is made."""
+    """Checks the settings before anything is created."""
     refresh = config.refresh
     if refresh.policy in ("azar", "harmonic") and not refresh.visits_per_day:
         raise ConfigError(f'refresh.policy = "{refresh.policy}" divides a budget: set refresh.visits_per_day')
@@ -79,7 +79,7 @@ def check_refresh(config: Config) -> None:
 
 
 class Refresher:
-    """`part` says how much of the crawl's budget is ours: an agent has some of the zones."""
+    """`Refresher` works for one agent. `part` is its share of the crawl's budget: an agent has some of the zones."""
 
     def __init__(
         self,
@@ -101,15 +101,15 @@ class Refresher:
         self._counted_s: float | None = None
 
     def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
-        """Pages were visited again: their rows follow."""
+        """Updates the rows of pages that were visited again."""
         learn(rows, times, changed, self._config.refresh)
 
     def committed(self) -> None:
-        """Pages were visited: what is due may be others."""
+        """Notes that pages were visited: other pages may be due now."""
         self._is_old = True
 
     def take(self, count: int, now_s: float, taken: Keys, per_host: int) -> Rows:
-        """At most so many pages that are due, best first; at most `per_host` of a host, those taken included."""
+        """Returns at most `count` pages that are due, best first; at most `per_host` of a host, with those taken."""
         self._save(now_s)
         count = int(min(count, self._spare))
         if count <= 0:
@@ -131,7 +131,7 @@ class Refresher:
         return self._rows(chosen.key)
 
     def next_due_s(self, now_s: float, taken: Keys) -> float | None:
-        """When something will be due that is not taken; None: never, as things stand."""
+        """Returns when something will be due that is not taken; None: never, as things stand."""
         self._save(now_s)
         self._look_if_due(now_s, taken)
         due_s = now_s if len(self._list.key) else self._next_s
@@ -142,7 +142,7 @@ class Refresher:
         return due_s if due_s < inf else None
 
     def last_due_s(self, now_s: float, taken: Keys, patience_s: float) -> float | None:
-        """When all is due that becomes so within our patience; None: nothing does."""
+        """Returns when all pages are due that become due within our patience; None: there are none."""
         self._look(now_s, taken, patience_s)
         return self._last_s
 
@@ -183,7 +183,7 @@ class Refresher:
         self._rested_s = end_s + _PATIENCE * (end_s - start_s)
 
     def _seen(self, visited: Rows, now_s: float, taken: Keys) -> _Seen:
-        """Those that may be visited again, what that is worth, and when."""
+        """Returns the pages that may be visited again, what that is worth, and when."""
         refresh = self._config.refresh
         keys = np.ascontiguousarray(visited["key"])
         pages = self._index.pages.look_up(keys)[1]
@@ -215,15 +215,15 @@ class Refresher:
         return _Seen(keys, age_s / pause_s, last_s + pause_s, carbon_g, carbon_g)
 
     def _toll(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
-        """Grams that visits would cost, what these are worth, and whether we may spend them."""
+        """Returns grams that visits would cost, what these are worth, and whether we may spend them."""
         if not self._policy.is_green or self._carbon is None:
             return np.zeros(len(hosts)), np.zeros(len(hosts)), np.ones(len(hosts), np.bool_)
         carbon_g, price, affords = self._carbon.of(visited, hosts, now_s)
         return carbon_g, carbon_g * price, affords
 
     def _rates(self, visited: Rows, hosts: Keys) -> F64:
-        """Changes per second. Of pages that were visited once, what is likely by the intervals that are usual at their
-        hosts, or everywhere."""
+        """Returns changes per second. Pages that were visited once get what is likely by the intervals that are usual
+        at their hosts, or everywhere."""
         refresh, known = self._config.refresh, visited["change_rate"] * RATE
         once = np.flatnonzero(known == 0)
         if not len(once):

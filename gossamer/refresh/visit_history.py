@@ -1,4 +1,4 @@
-"""The change history of visited pages: how it is kept in their rows, and what another visit adds to it."""
+"""This module keeps the change history of visited pages in their rows, and adds each further visit to it."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ RATE = 1e-9  # changes per second: the unit of `change_rate`
 
 
 def counters(rows: Rows) -> U8:
-    """The change counters of VISITED rows, 32 columns."""
+    """Returns the change counters of VISITED rows, 32 columns."""
     words = np.empty((len(rows), len(COUNTERS)), "<u8")
     for place, name in enumerate(COUNTERS):
         words[:, place] = rows[name]
@@ -28,7 +28,7 @@ def set_counters(rows: Rows, values: U8) -> None:
 
 
 def usual_s(hosts: Keys, spans_s: F64, intervals: F64) -> F64:
-    """For each page the mean interval between visits at its host, from spans that had so many; 0 if there was none."""
+    """Returns the mean interval between visits at each page's host, from spans with so many; 0 if there was none."""
     _, number = np.unique(hosts, return_inverse=True)
     again = intervals > 0
     mean_s = np.divide(spans_s, intervals, out=np.zeros(len(spans_s)), where=again)
@@ -37,7 +37,7 @@ def usual_s(hosts: Keys, spans_s: F64, intervals: F64) -> F64:
 
 
 def learn(rows: Rows, times: F64, changed: Bools, settings: Refresh) -> None:
-    """How long after the visit before did this one find a change, or none? The rows (VISITED) are changed in place."""
+    """Notes in the rows (VISITED, in place) how long after the visit before this one found a change, or none."""
     seen = counted(counters(rows), times - rows["last_s"], changed, settings.least_s)
     set_counters(rows, seen)
     prior_s = usual_s(host_of_key(rows["key"]), times - rows["first_s"], rows["visits"].astype(np.float64))

@@ -1,8 +1,8 @@
-"""Only what can be read goes on to those who apply it: the one place where an agent judges what others say.
+"""`Checked` judges every message from others: only what can be read goes on to those who apply it.
 
 | what came | what becomes of it |
 |---|---|
-| links, seeds or news that cannot be read | set aside; acknowledged, as if it had said nothing |
+| links, seeds or news that cannot be read | set aside; acknowledged, as if it were empty |
 | zones or hosts that cannot be read | refused: whoever gave them away still has all of it in its outbox |
 | a kind that we do not know, news of a site that we do not know yet | refused, until we do |
 
@@ -36,13 +36,13 @@ from gossamer.sharing.exchange import (
 )
 
 _LARGEST = 1 << 62
-Verdict = tuple[str, bool]  # what is wrong with it, if anything is, and whether to wait for better days
+Verdict = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes
 
 GOOD: Verdict = ("", False)
 
 
 class Checked:
-    """An Exchange around another one. `sites` are those that an agent knows, in their order; none if there is one."""
+    """`Checked` is an Exchange around another. `sites` are those that an agent knows, in order; empty with one site."""
 
     def __init__(self, exchange: Exchange, aside: Aside, store: Store, sites: Collection[str] = ()) -> None:
         self._exchange, self._aside, self._store, self._sites = exchange, aside, store, sites
@@ -88,13 +88,13 @@ class Checked:
 
 
 def _whole_letter(parts: list[Batch]) -> list[Batch]:
-    """A number that has hosts has nothing else. In version 1 of the protocol it could begin with news of other hosts;
-    whoever has not heard them sends links to where those hosts were, from where they are sent on."""
+    """Drops all else from a number that has hosts. In version 1 of the protocol it could begin with news of other
+    hosts; an agent that lacks these sends links to where those hosts were, from where they are sent on."""
     return [batch for batch in parts if batch.kind == HOSTS] or parts
 
 
 def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
-    """Whether, and why not, a batch can be applied."""
+    """Returns why a message cannot be applied, if so."""
     try:
         if batch.sender == MOVES:
             _check_names(json.loads(batch.data))
@@ -114,7 +114,7 @@ def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
                 f"nobody here knows what {batch.kind!r} is: is there a later version of gossamer at the sender?",
                 True,
             )
-    except Exception as error:  # whatever a decoder says of what came from outside
+    except Exception as error:  # any error of a decoder, for data that came from outside
         return f"{type(error).__name__}: {error}"[:300], batch.kind in (ZONES, HOSTS)
     return GOOD
 
@@ -149,7 +149,7 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
 
 def _check_transfer(batch: Batch, store: Store, sites: Collection[str]) -> None:
     is_first = batch.part == 0 or (batch.protocol == 1 and batch.data[:1] == b"{")
-    if not is_first:  # the first part has what is said of all of them, the others have tables
+    if not is_first:  # the first part has what holds for all of them, the others have tables
         estate.decoded(batch.data)
         return
     said = json.loads(batch.data)
@@ -170,7 +170,7 @@ def _check_transfer(batch: Batch, store: Store, sites: Collection[str]) -> None:
 
 
 def _check_files(files: Sequence[Any], store: Store) -> None:
-    """Until version 2 of the protocol zones went in files."""
+    """Checks the files in which zones went until version 2 of the protocol."""
     if files and (len(files) < 3 or not all(isinstance(name, str) and name.startswith("handover/") for name in files)):
         raise Unreadable("it does not name the files of a hand-over")
     for name in files:
@@ -217,6 +217,6 @@ def _check_names(names: Any) -> None:
 
 
 def _check_name(name: Any) -> None:
-    """Names are written to files, one in a line."""
+    """Checks a name. Names are written to files, one in a line."""
     if not (isinstance(name, str) and name.isascii() and name.isprintable()):
         raise Unreadable("a name is none")

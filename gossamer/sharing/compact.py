@@ -1,9 +1,10 @@
-"""Links between sites in few bytes: URLs as sorted text, known pages as sorted keys, cash rounded to two bytes.
+"""This module encodes links between sites in few bytes: URLs as sorted text, known pages as sorted keys, cash rounded
+to two bytes.
 
 A part is two numbers, of URLs and of keys, and blocks, each packed in the way that takes least: the low bytes of the
 keys' differences, which are random; their high ones; the low bytes of the cash, and the high ones; all other columns,
 of which most are zero or small; the text. Keys of pages that are sent as text follow from it. Who found the link is
-not said: between sites nobody asks.
+not sent: between sites nobody asks.
 """
 
 import bz2
@@ -29,12 +30,12 @@ MOST_BYTES = 1 << 28  # of a block, unpacked: parts are far shorter
 
 
 def rounded(cash: I64) -> I64:
-    """Cash as it will arrive: never more."""
+    """Returns cash as it will arrive: never more."""
     return _unpacked(_packed(cash))
 
 
 def encode(columns: Contributions, is_known: Bools, limit: int = PART_BYTES) -> list[bytes]:
-    """Parts below the limit. Cash must be `rounded`; those that are known there need no text."""
+    """Returns parts below the limit. Cash must be `rounded`; pages that are known there need no text."""
     count = len(columns.key)
     if not count:
         return []
@@ -46,7 +47,7 @@ def encode(columns: Contributions, is_known: Bools, limit: int = PART_BYTES) -> 
 
 
 def decode(data: bytes) -> Contributions:
-    """What `encode` made; of anything else, an error. Known pages come without their URLs."""
+    """Decodes what `encode` made; anything else is an error. Known pages come without their URLs."""
     rows = _Reader(data)
     texts, keys = rows.number(), rows.number()
     count = texts + keys
@@ -89,7 +90,7 @@ def _encoded(columns: Contributions, is_known: Bools) -> bytes:
 
 
 class _Reader:
-    """Takes a part apart, from its beginning."""
+    """`_Reader` takes a part apart, from its beginning."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -118,7 +119,7 @@ class _Reader:
 
 
 def _number(value: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Encodes a number as seven bits a byte, the lowest first."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)
@@ -127,7 +128,7 @@ def _number(value: int) -> bytes:
 
 
 def _block(data: bytes, front: bytes | None = None) -> bytes:
-    """In the way that takes least. `front` is the same text in another form."""
+    """Packs data in the way that takes least. `front` is the same text in another form."""
     ways = [data, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress(data)]
     if front is not None:
         ways.append(bz2.compress(front))
@@ -144,8 +145,8 @@ def _urls(rows: _Reader) -> list[str]:
 
 
 def _fronted(urls: list[str]) -> bytes:
-    """Of each only what the one before it does not begin with: a byte that is not ASCII says how much that is, and URLs
-    are ASCII."""
+    """Front-codes URLs: of each only what the one before it does not begin with. A byte that is not ASCII says how much
+    that is, and URLs are ASCII."""
     found, before = bytearray(), ""
     for url in urls:
         ends = (place for place, (one, other) in enumerate(zip(before, url, strict=False)) if one != other)
@@ -188,7 +189,7 @@ _HOW: tuple[Callable[[bytes], bytes], ...] = (bytes, _zstd, _bz2)
 
 
 def _planes(values: Integers, dtype: str) -> list[bytes]:
-    """First all low bytes, then all second ones, and so on: the high ones are alike."""
+    """Returns first all low bytes, then all second ones, and so on: the high ones are alike."""
     width = np.dtype(dtype).itemsize
     planes = np.ascontiguousarray(values.astype(dtype).view(np.uint8).reshape(-1, width).T)
     return [plane.tobytes() for plane in planes]
@@ -200,7 +201,7 @@ def _joined(planes: bytes, width: int, count: int) -> npt.NDArray[Any]:
 
 
 def _packed(cash: I64) -> U16:
-    """As a number of MANTISSA bits, shifted: five bits say how far, in steps of two."""
+    """Packs cash as a number of MANTISSA bits, shifted: five bits say how far, in steps of two."""
     cash = np.maximum(cash, 0)
     bits = np.floor(np.log2(np.maximum(cash, 1).astype(np.float64))).astype(np.int64) + 1  # too many, never too few
     shift = (np.maximum(bits - MANTISSA, 0) + 1) // 2 * 2

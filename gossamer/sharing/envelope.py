@@ -1,8 +1,8 @@
-"""A batch as messages, and back: only this module knows their headers, and how much one may carry.
+"""This module puts a message into NATS messages, and back: only it knows their headers, and how much one may carry.
 
-A batch of any length can be sent: it is cut into pieces, each a message of its own. Only `number`, `part`, `parts`,
-`previous` and `kind` must be there; `protocol` says in which version it was written, `piece` and `pieces` which piece
-of its data a message has, `digest` what the xxh3 of that piece is.
+A `Batch` of any length can be sent: it is cut into pieces, each a NATS message of its own. Only the headers `number`,
+`part`, `parts`, `previous` and `kind` are required. `protocol` is the version of the protocol, `piece` and `pieces` say
+which piece of the data it is, and `digest` is the xxh3 of that piece.
 """
 
 import re
@@ -16,7 +16,7 @@ from gossamer.archive.state import replace
 from gossamer.errors import TooNew, Unreadable
 
 PIECE_BYTES = 1 << 20  # half of what a server takes: the rest is more than enough for headers
-ANYONE = "="  # the receiver's name of what is for anyone; no agent can have it
+ANYONE = "="  # the receiver of what is for anyone; no agent can have this name
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _COUNT = re.compile(r"[0-9]{1,18}")
 _KIND = re.compile(r"[a-z]{1,32}")
@@ -24,7 +24,7 @@ _NUMBERS = {"number": None, "part": None, "parts": None, "previous": None, "prot
 
 
 class Piece(NamedTuple):
-    """One message: a batch with a piece of its data."""
+    """`Piece` is one NATS message: a `Batch` with a piece of its data."""
 
     batch: Batch
     piece: int = 0
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
 
 
 def token(name: str) -> str:
-    """A name as a part of a subject."""
+    """Returns a name as a part of a subject."""
     if name == ANY:
         return ANYONE
     if not _NAME.fullmatch(name):
@@ -45,7 +45,7 @@ def subject_of(batch: Batch) -> str:
 
 
 def sealed(batch: Batch) -> Iterator[tuple[dict[str, str], bytes]]:
-    """The messages of a batch: headers, and data."""
+    """Returns the NATS messages of a batch: headers, and data."""
     pieces = max(1, -(-len(batch.data) // PIECE_BYTES))
     for piece in range(pieces):
         names = ("number", "part", "parts", "previous", "kind", "protocol")
@@ -60,7 +60,7 @@ def sealed(batch: Batch) -> Iterator[tuple[dict[str, str], bytes]]:
 
 
 def opened(subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
-    """What `sealed` made; Unreadable if that cannot be. TooNew if it is of a later version, whatever else it says."""
+    """Reads what `sealed` made. Raises TooNew for a later version, and Unreadable for anything else."""
     sender, to = ends(subject)
     _check_protocol(_count(headers, "protocol", "1"))
     found = {name: _count(headers, name, other) for name, other in _NUMBERS.items()}
@@ -76,7 +76,7 @@ def opened(subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
 
 
 def joined(pieces: Iterable[Piece]) -> list[Batch]:
-    """The batches of which all pieces are there."""
+    """Returns the batches of which all pieces are there."""
     found: dict[tuple[str, int, int], dict[int, Piece]] = {}
     for each in pieces:
         found.setdefault((each.batch.stream, each.batch.number, each.batch.part), {})[each.piece] = each
@@ -92,7 +92,7 @@ def joined(pieces: Iterable[Piece]) -> list[Batch]:
 
 
 def ends(subject: str) -> tuple[str, str]:
-    """From whom a message is, and for whom."""
+    """Returns sender and receiver of a NATS message."""
     words = subject.split(".")
     if len(words) != 3 or not (_NAME.fullmatch(words[2]) and (words[1] == ANYONE or _NAME.fullmatch(words[1]))):
         raise Unreadable(f"its subject is {subject[:50]!r}")

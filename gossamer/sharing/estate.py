@@ -1,4 +1,4 @@
-"""All that an agent knows of some pages: only this module takes rows out of an index, or puts another's into one."""
+"""This module moves all that is known of pages: it alone takes rows out of an index, or puts another's into one."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ Texts = Sequence[bytes]
 
 
 class Part(NamedTuple):
-    """Rows of one table, and a text for each: a page's URL, a visited page's validators, what it has onward, a resting
-    host's name."""
+    """`Part` has rows of one table, and a text for each: a page's URL, a visited page's validators, its onward links, a
+    resting host's name."""
 
     table: str
     rows: Rows
@@ -41,7 +41,7 @@ def schema(table: str) -> pa.Schema:
 
 
 def to_arrow(part: Part) -> pa.RecordBatch:
-    """The rows' bytes, and a text for each."""
+    """Returns the rows' bytes, and a text for each."""
     rows = np.ascontiguousarray(part.rows)
     of_rows = schema(part.table)
     column = pa.FixedSizeBinaryArray.from_buffers(of_rows[0].type, len(rows), [None, pa.py_buffer(rows)])
@@ -56,12 +56,12 @@ def from_arrow(table: str, batch: pa.RecordBatch) -> Part:
 
 
 def encoded(part: Part) -> list[bytes]:
-    """For letters: each below the limit of a message."""
+    """Encodes a part for messages: each piece is below the limit of one."""
     return [part.table.encode() + b"\n" + piece for piece in in_parts(to_arrow(part))] if len(part.rows) else []
 
 
 def decoded(data: bytes) -> Part:
-    """What `encoded` made; of anything else, an error."""
+    """Decodes what `encoded` made; anything else is an error."""
     table, _, rows = data.partition(b"\n")
     with pa.ipc.open_stream(rows) as reader:
         (batch,) = list(reader)
@@ -69,8 +69,8 @@ def decoded(data: bytes) -> Part:
 
 
 def gather(books: Books, first: Keys, last: Keys, hosts: Rows) -> list[Part]:
-    """What is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it. Ranges
-    are whole hosts, in order."""
+    """Returns what is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it.
+    Ranges are whole hosts, in order."""
     index = books.index
     tables = (index.pages, index.visited, index.onward, index.kin.table)
     pages, visited, ahead, kin = (table.ranges(first, last) for table in tables)
@@ -90,7 +90,7 @@ def gather(books: Books, first: Keys, last: Keys, hosts: Rows) -> list[Part]:
 
 
 def rests(hosts: Mapping[str, Sequence[float]]) -> Part:
-    """Hosts that rest, as a part."""
+    """Returns resting hosts as a part."""
     rows = np.zeros(len(hosts), _REST)
     rows["host"] = [host_key(name) for name in hosts]
     if hosts:
@@ -106,7 +106,7 @@ def _within(part: Part, first: Keys, last: Keys) -> Part:
 
 
 def forget(books: Books, pages: int, keep: Callable[[Keys], Bools]) -> Changes:
-    """They are another's now. `keep` says of host keys which stay."""
+    """Removes what belongs to another owner now. `keep` decides which host keys stay."""
     books.ledger.known -= pages
     changes = books.index.retain(books.store, books.chain.label, keep)
     books.frontier.rank_anew()
@@ -119,7 +119,7 @@ def forget(books: Books, pages: int, keep: Callable[[Keys], Bools]) -> Changes:
 
 
 def take_in(books: Books, parts: Iterable[Part]) -> Changes:
-    """They are ours now. Tables come in the order of `gather`, each in one or more parts."""
+    """Adds what is ours now. Tables come in the order of `gather`, each in one or more parts."""
     index, resting = books.index, dict(books.resting.hosts)
     grown = []
     for table, rows, texts in parts:
@@ -147,8 +147,8 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
 
 
 def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[Keys, I64, I64]:
-    """Of pages that we know already, since we crossed over to them, both parts of what is known are joined. Returns
-    their hosts, and how many known and visited pages each row adds."""
+    """Takes pages in. For pages that we know already, since we crossed over to them, both parts of what is known are
+    joined. Returns their hosts, and how many known and visited pages each row adds."""
     index, ledger = books.index, books.ledger
     by_key = np.argsort(rows["key"])
     known, mine = np.zeros(len(rows), np.bool_), np.zeros(len(rows), rows.dtype)
@@ -180,14 +180,15 @@ def _take_visited(books: Books, rows: Rows, texts: Texts) -> None:
 
 
 def _take_rests(resting: Rests, rows: Rows, texts: Texts) -> None:
-    """Of two that say how long a host rests, the later counts."""
+    """Takes resting hosts in. If two agents know how long a host rests, the later time counts."""
     for name, (_, until_s, failures) in zip(texts, rows.tolist(), strict=True):
         host, rest = name.decode(), (until_s, failures)
         resting[host] = max(rest, resting.get(host, rest))
 
 
 def state_of(books: Books, quiet_s: float, now_s: float) -> AgentState:
-    """Nothing is being fetched, here or (of what has come) there; and nothing was, later than now."""
+    """Returns the state of an agent that fetches nothing. The hosts that have come are not fetched elsewhere either,
+    and no fetch was later than now."""
     rows = books.index.hosts.rows
     unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
     before = books.chain.state

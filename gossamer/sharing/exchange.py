@@ -1,10 +1,10 @@
-"""The Exchange port: the only way by which links reach the zones of others, in order and each exactly once.
+"""`Exchange` is the port that carries messages: links reach the zones of others only by it, in order and each exactly
+once.
 
-A *stream* is all that one agent sends to another. Its batches are numbered upwards. Each names the number
-before it, so that one that overtakes another waits; each number has one or more parts, which are delivered
-together. The receiver commits the last number that it applied of every stream (its high-water mark): what
-comes again is ignored. The sender keeps what the receiver has not confirmed. Who gets links for a zone that
-has moved on sends them on.
+A *stream* is all that one agent sends to another. Its messages are numbered upwards. Each names the number before it,
+so that one that overtakes another waits; each number has one or more parts, which are delivered together. The receiver
+commits the last number that it applied of every stream (its mark): what comes again is ignored. The sender keeps what
+the receiver has not confirmed. An agent that receives links for a zone that has moved on sends them on.
 """
 
 import json
@@ -32,26 +32,26 @@ from gossamer.crawl.inbox import in_order as in_order
 
 
 class Exchange(Protocol):
-    """Port: how batches travel. All methods may be called from any thread, and again after a crash."""
+    """This port carries messages. All methods may be called from any thread, and again after a crash."""
 
     def publish(self, batch: Batch) -> bool:
-        """On its way, however long it is; False: not now. The same (stream, number, part) again changes nothing."""
+        """Sends a message of any length; False: not now. The same (stream, number, part) again changes nothing."""
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
-        """What this agent has not applied: per stream in order, all parts, nothing left out between."""
+        """Returns what this agent has not applied: per stream in order, all parts, without a gap."""
 
     def acknowledge(self, stream: str, number: int) -> None:
-        """The receiver's commit names this number as applied: it and all before it may be forgotten."""
+        """Forgets this number and all before it: the receiver's commit names it as applied."""
 
     def confirmed(self, stream: str) -> int:
-        """The last number of the stream that is known to be acknowledged: up to it the sender need keep nothing."""
+        """Returns the last number of the stream that is acknowledged: the sender need keep nothing up to it."""
 
     def lost(self) -> bool:
-        """Whether batches on their way were lost since the last call: what is not confirmed must be published again."""
+        """Returns whether messages were lost on their way since the last call: unconfirmed ones must be sent again."""
 
 
 class InProcess:
-    """Shared by the agents of one process; also the public double."""
+    """`InProcess` is shared by the agents of one process; it is also the public test double."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -86,7 +86,7 @@ class InProcess:
 
 
 class Joined:
-    """An Exchange and the Inbox, for the agent that also reads the seeds."""
+    """`Joined` joins an Exchange and the Inbox, for the agent that also reads the seeds."""
 
     def __init__(self, exchange: Exchange, inbox: Inbox) -> None:
         self._exchange = exchange
@@ -109,13 +109,13 @@ class Joined:
 
 
 def stale(batches: Iterable[Batch], marks: Mapping[str, int]) -> dict[str, int]:
-    """The marks of streams of which something came again: their senders have not heard of our commit."""
+    """Returns the marks of streams of which something came again: their senders do not know of our commit."""
     return {b.stream: marks[b.stream] for b in batches if b.number <= marks.get(b.stream, 0)}
 
 
 def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
-    """News as JSON; what is long is said in several, by halves of its longest list or table, so that nobody must hold
-    much at a time. What cannot be halved is one, however long: an Exchange carries it all the same."""
+    """Returns JSON. A long message becomes several, by halves of its longest list or table, so that nobody must hold
+    much at a time. What cannot be halved stays one, however long: an Exchange carries it all the same."""
     data = json.dumps(said).encode()
     if len(data) < limit:
         return [data]

@@ -1,4 +1,4 @@
-"""What reaches an agent besides the pages it fetches: seeds, links from other agents, news for all of them."""
+"""`Incoming` takes in what reaches an agent besides the pages it fetches: seeds, and messages from other agents."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,20 +41,20 @@ NO_KEYS: U64 = np.zeros(0, np.uint64)
 
 
 class Arrived(NamedTuple):
-    """What a commit takes in."""
+    """`Arrived` is what a commit takes in."""
 
     rows: Contributions
     changes: Changes
-    outbox: list[Batch]  # seeds of other agents' zones, and news for them
+    outbox: list[Batch]  # seeds of other agents' zones, and NEWS messages for them
     widened: bool  # the scope
-    unknown_there: dict[str, list[int]]  # pages that another site does not know, though we told it of them
-    unknown_here: list[int]  # the same, of our own site: to be asked of others
-    from_abroad: U64  # pages that other sites told us of
-    heard: list[tuple[str, dict[str, Any]]]  # news, and the site that they come from
+    unknown_there: dict[str, list[int]]  # pages that another site does not know, though we sent their keys
+    unknown_here: list[int]  # the same, of our own site: others are asked for them
+    from_abroad: U64  # pages that remote sites sent
+    heard: list[tuple[str, dict[str, Any]]]  # NEWS messages, and the site that each comes from
 
 
 class Incoming(Intake):
-    """Reads seeds and the exchange; `arrived` turns them into what a commit needs."""
+    """`Incoming` reads seeds and the exchange; `arrived` turns them into what a commit needs."""
 
     def __init__(self, store: Store, chain: Chain, exchange: Exchange, scope_kind: str) -> None:
         super().__init__(store, chain, scope_kind)
@@ -63,9 +63,9 @@ class Incoming(Intake):
         self._opened = chain.number
 
     def batches(self) -> list[Batch]:
-        """What may be applied now. What comes behind a hand-over waits for it; and what we sent
-        ourselves, for a zone that was on its way to us, waits until it has come, when the agent opens anew, or until
-        it shall go elsewhere."""
+        """Returns the messages that may be applied now. Those behind a transfer wait for it. Those that we sent
+        ourselves, for a zone that was on its way to us, wait until it has come, when the agent opens anew, or until it
+        shall go elsewhere."""
         found, barred = [], set()
         for batch in self._exchange.pending(self._chain.agent, self._chain.marks):
             is_own = batch.sender == self._chain.agent and batch.number > self._opened
@@ -76,7 +76,7 @@ class Incoming(Intake):
         return found
 
     def owners_changed(self) -> None:
-        """Zones that were to come to us may have gone elsewhere: what waits for them is looked at again."""
+        """Looks again at messages that wait for zones: these were to come to us, but may have gone elsewhere."""
         self._opened = self._chain.number
 
     def arrived(
@@ -149,7 +149,7 @@ class Incoming(Intake):
         round_links: tuple[U64, Mapping[int, str]],
         index: PageIndex,
     ) -> None:
-        """Before anything is sorted out by owner, hosts that are ours to decide about get one."""
+        """Decides about hosts that are ours to place, before anything is sorted by owner."""
         assert owners.placing is not None
         abroad = {id(keys) for keys, _, _ in links}
         here: list[Links] = [(part.key, part.hits, owners.site) for part in parts if id(part.key) not in abroad]
@@ -162,7 +162,7 @@ class Incoming(Intake):
         owners.placing.decide(links + here, lambda key: urls.get(key) or texts.get(key, ""), index.count)
 
     def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
-        """Our own seeds, and letters with those of others: whoever knows the page decides whether it is new."""
+        """Returns our own seeds, and messages with those of others: the owner of a page decides whether it is new."""
         keys = page_keys(urls)
         is_own = owners.is_native(keys)
         others = np.flatnonzero(~is_own)
@@ -179,7 +179,7 @@ class Incoming(Intake):
 
 
 def numbered_parts(batches: Iterable[Batch]) -> list[Batch]:
-    """The letters of a round to each agent, as parts of one number."""
+    """Numbers the messages of a round to each agent, as parts of one number."""
     count: dict[str, int] = {}
     found = []
     for batch in batches:

@@ -1,5 +1,5 @@
-"""An agent's part in a change of sites: to say that its site has released what is not its own, and later that it is
-clean of what came meanwhile (see federation.members)."""
+"""`Membership` is an agent's part in a change of sites: it reports that its site has released what is not its own, and
+later that the site is clean of what came meanwhile (see cluster.members)."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ RELEASED, CLEAN = "released", "clean"
 
 
 class Membership:
-    """Of the agent that speaks for its site something is asked; of others, to remember which sites there are."""
+    """`Membership` acts for the agent that speaks for its site; for other agents it keeps the list of sites."""
 
     def __init__(self, store: Store, chain: Chain, place: Place | None) -> None:
         self._store, self._chain, self._place = store, chain, place
@@ -33,19 +33,19 @@ class Membership:
 
     @property
     def is_due(self) -> bool:
-        """Something is to be said."""
+        """Returns whether something must be sent."""
         return bool(self._due)
 
     @property
     def has_lost(self) -> bool:
-        """Sites are gone of which we have not yet said again what we had told them."""
+        """Returns whether sites are gone whose links we have not yet sent again."""
         place = self._place
         if place is None or place.home != self._chain.agent:
             return False
         return not set(place.gone) <= set(self._chain.state.gone)
 
     def hear(self, site: str, news: Mapping[str, Any]) -> None:
-        """What another site says, or of moves our own."""
+        """Takes a message from another site, or about moves from our own."""
         self.moves |= news.get("moves", {})
         for word in (RELEASED, CLEAN):
             if word in news:
@@ -65,7 +65,7 @@ class Membership:
         self._due = word if is_settled(self._store, place.version) else ""
 
     def letters(self, scope: list[str]) -> list[Batch]:
-        """To go out with the next commit: sites that are new also learn what the others know already."""
+        """Returns messages for the next commit: new sites also receive what the others know already."""
         if not self._due or self._place is None:
             return []
         place, made = self._place, []
@@ -80,13 +80,13 @@ class Membership:
         return made
 
     def _on_their_way(self) -> Rows:
-        """Hosts that we gave to other sites, and that may not be there yet."""
+        """Returns the hosts that we gave to other sites, and that may not be there yet."""
         letters = [letter for letter in self._chain.snapshot.outbox if letter.batch.kind == HOSTS]
         headers = [json.loads(self._store.get(name)) for name, _, batch in letters if batch.part == 0]
         return np.concatenate([np.zeros(0, ENTRY), *(unpacked(header["hosts"]) for header in headers)])
 
     def noted(self, state: AgentState) -> AgentState:
-        """For the manifest."""
+        """Returns the state with the list of sites, for the manifest."""
         if self._place is None or self._place.members is None:
             return state
         return replace(
@@ -100,7 +100,7 @@ class Membership:
         )
 
     def facts(self, exchange: Exchange) -> dict[str, Any]:
-        """What the site is told: which others are clean, and whether hosts pass through us just now."""
+        """Returns what the site receives: which others are clean, and whether hosts pass through us just now."""
         if self._place is None:
             return {}
         passing = any(

@@ -1,4 +1,4 @@
-"""What leaves an agent at a commit: links for others, to whom they belong, in as few bytes as they need."""
+"""`Outgoing` makes the messages that leave an agent at a commit: links for their owners, in as few bytes as needed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,12 +18,12 @@ from gossamer.sharing.owners import Owners
 from gossamer.sharing.sent_cache import SentCache
 
 GLOBAL, NONE = "global", "none"
-FAR = 255  # as deep as can be: says nothing
+FAR = 255  # as deep as can be: it carries no information
 NO_KEYS: U64 = np.zeros(0, np.uint64)
 
 
 class Outgoing:
-    """Makes letters of a round's links for others."""
+    """`Outgoing` makes messages of a round's links for others."""
 
     def __init__(self, config: Config, chain: Chain, ledger: Ledger) -> None:
         self._config, self._chain, self._ledger = config, chain, ledger
@@ -31,8 +31,8 @@ class Outgoing:
         self._cache = SentCache(config.site.sent_cache)
 
     def letters(self, columns: Contributions, owners: Owners, from_abroad: U64 = NO_KEYS) -> list[Batch]:
-        """Links by owner. What is not sent after all leaves its cash to the virtual page. `from_abroad`: pages that
-        other sites told us of, though their hosts have moved on."""
+        """Returns links by owner. The cash of links that are not sent goes to the virtual page. `from_abroad` are pages
+        that remote sites sent, though their hosts have moved on."""
         if self._config.site.mode == FIREWALL:
             self._ledger.pool += int(columns.cash.sum())
             return []
@@ -52,21 +52,21 @@ class Outgoing:
         return [self._chain.letter(name, data, NEWS) for name in names for data in made]
 
     def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
-        """Whoever sent these without their URLs must send those: we do not know them."""
+        """Asks for URLs: the senders of these keys must send them, since we do not know the pages."""
         return self.news([{"unknown": keys}], owners.informants) if keys else []
 
     def forget(self, unknown: Mapping[str, list[int]]) -> None:
-        """Sites that do not know pages by their keys get the URLs once more, when they are found again."""
+        """Forgets that sites were sent these pages: they do not know the keys, and need the URLs next time."""
         for site, keys in unknown.items():
             self._cache.forget(site, np.array(keys, np.uint64))
 
     def shares(self, others: Mapping[str, int]) -> list[Batch]:
-        """Virtual cash for the pages that others know."""
+        """Returns messages with virtual cash for the pages that others know."""
         shares = self._ledger.share(others)
         return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
     def _best(self, site: str, columns: Contributions, seen: Bools, most: int) -> tuple[Contributions, Bools]:
-        """Only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
+        """Keeps only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
         new = np.flatnonzero(~seen)
         late = new[np.lexsort((columns.key[new], -columns.cash[new]))][most:]
         self._cache.forget(site, columns.key[late])
@@ -75,12 +75,12 @@ class Outgoing:
         return columns.take(keep), seen[keep]
 
     def _abroad(self, site: str, columns: Contributions, from_abroad: U64, most: int) -> list[bytes]:
-        """For another site. A URL is sent as text once; from then on, with global scores, its key is enough, and with
-        others nothing more is said about it. Without scores it says only that the page exists."""
+        """Encodes links for a remote site. A URL is sent as text once; from then on, with global scores, its key is
+        enough, and with others nothing more is sent. Without scores only the page's existence is sent."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)
         # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
         # With its text: it may have been under way while the host was, and nobody knows it. Links of pages that did
-        # not change, and those that vanished, have no text either: the site was told of them.
+        # not change, and those that vanished, have no text either: the site has it already.
         seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_abroad) | ~has_text
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
         if most:
@@ -94,8 +94,8 @@ class Outgoing:
             columns = columns._replace(cash=np.zeros_like(columns.cash), hits=np.minimum(columns.hits, 1))
         rounded = compact.rounded(columns.cash)
         self._ledger.pool += int((columns.cash - rounded).sum())
-        # Of a page that is known there, and for which nothing is left, there is nothing to say; but that it is less
-        # deep than we said is news.
+        # A page that is known there, and for which nothing is left, needs no message; but it does if it is less
+        # deep than we sent before.
         is_nearer = (columns.cash == 0) & (columns.hits == 0) & (columns.depth < FAR)
         keep = np.flatnonzero(~seen | (rounded != 0) | (columns.hits != 0) | is_nearer)
         columns = columns._replace(cash=rounded).take(keep)
@@ -106,7 +106,7 @@ class Outgoing:
 
     @property
     def abroad(self) -> tuple[int, int]:
-        """Links to other sites so far, and how many of them the cache knew."""
+        """Returns the links to remote sites so far, and how many of them the cache knew."""
         sent = self.crossed.values()
         return sum(each.get("links", 0) for each in sent), sum(each.get("cache_hits", 0) for each in sent)
 

@@ -1,4 +1,4 @@
-"""To whom a page belongs: this agent, another one of its site, or another site."""
+"""`Owners` decides to whom a page belongs: this agent, another one of its site, or a remote site."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Sites(Protocol):
-    """Which site a host belongs to; `place.ring.Ring` is one."""
+    """`Sites` assigns hosts to sites; `placement.ring.Ring` is one."""
 
     @property
     def sites(self) -> Sequence[str]: ...
 
     def of_keys(self, host_keys: Integers, /) -> I64:
-        """The number, in `sites`, of each host's site; of one that is undecided, its home's."""
+        """Returns the number, in `sites`, of each host's site; for an undecided host, of its home."""
 
     def is_settled(self, host_keys: Integers, /) -> Bools:
-        """Whether that is decided."""
+        """Returns which hosts are decided."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A site among others, as its agents see it."""
+    """`Place` is a site among others, as its agents see it."""
 
     site: str
     home: str  # the agent that speaks with the other sites
@@ -38,7 +38,7 @@ class Place:
     placing: "Placing | None" = None  # where more than a ring decides
     members: "Members | None" = None  # None: the sites are always the same
     gone: Collection[str] = ()  # sites that are switched off for good
-    before: Sequence[Sites] | None = None  # who had the hosts by earlier lists of sites; None: not we
+    before: Sequence[Sites] | None = None  # who had the hosts by earlier lists of sites; None: others had them
 
     @property
     def version(self) -> int:
@@ -46,15 +46,15 @@ class Place:
 
     @property
     def others(self) -> list[str]:
-        """The other sites that can be spoken with."""
+        """Returns the remote sites that can be reached."""
         return [name for name in self.sites.sites if name != self.site and name not in self.gone]
 
     def towards(self, agent: str, site: str) -> str:
-        """Whom an agent gives what is for another site."""
+        """Returns to whom an agent sends what is for a remote site."""
         return site if agent == self.home else self.home
 
     def shall_be_at(self, host_keys: Integers) -> I64:
-        """The number of the site that each host, of ours, shall be at."""
+        """Returns the number of the site that each host, of ours, shall be at."""
         numbers = self.sites.of_keys(host_keys)
         if self.placing is None or self.members is None or self.members.weights[self.site]:
             return numbers
@@ -63,7 +63,7 @@ class Place:
         return np.where(numbers == here, self.placing.homes(host_keys), numbers)
 
     def was_lost(self, host_keys: Integers) -> Bools:
-        """Which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
+        """Returns which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
         lost: Bools = np.full(len(host_keys), self.before is None)
         for earlier in self.before or ():
             gone = [number for number, name in enumerate(earlier.sites) if name in self.gone]
@@ -73,12 +73,12 @@ class Place:
         return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
 
     def has_arrived(self, host_keys: Integers) -> Bools:
-        """Which hosts, of ours by a map of hosts, are here: with the others something is on its way to us."""
+        """Returns which hosts, of ours by a host map, are here: a transfer of the others is on its way to us."""
         return np.ones(len(host_keys), np.bool_) if self.placing is None else self.placing.has_arrived(host_keys)
 
     def is_held(self, host_keys: Integers) -> Bools:
-        """Which hosts another site may still have, until all have given away what is not theirs. With a map of hosts,
-        those that have arrived are nobody else's."""
+        """Returns which hosts another site may still have, until all have given away what is not theirs. With a host
+        map, those that have arrived are nobody else's."""
         if self.placing is not None:
             return np.zeros(len(host_keys), np.bool_)
         held: Bools = np.full(len(host_keys), self.before is None)
@@ -89,8 +89,8 @@ class Place:
 
 
 class Owners:
-    """`zones` are ours by our chain; `owners` are whose they shall be; `everything` is ours in cross-over mode;
-    `holding`: other sites may still have hosts that are ours."""
+    """`Owners` knows whose pages are. `zones` are ours by our chain; `owners` are whose they shall be; `everything` is
+    ours in cross-over mode; `holding`: other sites may still have hosts that are ours."""
 
     def __init__(
         self,
@@ -106,25 +106,25 @@ class Owners:
         self._zones = np.zeros(ZONES_IN_ALL, np.bool_)
         self._zones[list(zones)] = True
         sites = list(place.sites.sites) if place else []
-        # Of the other sites' pages the one who speaks with them takes care.
+        # The agent that speaks with remote sites takes care of their pages.
         abroad = [name if place and place.home == agent else place.home for name in sites] if place else []
         self._names = sorted({*owners, *abroad, *([place.home] if place else [])})
         self._of_zone = np.array([self._names.index(name) for name in owners])
         self._of_site = np.array([self._names.index(name) for name in abroad], np.intp)
         self._here = sites.index(place.site) if place else 0
-        # Who decides about a host: its home's speaker, through our own.
+        # The speaker of a host's home decides about it; we reach it through our own speaker.
         self._deciding = self._of_site.copy()
         if place:
             self._deciding[self._here] = self._names.index(place.home)
 
     def is_own(self, keys: Keys) -> Bools:
-        """Which pages we may have in our index."""
+        """Returns which pages we may have in our index."""
         if self._everything:
             return np.ones(len(keys), np.bool_)
         return self.is_native(keys)
 
     def is_native(self, keys: Keys) -> Bools:
-        """Which pages are in our zones, and of our site."""
+        """Returns which pages are in our zones, and of our site."""
         own: Bools = self._zones[zone_of_key(keys)]
         if self._place is None:
             return own
@@ -134,7 +134,7 @@ class Owners:
         return native & ~self._place.is_held(hosts) if self._holding else native
 
     def by_name(self, keys: Keys) -> Iterator[tuple[str, Indices]]:
-        """Whom to send these pages to: each name, and their positions."""
+        """Iterates over the receivers of these pages: each name, and the pages' positions."""
         owner = self._of_zone[zone_of_key(keys)]
         if self._place is not None:
             sites = self._sites(keys)
@@ -144,11 +144,11 @@ class Owners:
             yield self._names[number], np.flatnonzero(owner == number)
 
     def is_abroad(self, name: str) -> bool:
-        """Whether a name is another site's, and not an agent's."""
+        """Returns whether a name is a remote site's, and not an agent's."""
         return self._place is not None and name in self._place.sites.sites
 
     def speaks_for_site(self, name: str) -> bool:
-        """Whether what was sent to this name was sent to our site, from abroad."""
+        """Returns whether a message to this name came to our site from a remote one."""
         return self._place is not None and name == self._place.site
 
     @property
@@ -157,7 +157,7 @@ class Owners:
 
     @property
     def may_decide(self) -> bool:
-        """About hosts; not while other sites may have decided already, and we have not heard of it."""
+        """Returns whether we may decide about hosts: not while other sites may have decided already, unknown to us."""
         return self.placing is not None and not self._holding
 
     @property
@@ -166,14 +166,14 @@ class Owners:
 
     @property
     def informants(self) -> list[str]:
-        """From whom pages of other sites' links come to us."""
+        """Returns who sends us links to our pages from remote sites."""
         if self._place is None:
             return []
         return self.abroad or [self._place.home]
 
     @property
     def abroad(self) -> list[str]:
-        """The sites that this agent speaks with."""
+        """Returns the remote sites that this agent speaks with."""
         if self._place is None or self._place.home != self._agent:
             return []
         return self._place.others

@@ -23,11 +23,11 @@ from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners, Place
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
-ZONES_MOVE = "zones change hands"  # why a run ends that is to be followed by another at once
+ZONES_MOVE = "zones change hands"  # why a run ends when another is to follow at once
 
 
 class Sharing:
-    """To make one reads the archive; `settle` comes next, and then the agent that it is for."""
+    """`Sharing` connects an agent with others. The constructor reads the archive; `settle` is next, then the agent."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Sharing:
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
 
     def settle(self, now_s: float) -> None:
-        """While nothing is fetched: take in what has come, and hand over what shall go. Several commits."""
+        """Takes in what has come, and hands over what shall go, in several commits, while nothing is fetched."""
         Transfer(self._books, self.exchange, self._orders, self._place, now_s).settle()
         self.intake.owners_changed()
 
-    # Whose pages are
+    # Ownership
 
     def _owners(self) -> Owners:
         chain, everything = self._books.chain, self._books.config.site.mode == CROSS_OVER
@@ -83,7 +83,7 @@ class Sharing:
 
     @property
     def _others(self) -> Mapping[str, int]:
-        """Agents that share the virtual page, and how many pages each knows."""
+        """Returns the agents that share the virtual page, and how many pages each knows."""
         return self._orders.others if self._books.strategy.virtual else {}
 
     @property
@@ -94,7 +94,7 @@ class Sharing:
         return self._orders.pages if self._post.is_site else self._books.config.crawl.pages or None
 
     def begin(self) -> bool:
-        """Links to hosts of sites that are gone are sent again, to whoever has the hosts now."""
+        """Sends links to hosts of sites that are gone again, to the hosts' new owners."""
         if self._place is None or not self._membership.has_lost:
             return False
         from gossamer.sharing.rediscover import links_to_lost  # DuckDB, for once

@@ -1,4 +1,4 @@
-"""Which site gets a host that was just discovered: its home on the ring decides, once, and tells everybody."""
+"""`Placing` gives each newly discovered host to a site: the host's home on the ring decides, once, and informs all."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and
 Partitioner = Callable[[U32, Sequence[str], F64, F64], I64]
 
 KIND = "hostmap"
-_ENTRIES = 100_000  # of a letter
+_ENTRIES = 100_000  # of a message
 
 
 class Placing:
-    """The host map of an agent; `partitioner` is None for those that do not speak for their site."""
+    """`Placing` is the host map of an agent; `partitioner` is None for those that do not speak for their site."""
 
     def __init__(
         self, hosts: HostMap, site: str, partitioner: Partitioner | None, round_trips: RoundTrips | None = None
@@ -35,30 +35,30 @@ class Placing:
         self._hosts, self._partitioner = hosts, partitioner
         self._round_trips = round_trips or RoundTrips(hosts.sites)
         self._here = list(hosts.sites).index(site)
-        self._pages = np.zeros(len(hosts.sites))  # of each site, as last heard
+        self._pages = np.zeros(len(hosts.sites))  # of each site, as last received
         self._new: list[Rows] = []  # since the last commit
         self._arrived: U32 = np.zeros(0, np.uint32)  # hosts that our index has, sorted
 
     def open(self, store: Store, files: Iterable[str], state: AgentState) -> None:
-        """What is on record at our site."""
+        """Reads what is on record at our site."""
         self._round_trips.recall(state.round_trips)
         for name in files:
             self._hosts.record(np.frombuffer(store.get(name), ENTRY))
 
     def settled(self, arrived: Integers) -> None:
-        """Hosts have come and gone; these our index has now."""
+        """Notes that hosts have come and gone; our index has these now."""
         self._arrived = np.sort(arrived.astype(np.uint32))
 
     def has_arrived(self, host_keys: Integers) -> Bools:
-        """Of hosts of our site, which this agent may act as the owner of. One that was handed over comes with all that
-        is known of it, in a message of its own: whatever else is heard of it, from whomever, before that message is
-        committed, it is not ours."""
+        """Returns which hosts of our site this agent may own. A host that was handed over comes with all that is known
+        of it, in a message of its own. Whatever else is received about it, it is not ours before that message is
+        committed."""
         arrived = ~self._hosts.is_handed_over(host_keys)
         arrived[~arrived] = search(self._arrived, host_keys[~arrived].astype(np.uint32))[0]
         return arrived
 
     def decide(self, links: Sequence[Links], urls: Callable[[int], str], pages: int) -> None:
-        """About every host of these links that is undecided and whose home we are."""
+        """Decides about every host of these links that is undecided and whose home we are."""
         if self._partitioner is None:
             return
         self._pages[self._here] = pages
@@ -78,12 +78,12 @@ class Placing:
         self._new.append(self._hosts.record(self._hosts.decided(found, sites)))
 
     def saw(self, countries: Sequence[str], connect_s: Sequence[float]) -> None:
-        """How long connecting took, at each visit of a round: who decides should know how far hosts are."""
+        """Measures how long connecting took, at each visit of a round: the decision depends on how far hosts are."""
         if self._partitioner is not None:
             self._round_trips.measure(self._site, countries, connect_s)
 
     def noted(self, state: AgentState) -> AgentState:
-        """For the manifest."""
+        """Returns the state with round trips, for the manifest."""
         return state if self._partitioner is None else replace(state, round_trips=self._round_trips.as_dict())
 
     def homes(self, host_keys: Integers) -> I64:
@@ -93,17 +93,17 @@ class Placing:
         return self._hosts.is_orphaned(host_keys)
 
     def give(self, host_keys: Integers, site: str) -> Rows:
-        """They are another site's from now on; whoever takes them in will say so to all others."""
+        """Gives hosts to another site; the agent that takes them in reports that to all others."""
         numbers = np.full(len(host_keys), list(self._hosts.sites).index(site), np.int64)
         return self._hosts.record(self._hosts.handed_over(host_keys, numbers))
 
     def record(self, entries: Rows) -> None:
-        """What came with hosts that pass through us, or come to us."""
+        """Records entries of hosts that pass through us, or come to us."""
         self._hosts.record(entries)
 
     def all_news(self, on_their_way: Rows) -> Iterator[dict[str, Any]]:
-        """Everything that is decided, for a site that is new; but not where hosts are that we gave away and that have
-        not been taken in. Their new site will say so: if we are lost before, they never come there."""
+        """Iterates over all decisions, for a site that is new, without hosts that we gave away and that have not been
+        taken in. Their new site will report these: if we are lost before, they never come there."""
         yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
         entries = self._hosts.entries()
         entries = entries[~np.isin(entries["host"], on_their_way["host"])]
@@ -111,13 +111,13 @@ class Placing:
             yield self.news(entries[start : start + _ENTRIES])
 
     def hear(self, news: Mapping[str, Any]) -> None:
-        """What another agent says: decisions, how many pages its site has, and how far hosts are from there."""
+        """Takes a message: decisions, how many pages its sender's site has, and how far hosts are from there."""
         self._new.append(self._hosts.record(unpacked(news["hosts"])))
         self._round_trips.hear(news["site"], news.get("round_trips", {}))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
     def take_news(self) -> list[dict[str, Any]]:
-        """What is new since the last time, to be told to others, in letters that are not too long."""
+        """Returns what is new since the last call, for others, in messages that are not too long."""
         entries = np.concatenate([np.zeros(0, ENTRY), *self._new])
         self._new = []
         far = self._round_trips.news(self._site) if self._partitioner is not None else {}
@@ -142,7 +142,7 @@ def unpacked(text: str) -> Rows:
 
 
 def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
-    """Keep decisions, packed, with the commit that makes them or hears of them."""
+    """Writes decisions, packed, with the commit that makes or receives them."""
     if not any(hosts := list(hosts)):
         return Changes()
     name = f"tables/{KIND}-{label}.bin"
@@ -151,5 +151,5 @@ def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
 
 
 def hostmap_files(store: Store) -> list[str]:
-    """Decisions about hosts, by whichever agent they were taken or received."""
+    """Returns the files of decisions about hosts, by whichever agent they were taken or received."""
     return [name for at in snapshots(store).values() for name in at.files.get(KIND, [])]

@@ -1,7 +1,7 @@
-"""A site is gone, and its disk with it: what its hosts' pages were is in the links that lead to them.
+"""This module finds the pages of a site that is gone with its disk again, by the links that lead to them.
 
-They were told to that site, once, and nobody else heard of them. Whoever speaks for another site says them again, from
-all that its site has archived, and they go to the hosts' new owners like links that were just found. They bring no
+These links were sent to that site, once, and to nobody else. The agents that speak for other sites send them again,
+from all that their sites have archived. They go to the hosts' new owners like links that were just found. They bring no
 cash: what they brought is lost.
 """
 
@@ -31,7 +31,7 @@ _LINKS = f"""
 
 
 def links_to_lost(store: Store, place: Place) -> Contributions:
-    """What our site has told sites that are gone."""
+    """Returns the links that our site has sent to sites that are gone."""
     for _ in range(_TRIES):
         with contextlib.suppress(OSError, duckdb.IOException):
             return _read(store, place)

@@ -1,4 +1,4 @@
-"""Zones change hands between the agents of a site, and hosts between sites, by one protocol.
+"""`Transfer` changes owners by one protocol: of zones between the agents of a site, and of hosts between sites.
 
 The old owner forgets what it gives away in the commit that holds the message with all that it knew; the new owner takes
 it in with the commit that confirms the message. Between the two it belongs to nobody, and links for it wait: messages
@@ -42,7 +42,7 @@ Message = list[Batch]  # all its parts
 
 
 def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Place | None) -> list[Message]:
-    """Transfers that are next in their streams."""
+    """Returns transfers that are next in their streams."""
     found: dict[str, Message] = {}
     for batch in exchange.pending(chain.agent, chain.marks):
         parts = found.setdefault(batch.stream, [])
@@ -56,7 +56,7 @@ def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Pla
 
 
 def _may_take(first: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
-    """Not what a later version of the list of sites gives us; and not what is in a zone that is on its way to us."""
+    """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
     waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in header["zones"])
@@ -64,7 +64,7 @@ def _may_take(first: Batch, chain: Chain, place: Place, owners: Sequence[str]) -
 
 
 def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str, list[int]]:
-    """The zones that shall have another owner, by that owner."""
+    """Returns the zones that shall have another owner, by that owner."""
     found: dict[str, list[int]] = {}
     for zone in zones:
         if owners[zone] not in ("", name):
@@ -73,7 +73,7 @@ def leaving(zones: Iterable[int], owners: Sequence[str], name: str) -> dict[str,
 
 
 def unowned(store: Store) -> list[int]:
-    """Zones that no agent has or is about to get."""
+    """Returns the zones that no agent has or is about to get."""
     owned: set[int] = set()
     for at in snapshots(store).values():
         owned.update(at.zones)
@@ -83,8 +83,8 @@ def unowned(store: Store) -> list[int]:
 
 
 def is_settled(store: Store, version: int) -> bool:
-    """Whether all agents of the site have given away what is not its own, and that has gone through the one who speaks
-    for it."""
+    """Returns whether all agents of the site have given away what is not its own, and that has gone through the agent
+    that speaks for it."""
     everyone = snapshots(store)
     for at in everyone.values():
         carried_out = at.state.members.version if at.state.members else 1
@@ -99,7 +99,7 @@ def is_settled(store: Store, version: int) -> bool:
 
 @dataclass
 class Transfer:
-    """What one agent gives and takes before it begins, while nothing is fetched. Each is a commit."""
+    """`Transfer` gives and takes for one agent before it begins, while nothing is fetched. Each step is a commit."""
 
     books: Books
     exchange: Exchange
@@ -108,7 +108,7 @@ class Transfer:
     now_s: float
 
     def settle(self) -> None:
-        """Take in what has come and hand over what shall go."""
+        """Takes in what has come and hands over what shall go."""
         while found := arrivals(self.exchange, self.books.chain, self.orders.owners, self.place):
             for message in found:
                 self.take(message)
@@ -121,7 +121,7 @@ class Transfer:
     # The old owner
 
     def give_zones(self) -> None:
-        """What is another agent's by now, in one message to each, or more if there is much."""
+        """Gives zones to their new owners, in one message to each, or more if there is much."""
         books, chain = self.books, self.books.chain
         for to, zones in leaving(chain.zones, self.orders.owners, chain.agent).items():
             rows = books.index.hosts.rows
@@ -129,7 +129,7 @@ class Transfer:
             for group in (zones[part] for part in _groups(pages.tolist())):
                 first = np.array([zone << int(ZONE_SHIFT) for zone in group], np.uint64)
                 header = {"zones": group, "quiet_until_s": chain.state.quiet_until_s}
-                # What is neither ours nor theirs now we found when we crossed over, and keep.
+                # We found what is neither ours nor theirs when we crossed over, and keep it.
                 leaves = _in(group)
                 hosts = books.index.hosts.rows
                 parts = estate.gather(
@@ -139,9 +139,9 @@ class Transfer:
                 self._give(ZONES, to, header, parts, leaves, Changes(), mine)
 
     def give_hosts(self) -> None:
-        """What is another site's by now, in one message to each, or more if there is much."""
+        """Gives hosts to the sites that own them by now, in one message to each, or more if there is much."""
         books, place = self.books, self.place
-        if place is None or books.config.site.mode == CROSS_OVER:  # what is others' we found ourselves
+        if place is None or books.config.site.mode == CROSS_OVER:  # we found ourselves what belongs to others
             return
         hosts = books.index.hosts.rows
         sites = place.shall_be_at(hosts["host"])
@@ -181,7 +181,7 @@ class Transfer:
     # The new owner
 
     def take(self, message: Message) -> None:
-        """Take a transfer in, or send it on, in one commit."""
+        """Takes a transfer in, or sends it on, in one commit."""
         header = json.loads(message[0].data)
         if message[0].kind == ZONES:
             changes = estate.take_in(self.books, self._parts(message, header))
@@ -191,15 +191,15 @@ class Transfer:
             self._take_hosts(self.place, message, header)
 
     def _take_hosts(self, place: Place, message: Message, header: Header) -> None:
-        """What is in our zones we take in, the rest we send on. That they are at our site from now on, other sites hear
-        from whoever speaks for it: links that they send will be behind the hosts. The other agents here hear it from
-        the one who takes them in: until then they are nobody's."""
+        """Takes in the hosts in our zones, and sends the rest on. The agent that speaks for our site reports to the
+        remote sites that the hosts are here: links that they send will be behind the hosts. The agent that takes hosts
+        in reports it to the other agents here: until then the hosts have no owner."""
         books, chain, owners = self.books, self.books.chain, self.orders.owners
         changes = Changes()
         if place.placing is not None:  # so that we know where to send links that come behind them
             place.placing.record(placing.unpacked(header["hosts"]))
             changes = placing.write(books.store, chain.label, [header["hosts"]])
-        # Whoever had the hosts until now may have contacted them just before: `now_s` is quiet time.
+        # The old owner may have contacted the hosts just before: `now_s` is quiet time.
         if header["site"] != place.site:
             to = place.towards(chain.agent, header["site"])
             passed = [chain.letter(to, batch.data, HOSTS) for batch in message]
@@ -214,7 +214,7 @@ class Transfer:
         }
         own = zones.pop(chain.agent)
         for name in sorted(zones):
-            # Which hosts are ours from now on it hears in the same message: a number that has hosts has nothing else.
+            # The same message names the hosts that are ours from now on: a number that has hosts has nothing else.
             said = _header_in_zones(header, [*zones[name], *own])
             passed += self._message(HOSTS, name, said, [_in_zones(part, zones[name]) for part in parts])
         if own:
@@ -250,7 +250,7 @@ class Transfer:
     ) -> None:
         books, chain, marks = self.books, self.books.chain, high_water(applied or ())
         quiet_s = max(chain.state.quiet_until_s, quiet_s)
-        # By which list of sites hosts came or went must be on record with them.
+        # The list of sites by which hosts came or went must be on record with them.
         state = estate.state_of(books, quiet_s, self.now_s)
         if self.place is not None and self.place.members and zones is None:
             state = replace(state, members=self.place.members)
@@ -267,8 +267,8 @@ class Transfer:
         books.index.release(changes)
 
     def _parts(self, message: Message, header: Header) -> list[estate.Part]:
-        """Its tables. Until version 2 of the protocol zones came in files; in version 1 hosts that rest were in the
-        header."""
+        """Returns the tables of a transfer. Until version 2 of the protocol zones came in files; in version 1 resting
+        hosts were in the header."""
         parts = [estate.decoded(batch.data) for batch in message[1:]]
         for name, table in zip(header.pop("files", ()), estate.DTYPES, strict=False):
             with pa.OSFile(str(self.books.store.local(name)), "rb") as file, pa.ipc.open_stream(file) as reader:
@@ -278,7 +278,7 @@ class Transfer:
         return parts
 
     def _forget_delivered(self) -> None:
-        """What has been taken in takes no more room: the messages, and the files of earlier versions."""
+        """Deletes what was delivered: the messages, and the files of earlier versions."""
         chain, exchange = self.books.chain, self.exchange
         sent = [batch for _, _, batch in chain.snapshot.outbox if batch.kind in (ZONES, HOSTS)]
         waiting = {f"{b.sender}-{b.number:08d}" for b in sent if b.number > exchange.confirmed(b.stream)}
@@ -289,7 +289,7 @@ class Transfer:
 
 
 def _groups(pages: Sequence[float]) -> Iterator[slice]:
-    """Zones or hosts, with so many pages each, that may go together."""
+    """Groups zones or hosts, with so many pages each, that may go together."""
     start, total = 0, 0.0
     for place, count in enumerate(pages):
         if place > start and (total + count > PAGES_AT_ONCE or place - start >= HOSTS_AT_ONCE):
@@ -301,7 +301,7 @@ def _groups(pages: Sequence[float]) -> Iterator[slice]:
 
 
 def _heed(sites: I64, hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
-    """What a rebalance asks for; of sites that take no hosts, or that nobody knows, nothing is heard."""
+    """Applies what a rebalance asks for. Moves to sites that take no hosts, or that nobody knows, are ignored."""
     names = list(place.sites.sites)
     weights = place.members.weights if place.members else {}
     for host, site in moves.items():
