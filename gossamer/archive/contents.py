@@ -114,7 +114,7 @@ class Contents:
         return Answer(Headers(record.head), record.body), None
 
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
-        """Finds many revisits by one look through the visits: that is why places come in groups."""
+        """Finds the visits that many revisits refer to by one look through the table: so places come in groups."""
         with self._lock:
             if self._visits is None:
                 self._visits = duckdb.connect()

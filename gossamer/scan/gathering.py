@@ -159,7 +159,7 @@ class Gathering:
                 self._registrar.order(remote.name, remote.orders)
 
     def _see(self, remote: Remote, report: ClientReport) -> None:
-        """Handles a client's last report; None: there is none."""
+        """Handles a client's last report; an empty one stands for none."""
         session = report.session if report.run == remote.orders.run else ""
         if remote.session and session != remote.session:
             remote.cause = "its process ended" if report.died == remote.session else UNHEARD
