@@ -1,16 +1,16 @@
-"""The commit protocol: the only module that decides what is part of the archive.
+"""This module is the commit protocol: it alone decides what is part of the archive.
 
-Each agent has a chain of numbered manifests. What the newest one says is the truth; everything else is being
-written, or rubbish.
+Each agent has a chain of numbered manifests. What the newest one names is the truth; everything else is being written,
+or rubbish.
 
 | step | what | after a crash here |
 |---|---|---|
 | 1 | close and sync the round's files (`Store.put`), | unnamed files, swept by `open`; |
-|   | the outbox batches among them | the round is fetched again |
+|   | the outbox messages among them | the round is fetched again |
 | 2 | create manifest number + 1, if absent | as 1 |
-| 3 | publish the outbox batches; each stays named until | published again by `open`; |
+| 3 | publish the outbox messages; each stays named until | published again by `open`; |
 |   | its receiver has committed it | the receiver's high-water mark ignores what it has |
-| 4 | acknowledge the inbox batches that the round applied | acknowledged again by `open`; |
+| 4 | acknowledge the inbox messages that the round applied | acknowledged again by `open`; |
 |   | | if delivered meanwhile, our own mark ignores them |
 | 5 | delete what the manifest no longer names | swept by `open`: the manifest says what that was |
 
@@ -52,7 +52,7 @@ _EPOCHS = 100  # the last ones, of which the state says with which number they b
 
 
 class Publisher(Protocol):
-    """What the chain needs of the Exchange port."""
+    """`Publisher` is the part of the Exchange port that the chain needs."""
 
     def publish(self, batch: Batch) -> bool: ...
 
@@ -64,7 +64,7 @@ class Publisher(Protocol):
 
 
 class Chain:
-    """An agent's chain, opened to be continued."""
+    """`Chain` is an agent's chain, opened to be continued."""
 
     def __init__(self, store: Store, snapshot: Snapshot, full: int) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class Chain:
 
     @classmethod
     def open(cls, store: Store, agent: str, exchange: Publisher, zones: Iterable[int] = range(ZONES_IN_ALL)) -> "Chain":
-        """Go on after the newest manifest; finish what a crash left undone. `zones` are for a new chain."""
+        """Goes on after the newest manifest, and finishes what a crash left undone. `zones` are for a new chain."""
         snapshot, full = load(store, agent)
         if not snapshot.number:
             snapshot = replace(snapshot, zones=tuple(zones))
@@ -93,8 +93,8 @@ class Chain:
         quiet_until_s: float = 0.0,
         zones: Iterable[int] = (),
     ) -> "Chain":
-        """Continue the chain of another owner, who is Deposed at its next commit, and may go on fetching until
-        `quiet_until_s`. `zones` are for a chain that nobody has begun."""
+        """Continues the chain of another owner, who is Deposed at its next commit, and may go on fetching until
+        `quiet_until_s`. `zones` are for a chain that does not exist yet."""
         chain = cls(store, *load(store, agent))
         old = chain._at
         number, epoch = old.number + 1, old.epoch + 1
@@ -107,7 +107,7 @@ class Chain:
 
     @staticmethod
     def read(store: Store, agent: str) -> Snapshot:
-        """What is committed, also while another process goes on committing.
+        """Returns what is committed, also while another process goes on committing.
 
         Files that it names may vanish (merged) while they are read: then read again, there is a newer one.
         """
@@ -123,16 +123,16 @@ class Chain:
 
     @property
     def round(self) -> int:
-        """The number that the next commit will have; names of its files contain it."""
+        """Returns the number that the next commit will have; names of its files contain it."""
         return self._at.number + 1
 
     @property
     def label(self) -> str:
-        """What names of the next commit's files contain: no two agents, or rounds, have the same."""
+        """Returns what names of the next commit's files contain: no two agents, or rounds, have the same."""
         return f"{self.agent}-{self.round:08d}"
 
     def letter(self, to: str, data: bytes, kind: str) -> Batch:
-        """Something for another agent, to go out with the next commit."""
+        """Makes a message for another agent, to go out with the next commit."""
         return Batch(self.agent, self.round, 0, to, data, kind)
 
     @property
@@ -171,10 +171,10 @@ class Chain:
         now_s: float,
         zones: Iterable[int] | None = None,
     ) -> None:
-        """Make a round part of the archive.
+        """Makes a round part of the archive.
 
         `state` is all of it, by default as it was; `marks` are updates. `applied` has (stream, number) of the inbox;
-        batches of the `outbox` need sender, number, part, to, data and kind only. `zones` are what the agent owns from
+        messages of the `outbox` need sender, number, part, to, data and kind only. `zones` are what the agent owns from
         now on, if that changes.
         """
         old = self._at
@@ -203,7 +203,7 @@ class Chain:
         self._delete((old.names() | added) - self._at.names())
 
     def _create(self, new: Snapshot, delta: Delta | None) -> None:
-        """Step 2: a full manifest when it is time or there is no delta."""
+        """Does step 2, with a full manifest when it is time or there is no delta."""
         full = delta is None or not self._full or new.number - self._full >= FULL_EVERY
         document = new if full or delta is None else delta
         if not self._store.create(file_name(new.agent, new.number), sealed(document)):
@@ -213,7 +213,7 @@ class Chain:
             self._full_before, self._full = self._full, new.number
 
     def publish(self, exchange: Publisher) -> None:
-        """Step 3; whatever a link that is down did not take is tried again the next time."""
+        """Does step 3; whatever a link that is down did not take is tried again the next time."""
         self._published &= set() if exchange.lost() else {letter.name for letter in self._at.outbox}
         for letter in self._at.outbox:
             if letter.name not in self._published and not _is_confirmed(letter.batch, exchange):
@@ -222,17 +222,17 @@ class Chain:
                 self._published.add(letter.name)
 
     def backlog(self, exchange: Publisher) -> int:
-        """Bytes that others have not committed yet."""
+        """Returns the bytes that others have not committed yet."""
         return sum(letter.size for letter in self._at.outbox if not _is_confirmed(letter.batch, exchange))
 
     def _finish(self, exchange: Publisher) -> None:
-        """Steps 3 and 4; doing them again is harmless."""
+        """Does steps 3 and 4; doing them again is harmless."""
         self.publish(exchange)
         for stream, number in self._at.applied:
             exchange.acknowledge(stream, number)
 
     def _delete(self, names: Iterable[str]) -> None:
-        """Step 5. The last two full manifests and what follows them stay, for those who are reading."""
+        """Does step 5. The last two full manifests and what follows them stay, for those who are reading."""
         for name in sorted(names):
             self._store.delete(name)
         if self._full == self.number:
@@ -241,7 +241,7 @@ class Chain:
                     self._store.delete(name)
 
     def _recover(self, exchange: Publisher) -> None:
-        """First look at everything, then act."""
+        """Finishes what a crash left undone: it first looks at everything, then acts."""
         check_repaired(self._store)
         rubbish, strays = unnamed(self._store, self._at)
         check_strays(self._store, self._at, strays)
@@ -254,7 +254,7 @@ class Chain:
 
 
 def snapshots(store: Store) -> dict[str, Snapshot]:
-    """What each agent has committed, by agent."""
+    """Returns what each agent has committed, by agent."""
     return {agent: Chain.read(store, agent) for agent in sorted(chains(store))}
 
 
@@ -263,7 +263,7 @@ def _is_confirmed(batch: Batch, exchange: Publisher) -> bool:
 
 
 def _numbered(outbox: Sequence[Batch], sent: Mapping[str, int]) -> tuple[list[Batch], dict[str, int]]:
-    """The batches with their count of parts and the number before them; the last number of each stream."""
+    """Returns the messages with their count of parts and the number before them, and the last number of each stream."""
     parts = Counter((batch.stream, batch.number) for batch in outbox)
     previous: dict[tuple[str, int], int] = {}
     last: dict[str, int] = {}
@@ -284,5 +284,5 @@ def _outbox_name(batch: Batch) -> str:
 
 
 def _carries(name: str, agent: str) -> bool:
-    """Whether a scratch file is the agent's by its name; where several share an archive, only those are swept."""
+    """Returns whether a scratch file has the agent's name; where several share an archive, only those are swept."""
     return re.search(rf"(?:^|[/+-]){re.escape(agent)}-\d{{8,}}", name) is not None

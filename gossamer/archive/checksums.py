@@ -1,4 +1,4 @@
-"""What tells a file from a damaged one: its size and 64 bits of xxh3, on record in the manifest that names it."""
+"""A checksum tells a file from a damaged one: its size and 64 bits of xxh3, in the manifest that names it."""
 
 import mmap
 from pathlib import Path
@@ -19,7 +19,8 @@ def of_bytes(data: bytes) -> Checksum:
 
 
 def of_file(path: Path) -> Checksum:
-    """What was just written is still in memory, and hashed at gigabytes a second: nobody need hash while writing."""
+    """Returns the checksum of a file. A new file is still in memory, and hashed at gigabytes a second: no need to hash
+    while writing."""
     digest = xxh3_64()
     with path.open("rb") as file:
         size = file.seek(0, 2)

@@ -32,14 +32,14 @@ _SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer as it was stored."""
+    """`Answer` is an answer as it was stored."""
 
     headers: Headers
     wire: bytes
 
     @cached_property
     def body(self) -> bytes:
-        """As the server meant it: chunks joined, codings undone."""
+        """Returns the body as the server meant it: chunks joined, codings undone."""
         return decode_body(self.wire, self.headers, _DECODED_BYTES)[0]
 
     def header(self, name: str) -> str | None:
@@ -47,12 +47,12 @@ class Answer:
         return ", ".join(values) if values else None
 
     def content(self) -> str | None:
-        """The body as text; None if it is not text."""
+        """Returns the body as text; None if it is not text."""
         mime, declared = content_type(self.headers)
         return decode(self.body, declared_charset(self.body, declared)) if self._is_text(mime) else None
 
     def text(self) -> str | None:
-        """What a person would read."""
+        """Returns the text that a person would read."""
         mime, declared = content_type(self.headers)
         looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
         if looks_html:
@@ -66,7 +66,7 @@ class Answer:
 
 
 class Contents:
-    """Reads answers by their place in the WARC files of one reading. Threads may share it."""
+    """`Contents` reads answers by their place in the WARC files of one reading. Threads may share it."""
 
     def __init__(self, at: Reading) -> None:
         self._at = at
@@ -78,7 +78,7 @@ class Contents:
     def each(
         self, places: Sequence[Place | None], value: Callable[[int, Answer], str | bytes | None]
     ) -> list[str | bytes | None]:
-        """`value` of each position and answer; None where nothing is stored.
+        """Returns `value` of each position and answer; None where nothing is stored.
 
         Only one answer is in memory at a time. Revisit records are followed to the record that has the body.
         """
@@ -99,7 +99,7 @@ class Contents:
         return found
 
     def _read(self, place: Place) -> tuple[Answer | None, Visited | None]:
-        """The answer at a place, and for a revisit the visit it refers to."""
+        """Returns the answer at a place, and for a revisit the visit that it refers to."""
         if place[0] not in self._warcs:
             return None, None
         try:
@@ -114,7 +114,7 @@ class Contents:
         return Answer(Headers(record.head), record.body), None
 
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
-        """One look through the visits for many revisits: that is why places come in batches."""
+        """Finds the visits that many revisits refer to by one look through the table: so places come in groups."""
         with self._lock:
             if self._visits is None:
                 self._visits = duckdb.connect()

@@ -1,4 +1,4 @@
-"""The same archive on several disks: whatever is put into it is also kept elsewhere before it counts."""
+"""Copies keep the same archive on several disks: what is put into it is also stored there before it counts."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ from gossamer.errors import ArchiveError, disk_full_guard
 
 
 class Copied:
-    """A Store: a directory, and others that have the same files. Reading heals: what the first has lost comes back."""
+    """`Copied` is a Store: a directory, and others with the same files. Reading heals: what the first has lost comes
+    back."""
 
     def __init__(self, first: Directory, copies: Sequence[Directory]) -> None:
         self._first = first
@@ -31,7 +32,7 @@ class Copied:
         self._first.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """The first decides. A crash before the others have it is mended by `mend`."""
+        """Creates a file; the first directory decides. A crash before the others have it is mended by `mend`."""
         if not self._first.create(name, data):
             return False
         for copy in self._copies:
@@ -70,7 +71,7 @@ class Copied:
         return self._first.lock(agent)
 
     def mend(self, names: Sequence[str]) -> int:
-        """Copy what a crash, or a new disk, left without its copies. Returns how many files that were."""
+        """Copies what a crash, or a new disk, left without its copies. Returns how many files that were."""
         missing = [(copy, name) for copy in self._copies for name in names if not copy.local(name).exists()]
         for copy, name in missing:
             copy.put(name, _copied(self.local(name), copy.scratch(name)))
@@ -78,7 +79,7 @@ class Copied:
 
 
 def open_store(directory: Path, config: Config, agent: str, now_s: float) -> Directory | Copied:
-    """An agent's view of the archive, with the copies that it has to keep."""
+    """Returns an agent's view of the archive, with the copies that it has to keep."""
     first = Directory(directory, config.archive.unsynced)
     if config.site.copies == 1:
         return first
@@ -90,13 +91,13 @@ def open_store(directory: Path, config: Config, agent: str, now_s: float) -> Dir
 
 
 def mend(store: Store, chain: Chain) -> None:
-    """At the beginning: copies that are missing."""
+    """Adds the copies that are missing; called at the beginning."""
     if isinstance(store, Copied):
         store.mend(sorted(chain.snapshot.names()) + store.list(f"manifest/{chain.agent}/"))
 
 
 def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
-    """Where the copies of an agent's files are: agents begin at different disks, so that all are used."""
+    """Returns the disks for the copies of an agent's files: agents begin at different disks, so that all are used."""
     if copies - 1 > len(disks):
         raise ArchiveError(
             f"site.copies is {copies}: that takes {copies - 1} more in site.disks, where {len(disks)} are given"
@@ -107,7 +108,7 @@ def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
 
 
 def restore(directory: Path, disks: Sequence[Path]) -> int:
-    """Make a directory again of its copies, after its disk was lost. Returns how many files that were."""
+    """Restores a directory from its copies, after its disk was lost. Returns how many files that were."""
     if (directory / "gossamer.json").exists():
         raise ArchiveError(f"{directory} holds a crawl already; restore into an empty directory")
     for disk in disks:
@@ -133,8 +134,8 @@ def restore(directory: Path, disks: Sequence[Path]) -> int:
 
 
 def _named(copies: Sequence[Directory]) -> set[str]:
-    """What the newest manifests name. A crash leaves more on a copy, as that is written before the crawl's directory;
-    of an agent whose manifests cannot be read, all that is there counts: a repair decides about it."""
+    """Returns what the newest manifests name. A crash leaves more on a copy, as that is written before the crawl's
+    directory; of an agent whose manifests cannot be read, all that is there counts: a repair decides about it."""
     named: set[str] = set()
     for agent in {agent for copy in copies for agent in chains(copy)}:
         try:

@@ -1,4 +1,5 @@
-"""When a chain is opened: whether its files are whole, and which others are rubbish that a crash left, or strays."""
+"""This module checks a chain when it is opened: whether its files are whole, which others a crash left, which are
+strays."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,15 +19,16 @@ _NAMED = 5  # files that a message names
 
 
 class Unnamed(NamedTuple):
-    """Files of a chain that no manifest names."""
+    """`Unnamed` has the files of a chain that no manifest names."""
 
     rubbish: list[str]  # what a crash leaves, and nothing else can
     strays: list[str]  # manifests that named them must have been lost
 
 
 def unnamed(store: Store, at: Snapshot) -> Unnamed:
-    """A crash leaves files of the next round, of a number that a take-over used up (the deposed owner may have written
-    them), and files that the last commits removed. Files of an agent that has no manifest at all are strays too."""
+    """Returns unnamed files. A crash leaves files of the next round, of a number that a take-over used up (the deposed
+    owner may have written them), and files that the last commits removed. Files of an agent without manifests are
+    strays too."""
     named, gone = at.names(), set(at.gone)
     numbers = {at.number + 1, *at.state.epochs.values()}
     names = [name for folder in FOLDERS for name in store.list(folder) if name not in named]
@@ -44,7 +46,7 @@ def unnamed(store: Store, at: Snapshot) -> Unnamed:
 
 
 def check_repaired(store: Store) -> None:
-    """Half of a repair is none: several chains must change together."""
+    """Raises an error if a repair is unfinished: several chains must change together."""
     if store.list(UNFINISHED):
         raise ArchiveError(
             f"{where(store)}: a repair was interrupted; finish it with `gossamer repair {where(store)} --apply`"
@@ -52,7 +54,7 @@ def check_repaired(store: Store) -> None:
 
 
 def check_named(store: Store) -> None:
-    """Where files are and no manifest at all, readers must not answer that there is nothing."""
+    """Raises an error if there are files and no manifest at all: readers must not answer that there is nothing."""
     nothing = Snapshot("a0")
     strays = unnamed(store, nothing).strays
     if not chains(store):  # asked last: a crawl that has just begun writes its manifest first
@@ -82,7 +84,7 @@ def _kinds(labels: Iterable[Label]) -> str:
 
 
 def check_files(store: Store, at: Snapshot) -> None:
-    """All files are there and as long as they were; those that the crawl decides by are as they were written."""
+    """Checks that all files are there in their length, and that those that the crawl decides by are unchanged."""
     wrong = [f"{name} {problem}" for name in sorted(at.names()) if (problem := fault(store, at, name))]
     left = HASHED_BYTES
     for name in [] if wrong else _decisive(at):
@@ -100,7 +102,7 @@ def check_files(store: Store, at: Snapshot) -> None:
 
 
 def fault(store: Store, at: Snapshot, name: str) -> str:
-    """What is wrong with a file, as far as one sees without reading it; nothing if it seems whole."""
+    """Returns what is wrong with a file, as far as one sees without reading it; empty if it seems whole."""
     try:
         size = store.size(name)
     except FileNotFoundError:
@@ -110,7 +112,7 @@ def fault(store: Store, at: Snapshot, name: str) -> str:
 
 
 def _decisive(at: Snapshot) -> list[str]:
-    """With a checksum on record, newest first."""
+    """Returns those with a checksum on record, newest first."""
     names = [name for kind, names in at.files.items() if kind not in ARCHIVED for name in names]
     names += [letter.name for letter in at.outbox]
     dated = [(label.number if (label := label_of(name)) else 0, name) for name in names if name in at.sums]

@@ -1,7 +1,7 @@
-"""This module reads manifests of layouts 1 to 3 as if they were of layout 4; nobody writes them any more.
+"""This module reads manifests of layouts 1 to 3 as if they were of layout 4; they are not written any more.
 
 There the state was a dictionary, of which a delta had the keys that changed; counters of all kinds were in one; and the
-letters of the outbox were flat lists.
+messages of the outbox were flat lists.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _REFUSED = "refused "  # began the names of counters of links
 
 
 def renamed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest's fields as they are called, and arranged, now."""
+    """Returns a manifest's fields as they are called, and arranged, now."""
     if not body.keys() <= _FULL | _LATER or ("files" not in body and "added" not in body):
         raise ValueError("it is not a manifest")
     state = {_RENAMED.get(name, name): value for name, value in body["state"].items()}
@@ -42,5 +42,5 @@ def _counters(flat: Mapping[str, int]) -> dict[str, Any]:
 def _letter(
     name: str, size: int, sender: str, number: int, part: int, to: str, kind: str, parts: int, previous: int, *more: int
 ) -> list[Any]:
-    """Those of the first protocol do not say so."""
+    """Makes a message; those of the first protocol have no version."""
     return [name, size, [sender, number, part, to, "", kind, parts, previous, *(more or [1])]]

@@ -40,7 +40,7 @@ _TEXT_FIELDS: dict[str, pa.DataType] = {
 
 
 def export_warc(where: Where, out: str | Path, force: bool = False) -> list[Path]:
-    """All WARC files, and where they are now ("-": nowhere).
+    """Exports all WARC files, and returns where they are now ("-": nowhere).
 
     OUT.warc.gz gets all records, OUT.warc the same uncompressed; "-" is standard output, compressed. Anything else
     is a directory and gets the files as they are, with the same names and offsets as in CDXJ and the tables.
@@ -64,7 +64,7 @@ def _copy_files(at: Reading, folder: Path, force: bool) -> list[Path]:
 
 
 def _concatenate(at: Reading, out: str | Path, force: bool) -> list[Path]:
-    """Gzip members one after the other are a WARC file, and so are their contents."""
+    """Concatenates: gzip members one after the other are a WARC file, and so are their contents."""
     with opened(out, force) as file:
         for source in at.paths("warc"):
             _append(source, file, inflated=str(out).endswith(".warc"))
@@ -77,7 +77,7 @@ def _append(source: Path, file: BinaryIO, inflated: bool = False) -> None:
 
 
 def export_cdxj(where: Where, out: str | Path, force: bool = False, open_files: int = OPEN_FILES) -> int:
-    """One sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive. More than
+    """Exports one sorted CDXJ of all records; returns its lines. Files and offsets are those of the archive. More than
     `open_files` files are merged in steps."""
 
     def work(at: Reading) -> int:
@@ -95,7 +95,7 @@ def export_cdxj(where: Where, out: str | Path, force: bool = False, open_files: 
 
 
 def _merged(paths: list[Path], stack: ExitStack, most: int) -> Iterator[bytes]:
-    """The lines of sorted files, sorted, with a bounded number of files open."""
+    """Yields the lines of sorted files, sorted, with a bounded number of files open."""
     files: list[BinaryIO] = []
     if len(paths) > most:
         for start in range(0, len(paths), most):
@@ -110,7 +110,7 @@ def _merged(paths: list[Path], stack: ExitStack, most: int) -> Iterator[bytes]:
 
 
 def export_urls(where: Where, out: str | Path, which: str = "all", force: bool = False) -> int:
-    """The URLs of known pages, or of fetched ones, sorted, one per line; returns their number."""
+    """Exports the URLs of known pages, or of fetched ones, sorted, one per line; returns their number."""
     if which not in _URLS_SQL:
         raise ConfigError(f"urls to export must be one of {', '.join(_URLS_SQL)}, not {which!r}")
 
@@ -133,8 +133,8 @@ def _write_urls(rows: pa.RecordBatchReader, file: BinaryIO) -> int:
 
 
 def export_text(where: Where, out: str | Path, force: bool = False, group_characters: int = GROUP_CHARACTERS) -> int:
-    """The text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number. A row group of
-    Parquet has `group_characters` of text."""
+    """Exports the text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number. A row group
+    of Parquet has `group_characters` of text."""
 
     def work(at: Reading) -> int:
         with (

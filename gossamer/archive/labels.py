@@ -1,4 +1,4 @@
-"""Names of an archive's files: only this module reads from a name whose file it is, and which commit made it."""
+"""Only this module reads from the name of an archive's file whose file it is, and which commit made it."""
 
 import re
 from typing import NamedTuple
@@ -10,7 +10,8 @@ _NAME = re.compile(
 
 
 class Label(NamedTuple):
-    """What a name says: `first` to `last` are the rounds whose rows a file has, `number` is the commit that made it."""
+    """`Label` is a parsed name: `first` to `last` are the rounds of a file's rows, `number` is the commit that made
+    it."""
 
     kind: str  # as in the manifest: "warc", "visits", "index.page.delta"
     agent: str
@@ -24,7 +25,7 @@ class Label(NamedTuple):
 
 
 def label_of(name: str) -> Label | None:
-    """None: not a name that Gossamer gives. Such files are somebody else's."""
+    """Parses a name; None: not a name that Gossamer gives. Such files belong to others."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

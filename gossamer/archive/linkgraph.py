@@ -56,7 +56,7 @@ def read_links(where: Where) -> LinkGraph:
 
 
 def _latest(source: I64, rounds: I64, is_later: Bools) -> Bools:
-    """Which links are of their page's last version. Those that were followed later have later rounds than it."""
+    """Returns which links are of their page's last version. Links that were followed later have later rounds."""
     last = np.zeros(int(source.max(initial=0)) + 1, np.int64)
     np.maximum.at(last, source[~is_later], rounds[~is_later])
     latest: Bools = (rounds == last[source]) | (is_later & (rounds > last[source]))

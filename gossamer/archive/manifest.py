@@ -1,4 +1,4 @@
-"""What a manifest is: the files, letters, marks and state that one commit names, and how it is written and read."""
+"""A manifest names the files, messages, marks and state of one commit; this module writes and reads it."""
 
 import contextlib
 import json
@@ -19,12 +19,12 @@ from gossamer.errors import ArchiveError
 
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
-ANY = ""  # the receiver of batches that are for whoever reads them: seeds
+ANY = ""  # the receiver of messages that are for whoever reads them: seeds
 SEED_FILES = "files"  # the sender of those that name files of seeds
-MOVES = "moves"  # the sender of those that say which hosts shall go to other sites
-# Kinds of batches.
+MOVES = "moves"  # the sender of those that order which hosts go to other sites
+# Kinds of messages.
 LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
-PROTOCOL = 3  # the version in which batches are written; every one before it can be read
+PROTOCOL = 3  # the version in which messages are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")
@@ -34,7 +34,7 @@ _GONE = 512  # names of files that were removed last and are remembered
 
 
 class Batch(Struct, frozen=True, array_like=True):
-    """One part of what one agent says to another in a round; `Chain.commit` fills in `parts` and `previous`."""
+    """`Batch` is one part of an agent's message to another in a round; `Chain.commit` sets `parts` and `previous`."""
 
     sender: str
     number: int
@@ -43,7 +43,7 @@ class Batch(Struct, frozen=True, array_like=True):
     data: bytes  # of those that a manifest names, nothing: it has a file
     kind: str = LINKS
     parts: int = 1
-    previous: int = 0  # the number before this one in its stream: who has not applied that one must wait
+    previous: int = 0  # the number before this one in its stream: a receiver that has not applied that one must wait
     protocol: int = PROTOCOL  # the version in which it was written
 
     @property
@@ -52,7 +52,7 @@ class Batch(Struct, frozen=True, array_like=True):
 
 
 class Letter(NamedTuple):
-    """A batch of the outbox: where its data is, and how long that is."""
+    """`Letter` is a message of the outbox: where its data is, and how long that is."""
 
     name: str
     size: int
@@ -61,7 +61,7 @@ class Letter(NamedTuple):
 
 @dataclass
 class Changes:
-    """Files that a commit adds to the archive and takes out of it, by kind."""
+    """`Changes` has the files that a commit adds to the archive and takes out of it, by kind."""
 
     added: Files = field(default_factory=dict)
     removed: Files = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Changes:
 class Delta(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="delta-4"
 ):
-    """A manifest that says what is new since the one before it."""
+    """`Delta` is a manifest that has what is new since the one before it."""
 
     number: int
     time_s: float
@@ -92,7 +92,7 @@ class Delta(
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="full-4"):
-    """What one manifest says, together with those before it; also a manifest that says all of it."""
+    """`Snapshot` is the content of one manifest, together with those before it; also a manifest that has all of it."""
 
     agent: str
     number: int = 0
@@ -110,7 +110,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     gone: tuple[str, ...] = ()
 
     def after(self, delta: Delta) -> "Snapshot":
-        """The next one."""
+        """Returns the snapshot after a delta."""
         new = replace(
             self,
             number=delta.number,
@@ -137,7 +137,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class EarlierDelta(NamedTuple):
-    """A delta of layout 3 or before: of the state, it has what changed."""
+    """`EarlierDelta` is a delta of layout 3 or before: of the state, it has what changed."""
 
     number: int
     body: dict[str, Any]
@@ -153,7 +153,7 @@ _decoder: msgspec.json.Decoder[Snapshot | Delta] = msgspec.json.Decoder(Snapshot
 
 
 def load(store: Store, agent: str) -> tuple[Snapshot, int]:
-    """The newest snapshot and the number of the full manifest it rests on (0 if there is none)."""
+    """Returns the newest snapshot and the number of the full manifest that it rests on (0 if there is none)."""
     for _ in range(_ATTEMPTS):
         names = file_names(store, agent)
         try:
@@ -164,7 +164,7 @@ def load(store: Store, agent: str) -> tuple[Snapshot, int]:
 
 
 def load_best(store: Store, agent: str) -> Snapshot:
-    """The newest snapshot that can still be read; an empty one if there is none."""
+    """Returns the newest snapshot that can still be read; an empty one if there is none."""
     names = file_names(store, agent)
     for count in range(len(names), 0, -1):
         with contextlib.suppress(ArchiveError, FileNotFoundError):
@@ -196,7 +196,7 @@ def as_delta(found: Delta | EarlierDelta, before: Snapshot) -> Delta:
 
 
 def read_document(store: Store, name: str) -> Document:
-    """Created whole or not at all: one that cannot be read was damaged later."""
+    """Reads a manifest. It was created whole or not at all: one that cannot be read was damaged later."""
     try:
         found = _opened(store.get(name))
         if found.number == number_of(name):
@@ -211,13 +211,13 @@ def remedy(store: Store) -> str:
 
 
 def sealed(document: Snapshot | Delta) -> bytes:
-    """A manifest's text, with a checksum of itself at its end."""
+    """Encodes a manifest, with a checksum of itself at its end."""
     data = encoded(document)
     return b'%s,"xxh3":"%s"}' % (data[:-1], xxh3_64_hexdigest(data).encode())
 
 
 def _opened(data: bytes) -> Document:
-    """What was sealed. The first manifests had no checksum, neither of themselves nor of files."""
+    """Decodes what was sealed. The first manifests had no checksum, neither of themselves nor of files."""
     seal = _SEAL.fullmatch(data, max(len(data) - _SEAL_BYTES, 0))
     if seal:
         data = data[:-_SEAL_BYTES] + b"}"
@@ -258,12 +258,12 @@ def file_name(agent: str, number: int) -> str:
 
 
 def file_names(store: Store, agent: str) -> list[str]:
-    """Names in order; whatever else somebody put beside them does not count."""
+    """Returns names in order; other files beside them do not count."""
     return [name for name in store.list(f"manifest/{agent}/") if MANIFEST.search(name)]
 
 
 def chains(store: Store) -> set[str]:
-    """Agents that have ever committed here."""
+    """Returns the agents that have ever committed here."""
     return {name.split("/")[1] for name in store.list("manifest/") if MANIFEST.search(name)}
 
 

@@ -1,4 +1,4 @@
-"""An archive's mark, the file that makes a directory one: its layout, who wrote it, and whether it can be trusted."""
+"""The mark is the file that makes a directory an archive: its layout, its writer, and whether it can be trusted."""
 
 import os
 from pathlib import Path
@@ -17,17 +17,17 @@ _READERS = "query, status, export, versions, show, verify"
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Later layouts may say more: only this much must be the same in all of them."""
+    """Later layouts may add fields: only these must be the same in all of them."""
 
     layout: int
-    gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none said so
+    gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none is recorded
     created: float = 0.0
     migrating: bool = False  # some manifests may still be of the layout before
     boot: str = ""  # the life of the machine in which it was begun, as long as its files are not synced
 
 
 def this_boot() -> str:
-    """Another one after the machine was down."""
+    """Returns an identifier that changes when the machine was down."""
     return _BOOT.read_text().strip()
 
 
@@ -36,20 +36,20 @@ def read_mark(path: Path) -> Mark:
 
 
 def write_mark(path: Path, mark: Mark) -> None:
-    """One that names a boot is of an archive that is not synced yet."""
+    """Writes a mark. One that names a boot is of an archive that is not synced yet."""
     settle = (lambda _: None) if mark.boot else sync
     with disk_full_guard(path):
         (path / SCRATCH).mkdir(exist_ok=True)
         scratch = path / SCRATCH / f"{os.getpid()}-{MARK}"
         scratch.write_bytes(encoded(mark))
         settle(scratch)
-        os.replace(scratch, path / MARK)  # somebody else may have been faster: the same archive
+        os.replace(scratch, path / MARK)  # another process may have been faster: the same archive
         settle(path)
         settle(path.parent)
 
 
 def sync(path: Path) -> None:
-    """A file or folder is on disk when it returns."""
+    """Syncs a file or folder: it is on disk when this returns."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -58,7 +58,7 @@ def sync(path: Path) -> None:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether all that was written can be there: it was synced, or the machine has not been down since."""
+    """Returns whether all that was written can be there: it was synced, or the machine has not been down since."""
     try:
         return read_mark(path).boot in ("", this_boot())
     except (OSError, msgspec.MsgspecError):
@@ -66,18 +66,18 @@ def is_trusted(path: Path) -> bool:
 
 
 def holds_scans(path: Path) -> bool:
-    """Whether it is a directory of scans (`gossamer scan`), and not of a crawl."""
+    """Returns whether it is a directory of scans (`gossamer scan`), and not of a crawl."""
     return (path / "scans").is_dir() and not (path / MARK).exists()
 
 
 def is_federation(path: Path) -> bool:
-    """Whether it is the file of a federation, which stands for the directories of its sites."""
+    """Returns whether it is the file of a federation, which stands for the directories of its sites."""
     return path.suffix == ".toml" and path.is_file()
 
 
 def check_mark(path: Path, read_only: bool = False) -> Mark:
-    """The mark of an archive that can be used; otherwise an error that says why not. To be read only, it may have been
-    written by an earlier version."""
+    """Returns the mark of an archive that can be used; otherwise raises an error that explains why not. To be read
+    only, it may have been written by an earlier version."""
     mark = _known_mark(path)
     if mark.layout < MIGRATED and not read_only:
         raise _is_old(path, mark)
@@ -94,7 +94,7 @@ def check_mark(path: Path, read_only: bool = False) -> Mark:
 
 
 def check_migrates(path: Path) -> Mark:
-    """The mark of an archive that is up to date or can be brought there."""
+    """Returns the mark of an archive that is up to date or can be brought there."""
     mark = _known_mark(path)
     if mark.layout < MIGRATED:
         raise _is_old(path, mark)

@@ -35,7 +35,7 @@ _TABLES = {
     table.name: table
     for table in (columns.VISITS, columns.PAGES, columns.DEPTHS, columns.LINKS, columns.ROBOTS, SIGNALS)
 }
-_PLACED = ("visits", "cdxj")  # kinds that say where records are
+_PLACED = ("visits", "cdxj")  # kinds that have the places of records
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 _PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
 
@@ -51,7 +51,7 @@ def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
     for kind in ("cdxj", *_TABLES):
         pack = work.pack(kind, files)
         packs = [pack] if pack else []
-        if kind in _PLACED:  # whatever says where moved records are must be rewritten
+        if kind in _PLACED:  # whatever has the places of moved records must be rewritten
             packs += [[name] for name in files.get(kind, ()) if name not in pack and overlaps(name, places)]
         for names in packs:
             changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)

@@ -1,4 +1,4 @@
-"""This module brings an archive of the layout before up to date, in place, and so that it can be interrupted anywhere.
+"""This module migrates an archive of the layout before, in place, and so that it can be interrupted anywhere.
 
 | step | what | after a crash here |
 |---|---|---|
@@ -52,7 +52,7 @@ def migrate(directory: Path) -> int:
 
 
 def _renewed(store: Store, agent: str) -> Iterator[tuple[str, bytes]]:
-    """Manifests of earlier forms, as they are written now."""
+    """Yields manifests of earlier forms, as they are written now."""
     before: Snapshot | None = None
     new: Snapshot | Delta
     for name in file_names(store, agent):
@@ -75,7 +75,7 @@ def _renewed(store: Store, agent: str) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def locked(store: Store) -> Iterator[None]:
-    """Nobody crawls there meanwhile."""
+    """Locks all chains: no process crawls there meanwhile."""
     with ExitStack() as stack:
         names = {name.partition("/")[2] for name in store.list("lock/")} | chains(store)
         for agent in sorted(names or {"a0"}):

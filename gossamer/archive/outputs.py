@@ -26,7 +26,7 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextlib.contextmanager
 def replaced(path: Path, force: bool) -> Iterator[Path]:
-    """A path to write to; what is there at the end becomes `path`, unless there was an error."""
+    """Yields a path to write to; what is there at the end becomes `path`, unless there was an error."""
     check_free(path, force)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -43,7 +43,7 @@ def replaced(path: Path, force: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def opened(out: str | Path, force: bool) -> Iterator[BinaryIO]:
-    """Standard output for "-", otherwise a file that appears when it is whole."""
+    """Yields standard output for "-", otherwise a file that appears when it is whole."""
     if is_stdout(out):
         with irrevocable():
             yield sys.stdout.buffer

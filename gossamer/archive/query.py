@@ -28,7 +28,7 @@ Shown = Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
 
 
 class Named(Protocol):
-    """A table that can be asked."""
+    """`Named` describes a table that can be queried."""
 
     @property
     def name(self) -> str: ...
@@ -48,12 +48,12 @@ _BATCH = 2048  # rows that DuckDB works on at a time
 _READS = {"SELECT", "EXPLAIN", "CREATE"}  # CREATE makes helpers in memory, for the statements after it
 _MISSING_TABLE = "Table with name"
 _MISSING_COLUMN = "not found in FROM clause"
-# What DuckDB puts before the words of our own exceptions.
+# What DuckDB puts before the text of our own exceptions.
 _OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
 
 
 def open_database(where: Where) -> duckdb.DuckDBPyConnection:
-    """An in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
+    """Opens an in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
 
     It shows what was committed when it was opened. Close it when done.
     """
@@ -61,7 +61,7 @@ def open_database(where: Where) -> duckdb.DuckDBPyConnection:
 
 
 def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-    """What work on such a database finds. It is done again if a running crawl merges files meanwhile."""
+    """Returns the result of work on such a database. It is done again if a running crawl merges files meanwhile."""
 
     def opened(at: Reading) -> T:
         with closing(open_reading(at)) as database:
@@ -81,7 +81,7 @@ def confined(
     paths: Sequence[str],
     more: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
 ) -> duckdb.DuckDBPyConnection:
-    """A database of what these statements make. It can read these files and write nowhere."""
+    """Opens a database of what these statements make. It can read these files and write nowhere."""
     database = duckdb.connect(config=_SETTINGS)
     try:
         for statement in statements:
@@ -100,13 +100,13 @@ _OPEN: "weakref.WeakSet[duckdb.DuckDBPyConnection]" = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """DuckDB complains on stderr about connections with functions that live longer than the interpreter."""
+    """Closes all: DuckDB complains on stderr about connections with functions that live longer than the interpreter."""
     for database in list(_OPEN):
         database.close()
 
 
 def _confine(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
-    """From here on it may read these files and spill to its own temporary directory; nothing else."""
+    """Lets it read these files, and spill to its own temporary directory, from here on; nothing else."""
     spill = Path(tempfile.gettempdir()) / f"gossamer-query-{os.getpid()}-{id(database):x}"
     database.execute(f"SET temp_directory = {quoted(str(spill))}")  # made when needed, removed by DuckDB
     database.execute("SET TimeZone = 'UTC'")
@@ -116,7 +116,7 @@ def _confine(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
 
 
 def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> None:
-    """The functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
+    """Adds the functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
 
     def column(of: Callable[[Answer], str | bytes | None], kind: pa.DataType) -> Callable[[Any, Any], Any]:
         return lambda warcs, offsets: pa.array(
@@ -150,7 +150,7 @@ def _places(warcs: Any, offsets: Any) -> list[Place | None]:
 
 
 def ask(where: Where, sql: str) -> list[dict[str, Any]]:
-    """The last statement's result, for programs; all of it in memory."""
+    """Returns the last statement's result, for programs; all of it in memory."""
     return answered(partial(with_database, where), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
 
 
@@ -161,8 +161,8 @@ def answered(
     take: Callable[[pa.RecordBatchReader, Callable[[], int | None]], T],
     shown: Shown = lambda rows: rows,
 ) -> T:
-    """What `take` makes of the last statement's rows; it can also ask how many there are. `opened` gives a database to
-    whoever works with it; it is closed afterwards. `shown` may give the rows other types first."""
+    """Returns what `take` makes of the last statement's rows; it can also ask for their number. `opened` gives a
+    database to the work on it, and closes it afterwards. `shown` may give the rows other types first."""
 
     def work(connection: duckdb.DuckDBPyConnection) -> T:
         with closing(connection) as database:
@@ -180,7 +180,7 @@ def answered(
 def streamed(
     database: duckdb.DuckDBPyConnection, sql: str, shown: Shown = lambda rows: rows
 ) -> Iterator[pa.RecordBatchReader]:
-    """A query's rows as they come; `shown` may give them other types first."""
+    """Yields a query's rows as they come; `shown` may give them other types first."""
     rows: pa.RecordBatchReader = shown(database.sql(sql)).to_arrow_reader(_BATCH)
     try:
         yield rows
@@ -195,13 +195,13 @@ def streamed(
 
 
 def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The same rows, after the first have come: until then nothing is written, and all can be repeated."""
+    """Returns the same rows, after the first have come: until then nothing is written, and all can be repeated."""
     first = list(islice(rows, 1))
     return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
 
 
 def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """Check that all statements only read, run all but the last, and return that."""
+    """Checks that all statements only read, runs all but the last, and returns that."""
     parsed = database.extract_statements(sql)
     if not parsed:
         raise QueryError('nothing to run; for example: "SELECT status, count(*) FROM pages GROUP BY status"')
@@ -217,7 +217,8 @@ def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:
 
 
 def _counted(database: duckdb.DuckDBPyConnection, sql: str) -> int | None:
-    """How many rows a query has; None if it cannot be asked again, as it needs a temporary table of its connection.
+    """Returns how many rows a query has; None if it cannot be run again, as it needs a temporary table of its
+    connection.
 
     DuckDB leaves out what only makes columns, so that no page is read for it.
     """
@@ -230,7 +231,7 @@ def _counted(database: duckdb.DuckDBPyConnection, sql: str) -> int | None:
 
 
 def _explained(error: Exception, sql: str, tables: Sequence[Named]) -> str:
-    """DuckDB's own words, and what there is where it misses something."""
+    """Returns DuckDB's own message, and which names exist where it misses one."""
     message = str(error).strip().removeprefix(_OURS)
     if _MISSING_TABLE in message:
         return f"{message}\n\nThe tables are {', '.join(table.name for table in tables)}."

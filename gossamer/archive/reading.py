@@ -22,14 +22,14 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Reading:
-    """What was committed when we looked."""
+    """`Reading` holds what was committed when we looked."""
 
     directory: Path
     snapshots: dict[str, Snapshot]  # by agent
     roots: Mapping[str, Path] = field(default_factory=dict)  # where each agent's files are, if not in the directory
 
     def names(self, kind: str) -> list[str]:
-        """The archive's files of a kind, all agents, in order of commit."""
+        """Returns the archive's files of a kind, all agents, in order of commit."""
         return [name for snapshot in self.snapshots.values() for name in snapshot.files.get(kind, [])]
 
     def paths(self, kind: str) -> list[Path]:
@@ -44,11 +44,11 @@ class Reading:
 
     @property
     def overlap(self) -> bool:
-        """Whether several agents may know the same page."""
+        """Returns whether several agents may know the same page."""
         return any(snapshot.state.overlap for snapshot in self.snapshots.values())
 
     def missing(self) -> Path | None:
-        """A file that is no longer there."""
+        """Returns a file that is no longer there."""
         return next((path for kind in self.kinds for path in self.paths(kind) if not path.exists()), None)
 
     @property
@@ -57,21 +57,21 @@ class Reading:
 
 
 class Location(Protocol):
-    """Where a crawl is: anything that can be read as one archive, again and again, while the crawl runs.
+    """Port: where a crawl is. It can be read as one archive, again and again, while the crawl runs.
 
     `str` gives the name by which the user knows it.
     """
 
     def read(self) -> Reading:
-        """What is committed now. Before its first commit a crawl is empty."""
+        """Returns what is committed now. Before its first commit a crawl is empty."""
 
     def left_out(self) -> str:
-        """Which parts of the crawl cannot be read from here, in words; nothing if all can."""
+        """Returns which parts of the crawl cannot be read from here, in words; empty if all can."""
 
 
 @dataclass(frozen=True)
 class CrawlDirectory:
-    """The location of most crawls: one directory of this machine."""
+    """`CrawlDirectory` is the location of most crawls: one directory of this machine."""
 
     path: Path
 
@@ -93,7 +93,7 @@ Where = str | Path | Location  # a name is that of a directory; `cluster.locatio
 
 
 def reading(where: Where, work: Callable[[Reading], T]) -> T:
-    """The result of work on what is committed.
+    """Returns the result of work on what is committed.
 
     If files vanish meanwhile, because a running crawl merged them, it is done again on the newer ones, unless
     some of it was `irrevocable`.
@@ -105,7 +105,7 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
             return work(at)
         except (OSError, duckdb.Error, pa.ArrowException, _Begun) as error:
             cause = error.cause if isinstance(error, _Begun) else error
-            missing = at.missing()  # asked of the files: DuckDB has many ways to say so
+            missing = at.missing()  # checked on the files: DuckDB has many messages for it
             if missing is None:
                 raise cause from None
             if location.read().numbers == at.numbers:
@@ -121,7 +121,7 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
 
 @contextlib.contextmanager
 def irrevocable() -> Iterator[None]:
-    """Around writing what cannot be taken back, such as standard output: there is no second attempt."""
+    """Marks the writing of what cannot be taken back, such as standard output: there is no second attempt."""
     try:
         yield
     except (OSError, duckdb.Error, pa.ArrowException) as error:
@@ -129,7 +129,7 @@ def irrevocable() -> Iterator[None]:
 
 
 class _Begun(Exception):
-    """An error after some output; never leaves `reading`."""
+    """An error came after some output; this never leaves `reading`."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))

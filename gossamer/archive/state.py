@@ -1,5 +1,5 @@
-"""`AgentState` is what an agent keeps from one commit to the next, whole in every manifest: only this module says what
-that can be, and how it is written.
+"""`AgentState` is what an agent keeps from one commit to the next, whole in every manifest: only this module defines
+its fields, and how it is written.
 
 The structs are strict: a manifest with a field that is not here, or of another type, is damaged. Whoever adds a field
 gives it a default; whoever changes or removes one raises `mark.LAYOUT`, and teaches `earlier.py` what it was.
@@ -19,11 +19,11 @@ _SURROGATE = {private: surrogate for surrogate, private in _PRIVATE.items()}
 
 
 class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is as it would be by default is not written."""
+    """`Strict` structs do not write what is as it would be by default."""
 
 
 class LedgerState(Strict, frozen=True):
-    """OPIC cash, as `crawl.ledger.Ledger` counts it."""
+    """`LedgerState` is the OPIC cash, as `crawl.ledger.Ledger` counts it."""
 
     v: int = 0
     pool: int = 0
@@ -32,8 +32,8 @@ class LedgerState(Strict, frozen=True):
 
 
 class Counters(Strict, frozen=True):
-    """What an agent has done in the whole crawl, and what it has now. Zones have one owner: those of several agents
-    add up, and nothing is counted twice."""
+    """`Counters` counts what an agent has done in the whole crawl, and what it has now. Zones have one owner: those of
+    several agents add up, and nothing is counted twice."""
 
     visits: int = 0  # of pages; robots.txt is not counted
     rounds: int = 0
@@ -49,14 +49,14 @@ class Counters(Strict, frozen=True):
         return Counters(**{name: _sum(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__})
 
     def __sub__(self, other: "Counters") -> "Counters":
-        """`other` is what there was before."""
+        """Returns the difference to `other`, the counters before."""
         return Counters(
             **{name: _sum(getattr(self, name), getattr(other, name), -1) for name in self.__struct_fields__}
         )
 
 
 class PriceState(Strict, frozen=True):
-    """What carbon costs: `carbon.prices.Prices`."""
+    """`PriceState` is the price of carbon: `carbon.prices.Prices`."""
 
     began_s: float | None = None
     day: int = 0
@@ -64,7 +64,7 @@ class PriceState(Strict, frozen=True):
 
 
 class Members(Strict, frozen=True, kw_only=False):
-    """The sites of a federation, in one version of the list: `cluster.site_list`."""
+    """`Members` has the sites of a federation, in one version of the list: `cluster.site_list`."""
 
     version: int
     weights: Mapping[str, float]  # of all sites there ever were; 0: it takes no hosts
@@ -104,19 +104,19 @@ class AgentState(Strict, frozen=True):
     gone: tuple[str, ...] = ()  # sites whose hosts have been looked for again
     moves: dict[str, str] = {}  # hosts that a rebalance gives to other sites
     settling: bool = False  # hosts have come that may have to go on
-    reported: dict[str, int] = {}  # which version of the list we said to have carried out, by turn
-    received: dict[str, dict[str, int]] = {}  # and which the other sites said
+    reported: dict[str, int] = {}  # which version of the list we reported as carried out, by turn
+    received: dict[str, dict[str, int]] = {}  # and which the other sites reported
     crossed: dict[str, dict[str, int]] = {}  # by site: what was sent there
     round_trips: dict[str, dict[str, float]] = {}  # by site and country: seconds
 
 
 def encoded(value: Any) -> bytes:
-    """JSON; NumPy's numbers and arrays as plain ones."""
+    """Encodes as JSON; NumPy's numbers and arrays become plain ones."""
     return msgspec.json.encode(value, enc_hook=_plain)
 
 
 def settled(state: AgentState) -> AgentState:
-    """As it will be read; and no longer the caller's to change."""
+    """Returns the state as it will be read; the caller can no longer change it."""
     return msgspec.json.decode(encoded(state), type=AgentState)
 
 

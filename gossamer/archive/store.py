@@ -1,4 +1,4 @@
-"""Where the archive is: the only module that makes files durable, by immutable names and create-if-absent."""
+"""`Store` is where the archive is: only this module makes files durable, by immutable names and create-if-absent."""
 
 import contextlib
 import errno
@@ -28,35 +28,35 @@ class Store(Protocol):
     """Port: where the archive is. Names are relative, with slashes; a missing name is a FileNotFoundError."""
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Durable when it returns. A Path is a file made at `scratch(...)`; it is moved.
+        """Makes a file durable before it returns. A Path is a file made at `scratch(...)`; it is moved.
 
         The same name may be put again only while no manifest names it.
         """
 
     def create(self, name: str, data: bytes) -> bool:
-        """The same, unless the name exists: then False. Of several who try, exactly one gets True."""
+        """Does the same, unless the name exists: then it returns False. Of several who try, exactly one gets True."""
 
     def get(self, name: str) -> bytes: ...
 
     def local(self, name: str) -> Path:
-        """A local file with the content, to be read or mapped."""
+        """Returns a local file with the content, to be read or mapped."""
 
     def checksum(self, name: str) -> Checksum:
-        """Of the content as it is now."""
+        """Returns the checksum of the content as it is now."""
 
     def size(self, name: str) -> int: ...
 
     def list(self, prefix: str) -> list[str]:
-        """All names that start with the text `prefix`, sorted."""
+        """Returns all names that start with the text `prefix`, sorted."""
 
     def delete(self, name: str) -> None:
-        """A missing name is no error."""
+        """Deletes a file; a missing name is no error."""
 
     def scratch(self, name: str) -> Path:
-        """Where to build the file that `put(name, path)` will take; not part of the archive yet."""
+        """Returns where to build the file that `put(name, path)` will take; not part of the archive yet."""
 
     def lock(self, agent: str) -> AbstractContextManager[None]:
-        """Held while an agent runs; ArchiveBusy if another holds it. A courtesy: the chain decides."""
+        """Holds a lock while an agent runs; ArchiveBusy if another holds it. A courtesy: the chain decides."""
 
 
 def checked(name: str) -> str:
@@ -66,15 +66,16 @@ def checked(name: str) -> str:
 
 
 def where(store: Store) -> str:
-    """The directory of a store, for messages to people."""
+    """Returns the directory of a store, for messages to people."""
     return str(getattr(store, "path", "DIR"))
 
 
 class Directory:
-    """A local directory. Files are synced before they are visible, and the directory after.
+    """`Directory` is a local directory. Files are synced before they are visible, and the directory after.
 
     The first `unsynced` files of a new archive are not: a short crawl is over before that would have been worth it. As
-    long as it holds, the mark says in which life of the machine the archive began; after that it is not trusted.
+    long as this holds, the mark has the boot of the machine in which the archive began; after another boot it is not
+    trusted.
     """
 
     def __init__(self, path: Path | str, unsynced: int = 0) -> None:
@@ -88,7 +89,7 @@ class Directory:
 
     @classmethod
     def prepare(cls, path: Path | str, now_s: float, unsynced: int = 0) -> "Directory":
-        """Open an archive, or make one of an absent or empty directory."""
+        """Opens an archive, or makes one of an absent or empty directory."""
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise ArchiveError(f"{path} is a file; choose another --dir")
@@ -183,7 +184,7 @@ class Directory:
             yield
 
     def holder(self, agent: str) -> int:
-        """The process that holds the agent's lock, 0 if none does."""
+        """Returns the process that holds the agent's lock, 0 if none does."""
         path = self.path / "lock" / agent
         try:
             with path.open("rb") as file:
@@ -200,7 +201,7 @@ class Directory:
         return target
 
     def _make(self, folder: Path) -> None:
-        """So that a crash cannot lose it."""
+        """Makes a folder so that a crash cannot lose it."""
         if folder.is_dir() or folder == self.path:
             return
         self._make(folder.parent)
@@ -212,7 +213,7 @@ class Directory:
             sync(path)
 
     def _count(self) -> None:
-        """After the last file that need not be synced: all that there is, and from then on each."""
+        """Counts a file. After the last that need not be synced it syncs all that there is; from then on, each."""
         if not self._unsynced:
             return
         self._unsynced -= 1
@@ -224,7 +225,7 @@ class Directory:
             write_mark(self.path, replace(read_mark(self.path), boot=""))
 
     def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
-        """Write and sync a scratch file, then `place` it: link (fails if the target exists) or replace."""
+        """Writes and syncs a scratch file, then uses `place`: link (fails if the target exists) or replace."""
         while True:
             scratch = self.scratch(f"{os.getpid()}-{next(self._serial)}-{target.name}")
             try:
@@ -242,21 +243,21 @@ class Directory:
 
 
 class ReadOnly(Directory):
-    """The same for those who only look: an archive of an earlier layout too."""
+    """`ReadOnly` is the same for those who only look: an archive of an earlier layout too."""
 
     def _check(self) -> Mark:
         return check_mark(self.path, read_only=True)
 
 
 class Unchecked(Directory):
-    """The same for those who verify and repair: also if the mark is missing or damaged."""
+    """`Unchecked` is the same for those who verify and repair: also if the mark is missing or damaged."""
 
     def _check(self) -> Mark:
         return Mark(layout=LAYOUT)
 
 
 class Memory:
-    """The same in memory, for tests and for crawls that leave nothing behind."""
+    """`Memory` is the same in memory, for tests and for crawls that leave nothing behind."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}

@@ -11,7 +11,7 @@ from gossamer.archive.reading import Where
 from gossamer.errors import QueryError
 from gossamer.web.url import earlier_form, normalise, page_key
 
-# A version lasts until a visit finds something else. Passing failures and refusals say nothing about it. Nobody asks
+# A version lasts until a visit finds something else. Passing failures and refusals do not end it. We never ask
 # whether a robots.txt has changed: it is the same if it has the same digest.
 _VERSIONS = """
     WITH informative AS (
@@ -28,7 +28,7 @@ _VERSIONS = """
 
 
 def versions(where: Where, url: str) -> list[dict[str, Any]]:
-    """Oldest first; times are UTC."""
+    """Returns the versions, oldest first; times are UTC."""
     normal = normalise(url)
     if normal is None:
         raise QueryError(f"{url!r} is not a web address; write it like https://example.org/")
@@ -48,7 +48,7 @@ def versions(where: Where, url: str) -> list[dict[str, Any]]:
 
 
 def version(where: Where, url: str, at: datetime | None = None) -> dict[str, Any]:
-    """The one of a time; without a time, the last one with content."""
+    """Returns the version of a time; without a time, the last one with content."""
     rows = [row for row in versions(where, url) if at is None or row["time"] <= at]
     if not rows:
         raise QueryError(f"{url} had not been visited at {at}; `gossamer versions` lists its visits")
@@ -58,7 +58,7 @@ def version(where: Where, url: str, at: datetime | None = None) -> dict[str, Any
 
 
 def content(where: Where, row: dict[str, Any], as_text: bool = False) -> bytes:
-    """The body of a version as it was served, codings undone; or its text without markup."""
+    """Returns the body of a version as it was served, codings undone; or its text without markup."""
     if not row["warc"]:
         raise QueryError(f"nothing is stored of that visit: {row['outcome']} (status {row['http_status']})")
     with closing(query.open_database(where)) as database:
@@ -68,7 +68,7 @@ def content(where: Where, row: dict[str, Any], as_text: bool = False) -> bytes:
 
 
 def moment(text: str) -> datetime:
-    """A time as people write it: 2026-11-16 (its end), 2026-11-16T08:30, with or without a zone; UTC otherwise."""
+    """Parses a time that people write: 2026-11-16 (its end), 2026-11-16T08:30, with or without a zone (then UTC)."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -33,7 +33,7 @@ KINDS = tuple(_STORED)
 
 
 def word(member: Outcome | Status) -> str:
-    """How the tables spell an outcome or a status."""
+    """Returns how the tables spell an outcome or a status."""
     return member.name.lower()
 
 
@@ -118,8 +118,8 @@ def quoted(text: str) -> str:
 
 
 def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> list[str]:
-    """SQL that makes the views over these Parquet files; a kind without files makes an empty table. With `overlap`
-    several agents may have found the same page: the first to do so counts."""
+    """Returns SQL that makes the views over these Parquet files; a kind without files makes an empty table. With
+    `overlap` several agents may have found the same page: the first to do so counts."""
     made = ["CREATE SCHEMA stored"]
     made += [_stored(kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
     if overlap:
@@ -143,15 +143,16 @@ def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
 
 
 def _value(column: Column, present: set[str]) -> str:
-    """Archives of earlier layouts have fewer columns: what nobody wrote down is NULL, or follows from others."""
+    """Returns SQL for a column. Earlier layouts have fewer: what was not recorded is NULL, or follows from others."""
     if column.name in present:
         return column.name
     return _STATUS_SQL if column.name == "status" else "NULL"
 
 
 def _visits() -> list[str]:
-    """A crawl that asked for no account of carbon stores none: by the bytes of a visit, the defaults of [carbon] and
-    the mean of its country it follows all the same. Archives of earlier layouts do not say where hosts are."""
+    """Returns the SQL of visits. A crawl without an account of carbon stores none: by the bytes of a visit, the
+    defaults of [carbon] and the mean of its country it follows all the same. Archives of earlier layouts do not record
+    where hosts are."""
     carbon = Carbon()
     high_j, low_j = (
         f"if(address = '', 0, wire_bytes * {kwh * 3.6e6 / 1e9}::DOUBLE + {carbon.request_j}::DOUBLE)"
@@ -233,7 +234,7 @@ _HOSTS_SQL = f"""CREATE VIEW hosts AS
     ) v ON v.host = p.host"""
 
 # Only the links of a page's current version count, and none of a page that is gone. That a visit failed or was
-# forbidden says nothing about the version.
+# forbidden tells nothing about the version.
 _UNTOLD = ", ".join(quoted(word(status)) for status in (Status.FAILED, Status.FORBIDDEN))
 _TARGETS_SQL = f"""CREATE VIEW targets AS
     WITH current AS (
@@ -248,7 +249,7 @@ _TARGETS_SQL = f"""CREATE VIEW targets AS
 
 
 def describe() -> str:
-    """All tables, columns and functions as a Markdown page (docs/tables.md)."""
+    """Describes all tables, columns and functions as a Markdown page (docs/tables.md)."""
     lines = [
         "# The tables",
         "",

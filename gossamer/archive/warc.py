@@ -74,7 +74,7 @@ class Record(NamedTuple):
 
 
 class WarcWriter:
-    """The writer makes the WARC files of one round in scratch files; `close` puts them into the store."""
+    """`WarcWriter` makes the WARC files of one round in scratch files; `close` puts them into the store."""
 
     def __init__(self, store: Store, number: int, config: Config) -> None:
         self._store = store
@@ -158,7 +158,7 @@ def payload_digest(head: bytes, body: bytes) -> str:
     """Returns SHA-1 in base 32 of the body without transfer coding: the same however the content was chunked."""
     if _CHUNKED.search(head):
         content, complete = dechunk(body)
-        if content or complete:  # else it was only said to be chunked
+        if content or complete:  # else it was only declared to be chunked
             return _sha1(content)
     return _sha1(body)
 
@@ -192,7 +192,7 @@ def parsed(data: bytes) -> Record:
 
 
 class _Identifiers:
-    """The identifiers are UUIDs, random once and then counted: randomness each time costs more than a header."""
+    """Identifiers are UUIDs, random once and then counted: randomness each time costs more than a header."""
 
     def __init__(self) -> None:
         first = str(uuid.uuid4())

@@ -1,8 +1,8 @@
 """This module restores the directory of a lost site from the replicas that other sites on this machine hold.
 
-What counts is what manifests say, not which directories there are: whoever has become a holder lately may have nothing
-yet, and who is one no longer may have the most. Chains are taken agent by agent. Any mixture of them is a state that
-the site could have been killed in, for what an agent has sent to others is at all holders (`replicated_exchange`).
+Only manifests count, not which directories there are: a new holder may have nothing yet, and a former one may have the
+most. Chains are taken agent by agent. Any mixture of them is a state in which the site could have been killed, for what
+an agent has sent to others is at all holders (`replicated_exchange`).
 """
 
 import shutil
@@ -25,7 +25,7 @@ _UNFINISHED = ".adopting"
 
 @dataclass(frozen=True)
 class Held:
-    """A replica: what its manifests say, and files that they name and that are not there."""
+    """`Held` is a replica: what its manifests name, and which of these files are not there."""
 
     path: Path
     chains: Mapping[str, Snapshot]
@@ -55,14 +55,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Adopted:
-    """The replicas that were looked at, and which of them each agent's chain was taken from."""
+    """`Adopted` has the replicas that were looked at, and which of them each agent's chain was taken from."""
 
     site: str
     looked_at: Sequence[Held]
     taken: Mapping[str, Held]
 
     def in_words(self, beside: Path) -> str:
-        """For whoever gave the command: a line for each replica, then what happened."""
+        """Returns a report for the user who gave the command: a line for each replica, then what happened."""
         lines = [f"gossamer: replicas of {self.site} on this machine:"]
         for held in self.looked_at:
             agents = [agent for agent, chosen in self.taken.items() if chosen is held]
@@ -74,8 +74,8 @@ class Adopted:
 
 
 def adopt(federation: Federation, site: str) -> Adopted:
-    """Make the directory of a site that is lost, from the furthest replicas that sites on this machine have of it. Run
-    then, it gives its hosts away, as it would if it left by itself."""
+    """Restores the directory of a site that is lost, from the furthest replicas that sites on this machine have of it.
+    When it is run then, it gives its hosts away, as it would if it left by itself."""
     federation.check_site(site)
     if federation.sites[site].weight or federation.sites[site].gone:
         raise ConfigError(
@@ -100,7 +100,7 @@ def adopt(federation: Federation, site: str) -> Adopted:
 
 
 def _replicas(federation: Federation, site: str) -> Iterator[Held]:
-    """Of whichever site, also one that does not hold it by the list as it is now, or that is gone."""
+    """Yields replicas at every site, also one that does not hold it by the list as it is now, or that is gone."""
     for name in federation.sites:
         path = replica_of(federation.directory(name), site)
         if (path / MARK).exists():
@@ -108,7 +108,7 @@ def _replicas(federation: Federation, site: str) -> Iterator[Held]:
 
 
 def _furthest(replicas: Sequence[Held]) -> dict[str, Held]:
-    """For each agent the replica whose chain is furthest, among those that have all files of it."""
+    """Returns for each agent the replica whose chain is furthest, among those that have all files of it."""
     taken: dict[str, Held] = {}
     for held in replicas:
         for agent, at in held.chains.items():
@@ -118,15 +118,15 @@ def _furthest(replicas: Sequence[Held]) -> dict[str, Held]:
 
 
 def _is_ahead(one: Snapshot, other: Snapshot) -> bool:
-    """Of two lives of a site the later one counts, which the other sites have heard of last."""
+    """Compares two lives of a site: the later one counts, whose messages the other sites have received last."""
     if not is_of_another_life(other, one):
         return one.number > other.number
     return is_of_another_life(one, other) and one.time_s > other.time_s
 
 
 def _check_heard(federation: Federation, site: str, taken: Mapping[str, Held]) -> None:
-    """A site that came back from before what it has said would say other things under numbers that are used up: the
-    others would not listen, and wait for ever for what it once had sent."""
+    """Raises an error if the site would come back from before what it has sent: it would send other messages under
+    numbers that are used up. The others would ignore them, and wait for ever for what it once had sent."""
     for name in federation.here:
         for at in snapshots(Directory(federation.directory(name))).values():
             for agent, held in taken.items():
@@ -140,7 +140,7 @@ def _check_heard(federation: Federation, site: str, taken: Mapping[str, Held]) -
 
 
 def _restore(directory: Path, taken: Mapping[str, Held]) -> None:
-    """All of it or nothing: the directory gets its name when everything is in it."""
+    """Restores all of it or nothing: the directory gets its name when everything is in it."""
     unfinished = directory.with_name(directory.name + _UNFINISHED)
     shutil.rmtree(unfinished, ignore_errors=True)  # of a command that was interrupted
     here = Directory.prepare(unfinished, RealClock().now())

@@ -1,7 +1,7 @@
 """This module is the process of an agent: it gets its task on standard input, and orders through the nats-server.
 
-It does not outlive its supervisor: whoever crawls here next must not find it at work. Where the kernel does not see to
-that (`processes`), it ends cleanly when standard input does.
+It does not outlive its supervisor: the next process that crawls here must not find it at work. Where the kernel does
+not ensure that (`processes`), it ends cleanly when standard input does.
 """
 
 import os
@@ -42,7 +42,7 @@ _REPORT_S = 1.0
 
 
 class Desk:
-    """The Post of an agent in a site: reports go out and orders come in while the agent works."""
+    """`Desk` connects an agent with its supervisor: reports go out and orders come in while the agent works."""
 
     is_site = True
 
@@ -58,7 +58,7 @@ class Desk:
         self.lease_until_s = clock.monotonic()  # until the first report is received
 
     def begin(self) -> None:
-        """A new Agent works for this process: its figures begin anew."""
+        """Begins the figures anew: a new Agent works for this process."""
         self._lives += 1
         self._send(None)
         end_s = self._clock.monotonic() + _FIRST_ORDERS_S
@@ -87,7 +87,7 @@ class Desk:
         self._sent = self._sender.submit(self._registrar.report, self._name, beat)
 
     def _is_sending(self) -> bool:
-        """Once a report is received, the lease counts from when it was sent."""
+        """Returns whether a report is being sent. Once one is received, the lease counts from when it was sent."""
         if self._sent is not None and self._sent.done():
             if self._sent.result():
                 self.lease_until_s = self._sent_s + self._lease_s
@@ -104,10 +104,10 @@ class Desk:
 
     def leave(self) -> None:
         self._sender.shutdown()
-        self._registrar.leave(self._name)  # if nobody receives it, the lease ends by itself
+        self._registrar.leave(self._name)  # if it is not received, the lease ends by itself
 
     def _received(self) -> bool:
-        """Whether there are orders for us, and not for the one before us."""
+        """Returns whether there are orders for us, and not for the one before us."""
         found = self._registrar.orders(self._name)
         if found is None or found.incarnation < self._incarnation:
             return False
@@ -118,7 +118,7 @@ class Desk:
 
 
 def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
-    """Crawl into the store until told to stop, or until `stopping` is set."""
+    """Crawls into the store until ordered to stop, or until `stopping` is set."""
     clock, name, federation = RealClock(), task.name, task.federation
     config = task.config.replace({"crawl.agent": name})
     wire = Wire(task.address)
@@ -139,7 +139,7 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
         exchange = gate = Gate(exchange, begun, lambda: desk.replicated)
     try:
         with log:
-            # Also a chain that is new is taken over: somebody may have been about to begin it, and hang.
+            # Also a chain that is new is taken over: another process may have been about to begin it, and hang.
             zones = unowned(store) if task.is_home and name not in chains(store) else ()
             chain = Chain.take_over(store, name, exchange, clock.now(), task.quiet_until_s, zones)
             if gate:
@@ -165,7 +165,7 @@ def _forward(stopping: threading.Event, agent: Agent) -> None:
 
 
 def given() -> tuple[AgentTask, threading.Event]:
-    """The task of this process; the event is set when whoever started us is gone."""
+    """Returns the task of this process; the event is set when the process that started us is gone."""
     task, stopping = decode(AgentTask, sys.stdin.buffer.readline()), threading.Event()
 
     def watch() -> None:
@@ -178,13 +178,13 @@ def given() -> tuple[AgentTask, threading.Event]:
 
 
 def exit_code(directory: str, work: Callable[[], None]) -> int:
-    """Do the work; how it ended, for the supervisor."""
+    """Does the work; returns how it ended, for the supervisor."""
     try:
         with disk_full_guard(Path(directory)):
             work()
     except Deposed:
         return REPLACED
-    except OutOfSpace:  # so that nothing could be said in a file either
+    except OutOfSpace:  # so that nothing could be written to a file either
         return FULL
     except GossamerError as error:
         print(error, file=sys.stderr)

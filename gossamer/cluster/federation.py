@@ -37,7 +37,7 @@ _CONNECT_S = 2.0
 
 
 def prepare(federation: Federation) -> list[str]:
-    """Certificates for the sites that have none; returns for whom they were made."""
+    """Makes certificates for the sites that have none; returns these sites."""
     return make_keys(federation.keys, list(federation.sites), datetime.fromtimestamp(RealClock().now(), UTC))
 
 
@@ -45,7 +45,7 @@ def prepare(federation: Federation) -> list[str]:
 def opened(
     federation: Federation, site: str, seeds: Sequence[str], totals: Totals | None = None
 ) -> Iterator[Supervisor]:
-    """The supervisor of one site, ready to run."""
+    """Yields the supervisor of one site, ready to run."""
     federation.check_site(site)
     federation.check_contact()
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
@@ -72,7 +72,7 @@ def _locked(store: Directory, site: str) -> Iterator[None]:
 
 
 class SiteRun:
-    """One site, for as long as there is something to do: begun anew when the list of sites changes."""
+    """`SiteRun` runs one site, as long as there is something to do: anew when the list of sites changes."""
 
     def __init__(self, path: Path, site: str, seeds: Sequence[str]) -> None:
         self._path, self._site, self._seeds = path, site, list(seeds)
@@ -101,7 +101,7 @@ class SiteRun:
 
 
 class FederationRun:
-    """All sites on this machine. `run` returns when all have ended; `stop` may be called from a signal handler."""
+    """Runs all sites on this machine. `run` returns when all have ended; `stop` may be called from a signal handler."""
 
     def __init__(self, federation: Federation, seeds: Sequence[str]) -> None:
         self._federation, self._seeds = federation, list(seeds)
@@ -114,7 +114,7 @@ class FederationRun:
         self._read_s = federation.path.stat().st_mtime
 
     def stop(self) -> None:
-        """Each site ends as it would by Ctrl-C."""
+        """Ends each site as Ctrl-C would."""
         self._stopping = True
         for site in self._sites.values():
             if site.handle:
@@ -150,13 +150,13 @@ class FederationRun:
         return [summary.stats for summary in self._last.values() if summary.stats]
 
     def _start_all(self) -> None:
-        """Those of the file that are not running, unless they are gone."""
+        """Starts the sites of the file that are not running, unless they are gone."""
         for name, site in self._federation.sites.items():
             if name not in self._sites and not site.gone:
                 self._start(name)
 
     def _look_for_new_sites(self) -> None:
-        """Sites see for themselves that the list of them has changed; those that are new must be started."""
+        """Starts new sites. The others see for themselves that the list of sites has changed."""
         with contextlib.suppress(ConfigError, OSError):
             modified_s = self._federation.path.stat().st_mtime
             if modified_s != self._read_s and not self._stopping:
@@ -174,14 +174,14 @@ class FederationRun:
         self._members.start(self._sites[site], Job(site, "gossamer", arguments, errors=errors))
 
     def _check(self) -> None:
-        """A site that fails ends the whole run: whoever runs all of them here wants to know why."""
+        """Ends the whole run if a site fails: the user who runs all of them here wants to know why."""
         for site, ended in self._members.ended(self._sites.values()):
             if ended.code:
                 raise SiteError(f"site {site.name} failed: {ended.errors or how(ended.code)}")
 
 
 def why_ended(federation: Federation, sites: Sequence[str]) -> str:
-    """What sites have said at their end: in one word, if it is the same for all."""
+    """Returns why sites have ended, by their own reports: in one word, if it is the same for all."""
     said: dict[str, str] = {}
     for site in sites:
         log = federation.directory(site) / "log" / "crawl.jsonl"
@@ -192,12 +192,12 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:
-    """To a site, as one of its own."""
+    """Returns a connection to a site, as one of its own."""
     return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
-    """Of a site on this machine: where it listens. The way that others take may be long, and looking on is no traffic
+    """Returns where a site on this machine listens. The way that others take may be long, and looking on is no traffic
     between sites."""
     here = federation.sites[site]
     return here.listen.replace("0.0.0.0:", "127.0.0.1:") or here.address
@@ -210,7 +210,7 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
 
 
 def status(federation: Federation) -> list[dict[str, Any]]:
-    """How each site stands: from itself if it answers, else from its directory, if that is here."""
+    """Returns the state of each site: from itself if it answers, else from its directory, if that is here."""
     rows = []
     for name, site in federation.sites.items():
         summary = None if site.gone else _summary(federation, name)
@@ -244,7 +244,7 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
 
 
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
-    """Which version of the list of sites it goes by, and why not by the file's, if so."""
+    """Returns which version of the list of sites it follows, and why not the file's, if so."""
     members, refused = kept_by(federation, site).members, ""
     if summary is not None:
         members, refused = summary.members.as_dict() if summary.members else None, summary.refused
@@ -253,16 +253,16 @@ def _followed(federation: Federation, site: str, summary: Summary | None) -> dic
 
 
 def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
-    """What a site has sent to each other one, by the manifest of its first agent."""
+    """Returns what a site has sent to each other one, by the manifest of its first agent."""
     return dict(_home(federation, site).state.crossed)
 
 
 def _home(federation: Federation, site: str) -> Snapshot:
-    """The manifest of the agent that speaks for a site."""
+    """Returns the manifest of the agent that speaks for a site."""
     return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
 
 
 def counters(federation: Federation, *sites: str) -> Counters:
-    """What the manifests of sites on this machine count."""
+    """Returns what the manifests of sites on this machine count."""
     found = [at for site in sites for at in snapshots(Directory(federation.directory(site))).values()]
     return total(at.state.counters for at in found)

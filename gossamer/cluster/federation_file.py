@@ -1,4 +1,4 @@
-"""`Federation` is what the file of one says: which sites there are, where, at what price, and what they crawl."""
+"""`Federation` is the content of its file: which sites there are, where, at what price, and what they crawl."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ _MOST_SITES = 250  # the host map has a byte for each host
 
 @dataclass(frozen=True)
 class Site:
-    """One place of ours."""
+    """`Site` is one place of ours."""
 
     address: Annotated[str, key("where other sites reach its nats-server: HOST:PORT")] = ""
     listen: Annotated[str, key("where its nats-server listens, if that is not its address: HOST:PORT")] = ""
@@ -40,7 +40,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all sites agree on."""
+    """`Shared` holds what all sites agree on."""
 
     partitioner: Annotated[str, key("which site a host belongs to", choices=NAMES)] = "ring"
     version: Annotated[int, key("of the list of sites: raise it when sites or weights change", least=1)] = 1
@@ -64,22 +64,22 @@ class Federation:
 
     @property
     def here(self) -> list[str]:
-        """The sites whose directories are on this machine."""
+        """Returns the sites whose directories are on this machine."""
         return [site for site in self.sites if (self.directory(site) / MARK).exists()]
 
     @property
     def elsewhere(self) -> list[str]:
-        """The others, unless they are gone."""
+        """Returns the others, unless they are gone."""
         here = self.here
         return [name for name, site in self.sites.items() if name not in here and not site.gone]
 
     def config_of(self, site: str) -> Config:
-        """What the agents of a site are told."""
+        """Returns the configuration for the agents of a site."""
         values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
         if self.config.crawl.pages:
             weights = {name: 0.0 if one.gone else one.weight for name, one in self.sites.items()}
             share = weights[site] / sum(weights.values())
-            # Who takes no hosts visits nothing; a limit would end it before it has given away those it has.
+            # A site that takes no hosts visits nothing; a limit would end it before it has given away those it has.
             values["crawl.pages"] = max(1, round(self.config.crawl.pages * share)) if share else 0
         return self.config.replace(values)
 
@@ -95,12 +95,12 @@ class Federation:
 
     @property
     def first(self) -> str:
-        """The site that reads the seeds."""
+        """Returns the site that reads the seeds."""
         return next(iter(self.sites))
 
 
 def home_of(site: str) -> str:
-    """The agent that speaks for a site."""
+    """Returns the agent that speaks for a site."""
     return f"{site}_a0"
 
 
@@ -136,7 +136,7 @@ def load(path: Path) -> Federation:
 
 
 def check_directory(path: Path) -> Path:
-    """The directory of a crawl: not the file of a federation, which stands for several."""
+    """Returns the directory of a crawl: not the file of a federation, which stands for several."""
     if is_federation(path):
         sites = load(path).sites
         folders = [site.directory or name for name, site in sites.items() if not site.gone]

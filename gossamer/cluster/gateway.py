@@ -1,7 +1,7 @@
 """`Gateway` lets one agent speak for its site: messages to other sites wait in our own server, and we fetch ours from
 theirs.
 
-The receiver pulls. A link that is down costs nothing but time: batches wait in the sender's stream, and in its outbox.
+The receiver pulls. A link that is down costs nothing but time: messages wait in the sender's stream, and in its outbox.
 """
 
 import sys
@@ -16,8 +16,8 @@ from gossamer.sharing.exchange import Exchange
 
 
 class Gateway:
-    """An Exchange: the site's own, and for each other site what its server has for us. What is for sites that are gone
-    need not be kept."""
+    """`Gateway` is an Exchange: the site's own, and for each remote site what its server has for us. Messages for sites
+    that are gone need not be kept."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`Link` is what we ask of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
+"""`Link` is our use of JetStream over one connection: streams, acknowledged messages, reading on as they come."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ Room = Callable[[], Awaitable[int]]
 
 
 class Link:
-    """One connection, until it is broken."""
+    """`Link` is one connection, until it is broken."""
 
     def __init__(self, client: Client, broken: asyncio.Event) -> None:
         self.broken = broken
@@ -34,7 +34,7 @@ class Link:
         self._js = client.jetstream(timeout=_API_S)
 
     async def ensure(self, config: api.StreamConfig) -> api.StreamInfo:
-        """The stream is there, with this configuration; what is in it stays."""
+        """Ensures that the stream is there, with this configuration; what is in it stays."""
         try:
             return await self._js.add_stream(config)
         except BadRequestError as error:
@@ -43,12 +43,12 @@ class Link:
             return await self._js.update_stream(config)
 
     async def send(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> int:
-        """Its number in the stream, once it is stored."""
+        """Sends a message; returns its number in the stream, once it is stored."""
         ack = await self._js.publish(subject, data, timeout=_API_S, headers=dict(headers or {}) or None)
         return ack.seq
 
     async def put(self, where: api.StreamConfig, key: str, value: bytes | None) -> int:
-        """A value of a bucket, which is made if there is none; None deletes it."""
+        """Puts a value into a bucket, which is made if there is none; None deletes it."""
         subject = f"$KV.{str(where.name).removeprefix('KV_')}.{key}"
         data, headers = (b"", {"KV-Operation": "DEL"}) if value is None else (value, None)
         try:
@@ -62,14 +62,14 @@ class Link:
             await self._js.purge_stream(stream, seq=before, subject=subject)
 
     async def remove(self, stream: str, at: int) -> None:
-        """One message; if that cannot be, it stays."""
+        """Removes one message; if that cannot be, it stays."""
         with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
             await self._js.delete_msg(stream, at)
 
     async def tail(self, stream: str, subjects: Sequence[str], take: Take, *, newest: bool, room: Room) -> None:
-        """Give all messages, or the newest of each subject, then what comes, to `take`, in order, for ever.
+        """Gives all messages, or the newest of each subject, then what comes, to `take`, in order, for ever.
 
-        `room` says, when there is some, how many bytes may come next.
+        `room` returns, when there is some, how many bytes may come next.
         """
         name = self._client.new_inbox().rpartition(".")[2]
         config = api.ConsumerConfig(
@@ -97,7 +97,7 @@ class Link:
                 await self._js.delete_consumer(stream, name)
 
     async def newest(self, stream: str, subject: str) -> list[Msg]:
-        """The newest message of each subject that matches."""
+        """Returns the newest message of each subject that matches."""
         found: list[Msg] = []
         async with self._answers() as answers:
             await answers.ask(f"$JS.API.DIRECT.GET.{stream}", {"multi_last": [subject], "batch": _AT_ONCE})
@@ -105,12 +105,12 @@ class Link:
         return found
 
     async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
-        """One request, one answer; nobody there is an error."""
+        """Sends one request, and returns the answer; if nobody is there, that is an error."""
         message = await self._client.request(subject, data, timeout=timeout_s)
         return bytes(message.data)
 
     async def answer(self, subject: str, work: Callable[[bytes], bytes]) -> None:
-        """Answer such requests, for ever."""
+        """Answers such requests, for ever."""
 
         async def take(message: Msg) -> None:
             with contextlib.suppress(nats.errors.Error):
@@ -131,7 +131,7 @@ class Link:
 
 
 class _Answers:
-    """Many messages that answer one request. (The client's own way to wait for them loses cancellations.)"""
+    """Receives many messages that answer one request. (The client's own way to wait loses cancellations.)"""
 
     def __init__(self, client: Client) -> None:
         self.inbox = client.new_inbox()
@@ -145,7 +145,7 @@ class _Answers:
         await self._client.publish(subject, json.dumps(request).encode(), self.inbox)
 
     async def take(self, take: Take) -> None:
-        """All that one request brings. A stream that is gone, or a silent server, is an error."""
+        """Takes all that one request brings. A stream that is gone, or a silent server, is an error."""
         left = _AT_ONCE
         while left:
             async with asyncio.timeout(3 * _HEARTBEAT_S):
@@ -162,8 +162,8 @@ class _Answers:
 
 
 def bucket(name: str, lease_s: float | None = None, in_memory: bool = False) -> api.StreamConfig:
-    """A key-value bucket, as every NATS tool knows it; with a lease, what is not put again in time vanishes; in memory,
-    it vanishes with the server."""
+    """Configures a key-value bucket, as every NATS tool knows it; with a lease, what is not put again in time vanishes;
+    in memory, it vanishes with the server."""
     return api.StreamConfig(
         name=f"KV_{name}",
         subjects=[f"$KV.{name}.>"],
@@ -178,12 +178,12 @@ def bucket(name: str, lease_s: float | None = None, in_memory: bool = False) -> 
 
 
 async def always() -> int:
-    """Room for readers of little things."""
+    """Returns enough room for readers of little things."""
     return 8 * MESSAGE_BYTES
 
 
 async def finish(*tasks: "asyncio.Future[Any]") -> None:
-    """Cancel, again and again: a task may lose a cancellation that meets the end of what it waits for."""
+    """Cancels, again and again: a task may lose a cancellation that meets the end of what it waits for."""
     while any(not task.done() for task in tasks):
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""This module makes the keys by which sites know each other: one authority, and one certificate for each site."""
+"""This module makes the keys by which sites authenticate: one authority, and one certificate for each site."""
 
 import datetime
 import ipaddress
@@ -19,19 +19,19 @@ _AUTHORITY = "authority"
 
 
 def tls_name(site: str) -> str:
-    """What a site is called in its certificate."""
+    """Returns a site's name in its certificate."""
     return f"{site}.gossamer.internal"
 
 
 def address(files: Mapping[str, str], site: str, where: str) -> dict[str, str]:
-    """How whoever has these files reaches the server of a site, which is at HOST:PORT."""
+    """Returns how a process with these files reaches the server of a site, which is at HOST:PORT."""
     return {"url": f"tls://{where}", "name": tls_name(site), **files}
 
 
 def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> list[str]:
-    """Certificates for sites that have none; the authority too, at first. Returns for whom they were made.
+    """Makes certificates for sites that have none; the authority too, at first. Returns for whom they were made.
 
-    To another machine goes NAME.pem, NAME.key and authority.pem; authority.key stays where new sites are admitted.
+    NAME.pem, NAME.key and authority.pem go to another machine; authority.key stays where new sites are admitted.
     """
     missing = [site for site in sites if not _is_whole(folder / f"{site}.pem")]
     if len(missing) < len(sites) and not _is_whole(folder / f"{_AUTHORITY}.pem"):
@@ -65,7 +65,7 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
 
 
 def paths(folder: Path, site: str) -> dict[str, str]:
-    """The files of a site: its certificate, its key, and the authority's certificate."""
+    """Returns the files of a site: its certificate, its key, and the authority's certificate."""
     found = {"cert": folder / f"{site}.pem", "key": folder / f"{site}.key", "authority": folder / f"{_AUTHORITY}.pem"}
     for path in found.values():
         if not path.exists():
@@ -74,7 +74,7 @@ def paths(folder: Path, site: str) -> dict[str, str]:
 
 
 def context(files: Mapping[str, str]) -> ssl.SSLContext:
-    """For a connection to another site's server: both sides show who they are."""
+    """Returns the context for a connection to another site's server: both sides authenticate."""
     made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["authority"])
     made.load_cert_chain(files["cert"], files["key"])
     return made
@@ -111,12 +111,12 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _is_whole(path: Path) -> bool:
-    """An empty file is what a crash left of one."""
+    """Returns whether a file is whole: an empty one is what a crash left."""
     return path.exists() and path.stat().st_size > 0
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Never readable by others, not for a moment; and there when it is whole."""
+    """Writes a file that is never readable by others, not for a moment, and appears when it is whole."""
     scratch = path.with_name(f".{path.name}.new")
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""`locate` finds out where a crawl is: in a directory, or at the sites that the file of a federation names."""
+"""`locate` finds where a crawl is: in a directory, or at the sites that the file of a federation names."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from gossamer.errors import ArchiveError
 
 @dataclass(frozen=True)
 class Sites:
-    """The sites of a federation that are on this machine, read as one archive."""
+    """`Sites` is the sites of a federation that are on this machine, read as one archive."""
 
     federation: Federation
 
@@ -48,6 +48,6 @@ class Sites:
 
 
 def locate(name: str | Path) -> Location:
-    """Where the crawl of that name is: the name of a directory, or of a federation's file."""
+    """Returns where the crawl of that name is: the name of a directory, or of a federation's file."""
     path = Path(check_folder(name))
     return Sites(load(path)) if is_federation(path) else CrawlDirectory(path)

@@ -1,5 +1,5 @@
 """`Members` is the one way to start, watch, replace and stop processes: agents of a site, clients of a scan, sites of a
-federation. Who shall run, and what an end means, their owners decide."""
+federation. Their owners decide who runs, and what an end means."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -17,7 +17,7 @@ _CRASHES = 5  # in a row, without anything done in between
 
 @dataclass
 class Member:
-    """Somebody whose process is looked after here, running or not."""
+    """`Member` has a process that is supervised here, running or not."""
 
     kind: ClassVar[str] = "process"
     name: str
@@ -36,7 +36,7 @@ class Member:
         self.heard_s, self.is_heard = now_s, True
 
     def crashed(self, ended: "Ended", was_of_use: bool) -> None:
-        """Whoever crashes again and again, and does nothing in between, is not started for ever."""
+        """Counts a crash: one that crashes again and again, and does nothing in between, is not started for ever."""
         self.crashes = 0 if was_of_use else self.crashes + 1
         if self.crashes >= _CRASHES:
             words = f"{how(ended.code)}; {last_words(ended.errors)}"
@@ -44,7 +44,7 @@ class Member:
 
 
 class Ended(NamedTuple):
-    """How a process ended."""
+    """`Ended` describes how a process ended."""
 
     code: int  # or minus the number of the signal
     errors: str  # the end of what it has written to standard error
@@ -54,8 +54,8 @@ M = TypeVar("M", bound=Member)
 
 
 class Members:
-    """Who does not report for `lease_s` is silent: dead, perhaps, or it hangs; `begin_s` is the time to begin in, and
-    `slack_s` what a report may take to be seen."""
+    """A member that does not report for `lease_s` is silent: it may be dead, or hang; `begin_s` is the time to begin
+    in, and `slack_s` what a report may take to be seen."""
 
     def __init__(
         self, engine: Engine, clock: Clock, lease_s: float = inf, begin_s: float = _BEGIN_S, slack_s: float = 0.0
@@ -65,14 +65,14 @@ class Members:
         self._running: list[Handle] = []
 
     def start(self, member: Member, job: Job, received: Received | None = None) -> Handle:
-        """A process that it has, and that hangs, is left to itself: it ends when it can, or with us."""
+        """Starts a process. One that it has, and that hangs, is left to itself: it ends when it can, or with us."""
         member.handle = self._engine.start(job, received)
         member.heard_s, member.is_heard = self._clock.monotonic(), False
         self._running.append(member.handle)
         return member.handle
 
     def ended(self, members: Iterable[M]) -> Iterator[tuple[M, Ended]]:
-        """Those whose processes have ended since the last call: they have none now."""
+        """Yields those whose processes have ended since the last call: they have none now."""
         for handle in [handle for handle in self._running if handle.poll() is not None]:
             self._running.remove(handle)
             handle.close()
@@ -82,8 +82,8 @@ class Members:
                     yield member, Ended(handle.wait() or 0, handle.errors())
 
     def silent(self, members: Iterable[M]) -> list[M]:
-        """Those not heard of for a lease. One that is merely slow must not be replaced for ever: each time that its
-        owner does so, we are twice as patient."""
+        """Returns those without a report for a lease. One that is merely slow must not be replaced for ever: each time
+        that its owner does so, we are twice as patient."""
         now_s, found = self._clock.monotonic(), []
         for member in members:
             patience_s = (self._lease_s if member.is_heard else self._begin_s) + self._slack_s
@@ -93,7 +93,7 @@ class Members:
         return found
 
     def close(self) -> None:
-        """Kill whoever is left, also those that were replaced."""
+        """Kills all that are left, also those that were replaced."""
         for handle in self._running:
             handle.close()
         self._running.clear()

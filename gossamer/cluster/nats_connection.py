@@ -24,7 +24,7 @@ _PAUSE_S = 0.1  # between attempts
 _CONNECT_S = 2
 _PING_S = 5  # a server that is stopped, not dead, is given up after three
 
-# asyncio warns of what nats-py's protocol answers when a TLS connection ends; it ends all the same.
+# asyncio warns of what nats-py's protocol returns when a TLS connection ends; it ends all the same.
 logging.getLogger("asyncio").addFilter(lambda record: "eof_received" not in record.getMessage())
 
 Job = Callable[[Link], Coroutine[Any, Any, None]]
@@ -61,14 +61,14 @@ class Wire:
 
     @property
     def connections(self) -> int:
-        """How many there have been: another number means that the server, or the way to it, was gone."""
+        """Returns how many there have been: another number means that the server, or the way to it, was gone."""
         return self._count
 
     def wait_up(self, timeout_s: float) -> bool:
         return self._up.wait(timeout_s)
 
     def call(self, work: Callable[[Link], Awaitable[T]], timeout_s: float = CALL_S) -> T:
-        """The result of the work, or Unreachable: at once if the server is down, at the latest after the time-out."""
+        """Returns the work's result. Raises Unreachable: at once if the server is down, else after the time-out."""
         self.check()
         if not self.is_up or self._loop.is_closed():
             raise Unreachable("the connection to nats-server is down")
@@ -79,7 +79,7 @@ class Wire:
             raise Unreachable("the connection to nats-server was closed") from error
 
     def keep(self, job: Job) -> Callable[[], None]:
-        """Run the job in this and every later connection, and again when it fails; the result ends that."""
+        """Runs the job in this and every later connection, and again when it fails; the result ends that."""
         self.soon(lambda: self._add(job))
 
         def end() -> None:
@@ -89,17 +89,17 @@ class Wire:
         return end
 
     def soon(self, act: Callable[[], object]) -> None:
-        """Do it in the connection's thread."""
+        """Runs a function in the connection's thread."""
         with contextlib.suppress(RuntimeError):  # closed
             self._loop.call_soon_threadsafe(act)
 
     def check(self) -> None:
-        """A job that failed for another reason than the connection is a bug that must not stay hidden."""
+        """Raises the error of a job that failed for another reason than the connection: a bug must not stay hidden."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """Again and again: the client may lose a cancellation while it connects to a server that is just going away."""
+        """Closes, again and again: the client may lose a cancellation while it connects to a server that goes away."""
         self._is_closing = True
         while self._thread.is_alive():
             if self._main is not None:
@@ -112,7 +112,7 @@ class Wire:
 
     async def _serve(self, started: threading.Event) -> None:
         self._main = asyncio.current_task()
-        # The client leaves tasks with errors that nobody asks for; ours are told by `call` and `check`.
+        # The client leaves tasks with errors that nobody asks for; ours are raised by `call` and `check`.
         self._loop.set_exception_handler(lambda *_: None)
         started.set()
         with self._undisturbed():
@@ -121,7 +121,7 @@ class Wire:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _connection(self) -> None:
-        """From connecting to the break."""
+        """Runs one connection, from connecting to the break."""
         client, broken = _Client(), asyncio.Event()
 
         async def on_end() -> None:
@@ -164,7 +164,7 @@ class Wire:
             await finish(*(asyncio.all_tasks() - self._own))  # nor does it always end all that it has begun
 
     def _access(self) -> dict[str, Any]:
-        """Who we are: a password, or a certificate."""
+        """Returns our credentials: a password, or a certificate."""
         at = self._address
         if "cert" in at:
             return {"tls": context(at), "tls_hostname": at["name"]}
@@ -189,7 +189,7 @@ class Wire:
 
     @contextlib.contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """This task is not the connection's, and goes on after its end."""
+        """Protects this task, which is not the connection's, and goes on after its end."""
         task = asyncio.current_task()
         assert task is not None
         self._own.add(task)
@@ -227,11 +227,11 @@ class Wire:
 
 class _Client(Client):
     def abort(self) -> None:
-        """End the socket, if it is still there: an error while the client closes makes it forget to."""
+        """Ends the socket, if it is still there: an error while the client closes makes it forget to."""
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
 
 
 async def _ignore(_: Exception) -> None:
-    """The client logs errors unless told otherwise; what matters reaches those who wait."""
+    """Ignores an error. The client logs errors by default; what matters reaches those who wait."""

@@ -1,10 +1,9 @@
-"""`NatsExchange` is the Exchange of a site with several agents: JetStream carries the batches and their receipts.
+"""`NatsExchange` is the Exchange of a site with several agents: JetStream carries the messages and their receipts.
 
-A batch is a message with the subject `links.<to>.<from>`. A job reads all that is there for this agent into
-memory, from the start in every new connection, so that nothing depends on what a connection before has seen;
-it stops while the memory is full. An acknowledgement is written as a receipt first (key-value bucket
-`receipts`, key `<to>.<from>`), and then the messages are removed: whatever breaks in between, the message
-comes again and is confirmed again.
+A message has the subject `links.<to>.<from>`. A job reads all that is there for this agent into memory, from the start
+in every new connection, so that nothing depends on what a connection before has seen; it stops while the memory is
+full. An acknowledgement is written as a receipt first (key-value bucket `receipts`, key `<to>.<from>`), and then the
+messages are removed: whatever breaks in between, the message comes again and is confirmed again.
 
 A message that is none of ours is set aside and removed. One of a later version of the protocol stays, and whatever
 comes behind it in its stream waits.
@@ -37,7 +36,7 @@ from gossamer.sharing.envelope import (
 from gossamer.sharing.exchange import in_order, stale
 
 BUFFER_BYTES = 64 << 20
-STREAM_BYTES = 8 << 30  # a full stream refuses: batches then wait in their senders' outboxes
+STREAM_BYTES = 8 << 30  # a full stream refuses: messages then wait in their senders' outboxes
 _LINKS = api.StreamConfig(
     name="links",
     subjects=["links.>"],
@@ -53,14 +52,14 @@ _STUCK = 20  # looks at a full memory without taking anything from it: some seco
 
 
 class _Held(NamedTuple):
-    """A message in memory and its number in the stream of messages; 0: not seen there by this connection."""
+    """`_Held` is a message in memory and its number in the stream of messages; 0: not seen there by this connection."""
 
     at: int
     piece: Piece
 
 
 class NatsExchange:
-    """For one agent: it sends what is from it and receives what is for it."""
+    """This exchange is for one agent: it sends what is from it and receives what is for it."""
 
     def __init__(self, wire: Wire, agent: str, buffer_bytes: int = BUFFER_BYTES, aside: Aside | None = None) -> None:
         self._agent = token(agent)
@@ -74,17 +73,17 @@ class NatsExchange:
         self._is_starved = False
         self._reader: Link | None = None  # the connection that reads, and
         self._seen = 0  # the last message that it has read
-        self._top = 0  # the highest number of a message that we have heard of
+        self._top = 0  # the highest number of a message that we know of
         self._made: object = None  # when the stream was created
         self._is_lost = False
         self._refusals = 0  # how often the receiver has looked at a full memory and taken nothing
-        self._due: dict[str, int] = {}  # acknowledgements to be told, by stream
+        self._due: dict[str, int] = {}  # acknowledgements to be sent, by stream
         self._confirmed: dict[str, int] = {}
         self._has_room, self._has_due = asyncio.Event(), asyncio.Event()
         self._ends = [wire.keep(job) for job in (self._receive, self._answer, self._watch)]
 
     def close(self) -> None:
-        """Batches that are not acknowledged stay where they are."""
+        """Closes the exchange. Messages that are not acknowledged stay where they are."""
         for end in self._ends:
             end()
 
@@ -102,7 +101,7 @@ class NatsExchange:
     async def _send(self, subject: str, headers: dict[str, str], data: bytes, link: Link) -> int:
         try:
             return await link.send(subject, data, headers)
-        except NO_STREAM:  # nobody was here before us, or the server has lost its data
+        except NO_STREAM:  # no process was here before us, or the server has lost its data
             await self._prepare(link)
             return await link.send(subject, data, headers)
 
@@ -137,7 +136,7 @@ class NatsExchange:
             return self._confirmed.get(stream, 0)
 
     def lost(self) -> bool:
-        """Whether the server has lost messages since the last call: what is not confirmed must be published again."""
+        """Returns whether the server has lost messages since the last call: unconfirmed ones must go out again."""
         with self._guard:
             was, self._is_lost = self._is_lost, False
         return was
@@ -188,7 +187,7 @@ class NatsExchange:
                 self._held[key] = _Held(at, piece)
 
     def _refuse(self, message: Msg, at: int, why: str) -> None:
-        """It stays where it is; what comes behind it in its stream waits for it."""
+        """Refuses a message. It stays where it is; what comes behind it in its stream waits for it."""
         sender, to = ends(message.subject)
         self._aside.refuse(why, sender=sender, to=to)
         with self._guard:
@@ -220,14 +219,14 @@ class NatsExchange:
                     await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
                     await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
                     del due[stream]
-            finally:  # what could not be told now is told later
+            finally:  # what could not be sent now is sent later
                 with self._guard:
                     for stream, number in due.items():
                         self._due[stream] = max(number, self._due.get(stream, 0))
             await self._has_due.wait()
 
     def _needless(self, stream: str, link: Link) -> int:
-        """Messages of the stream before this one are all read and acknowledged, as far as this connection knows."""
+        """Returns before which number all messages of the stream are acknowledged, as far as this connection knows."""
         with self._guard:
             if self._reader is not link:
                 return 0  # they will come again, and be acknowledged again

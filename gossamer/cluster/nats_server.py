@@ -1,7 +1,7 @@
 """`Server` runs nats-server: on loopback, with a password, its data in the crawl's folder; or open to the other sites
-of a federation, who show certificates.
+of a federation, which authenticate by certificates.
 
-One folder has one server at a time, whoever starts it: the server itself holds the lock, as long as it lives.
+One folder has one server at a time, whichever process starts it: the server itself holds the lock, as long as it lives.
 It never outlives the thread that started it.
 """
 
@@ -45,14 +45,14 @@ logfile_max_num: 3
 """
 
 
-# Other sites take what is for them and say that they have it; what agents of this site are told is not theirs. Of how
-# sites stand each may say what concerns itself.
+# Other sites take what is for them and confirm that they have it; orders to agents of this site are not theirs. Of the
+# sites' summaries each may write what concerns itself.
 _OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>")
 
 
 @dataclass(frozen=True)
 class Open:
-    """How a server is open to other sites: only to those whose certificates the federation's authority has signed."""
+    """`Open` opens a server to other sites: only to those with certificates that the federation's authority signed."""
 
     site: str
     address: str  # HOST:PORT
@@ -83,7 +83,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._password = ""
         self._port = 0
-        self._is_known = False  # others may have been told the port
+        self._is_known = False  # others may already use the port
 
     @property
     def address(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Server:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Up and answering when it returns, at the same port and with the same data as before."""
+        """Starts the server: up and answering when it returns, at the same port and with the same data as before."""
         if self._is_up():
             return
         self.stop()
@@ -112,7 +112,7 @@ class Server:
             if self._attempt(binary):
                 self._is_known = True
                 return
-            if self._is_known:  # the port may be taken for a moment: whoever knows it must find us there
+            if self._is_known:  # the port may be taken for a moment: processes that know it must find us there
                 time.sleep(_POLL_S * 2**attempt)
             else:
                 self._port = _free_port()
@@ -148,7 +148,7 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[lock.fileno()],  # it holds the lock from now on
-                start_new_session=True,  # Ctrl-C is for us: agents still have things to say then
+                start_new_session=True,  # Ctrl-C is for us: agents still have messages to send then
                 preexec_fn=partial(die_with_parent, os.getpid()),
             )
         if self._is_up():
@@ -157,7 +157,7 @@ class Server:
         return False
 
     def _is_up(self) -> bool:
-        """Wait until it answers; one that is dying may still look alive, one that is loaded may need its time."""
+        """Waits until it answers; one that is dying may still look alive, one that is loaded may need its time."""
         for _ in range(int(_START_S / _POLL_S)):
             if not self.is_alive():
                 break
@@ -167,7 +167,7 @@ class Server:
         return False
 
     def _answers(self) -> bool:
-        """Whether a server of ours is there: it knows our password or certificate, and its JetStream is up."""
+        """Returns whether a server of ours is there: it knows our password or certificate, and its JetStream is up."""
         try:
             with socket.create_connection((urlsplit(self.address["url"]).hostname, self._port), 1.0) as plain:
                 info = json.loads(plain.makefile("rb", buffering=0).readline().partition(b" ")[2])
@@ -180,7 +180,7 @@ class Server:
             return False
 
     def _remember(self) -> None:
-        """The port and password of before, if there was a before."""
+        """Takes the port and password of before, if there was a before."""
         if self._open:
             self._port, self._is_known = int(self._open.address.rpartition(":")[2]), True
             return
@@ -202,7 +202,7 @@ class Server:
 
 
 def read_address(folder: Path) -> dict[str, str] | None:
-    """Where the server of a folder is, or was; for other processes of the same user."""
+    """Returns where the server of a folder is, or was; for other processes of the same user."""
     try:
         return dict(json.loads((folder / ADDRESS).read_text()))
     except (OSError, ValueError, TypeError):
@@ -210,7 +210,7 @@ def read_address(folder: Path) -> dict[str, str] | None:
 
 
 def find() -> str:
-    """Beside our interpreter, where pip puts it, or wherever the shell would find it."""
+    """Finds nats-server: beside our interpreter, where pip puts it, or wherever the shell would find it."""
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
     if found is None:
@@ -231,7 +231,7 @@ def _free_port() -> int:
 
 
 def _lock(path: Path) -> IO[bytes]:
-    """Two servers on the same data would destroy it. One that is being killed may need a moment to go."""
+    """Takes the lock: two servers on the same data would destroy it. One that is being killed may need a moment."""
     file = path.open("ab")
     for _ in range(int(_LOCK_S / _POLL_S)):
         try:

@@ -1,6 +1,6 @@
-"""`Neighbours` is what a site knows of the others of its federation: how each stands, and when all of it is over.
+"""`Neighbours` is what a site knows of the others of its federation: the state of each, and when all of it is over.
 
-Nobody decides for the others. Each site publishes in its own server how it stands, and reads those of the others.
+No site decides for the others. Each publishes its summary in its own server, and reads those of the others.
 """
 
 import contextlib
@@ -35,16 +35,16 @@ from gossamer.placement.ring import Ring
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import Placing
 
-# In memory: what a site said in an earlier run, such as good-bye, must not be heard in this one.
+# In memory: what a site sent in an earlier run, such as good-bye, must not be received in this one.
 _STANDING = bucket("standing", in_memory=True)
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _REPLICATE_S = 5.0  # how long the last commits may take to reach the other sites that keep them
-_LINGER_S = 20.0  # who knows that all know that it is over waits so long for the others to hear that
+_LINGER_S = 20.0  # a site that knows that all know that it is over waits so long for the others to receive that
 _ABSENT_S = 600.0  # ... and so long for a site that may not know it and cannot be reached
 
 
 class Neighbours:
-    """The other sites, seen from one. `wires` must be closed by `close`."""
+    """`Neighbours` is the other sites, seen from one. Call `close` to close `wires`."""
 
     def __init__(self, federation: Federation, site: str, clock: Clock) -> None:
         here = federation.sites[site]
@@ -69,16 +69,16 @@ class Neighbours:
         self._wave: tuple[dict[str, object], dict[str, int]] | None = None
         self._done_s: float | None = None
         self._over: set[str] = set()  # other sites that know that all is over
-        self._behind_s = 0.0  # when one was last heard that did not know it
+        self._behind_s = 0.0  # when one last reported that did not know it
         self._left: set[str] = set()  # sites that have ended, for a reason of their own
         self.waiting_for: list[str] = []  # when we are finished ourselves
 
     def address(self, site: str) -> Address:
-        """How an agent of ours reaches a site's server."""
+        """Returns how an agent of ours reaches a site's server."""
         return address(self._files, site, self._federation.sites[site].address)
 
     def for_agents(self) -> Federated:
-        """What agents are told of it."""
+        """Returns what agents get to know of the federation."""
         sites = {name: self._federation.sites[name] for name in self.members.weights}
         return Federated(
             site=self.site,
@@ -90,11 +90,11 @@ class Neighbours:
         )
 
     def is_holding(self, clean: Mapping[str, int]) -> bool:
-        """Whether other sites may still have hosts that are ours by now."""
+        """Returns whether other sites may still have hosts that are ours by now."""
         return is_holding(self.members.version, [name for name in self.names if name != self.site], clean)
 
     def has_changed(self) -> bool:
-        """Whether the file has a later list of sites, that can be carried out; if not, `refused` says why."""
+        """Returns whether the file has a later list of sites that can be carried out; if not, `refused` says why."""
         modified_s = _modified_s(self._federation.path)
         if modified_s != self._read_s:
             self._read_s, self.refused = modified_s, ""
@@ -122,12 +122,12 @@ class Neighbours:
             wire.close()
 
     def replicated(self, agent: str) -> int:
-        """The agent's last commit that is wherever it shall be kept."""
+        """Returns the agent's last commit that is at all sites that shall keep it."""
         return self._replication.replicated(agent) if self._replication else 0
 
     def ask(self) -> dict[str, Summary | None]:
-        """How the others stand; None: not to be reached. Who has said good-bye is not asked any more; it says it in our
-        server too, since we may not reach its own before that is gone."""
+        """Returns the summaries of the others; None: not to be reached. A site that has sent good-bye is not asked any
+        more; it sends it to our server too, since we may not reach its own before that is gone."""
         assert self._own is not None
         asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
         found = {name: read_summary(wire, name) or read_summary(self._own, name) for name, wire in asked.items()}
@@ -135,7 +135,7 @@ class Neighbours:
         return {name: other for name, other in found.items() if name not in self._left}
 
     def leave(self, mine: Summary) -> None:
-        """We end, others may go on: nothing more will come from here, and nobody need wait for it."""
+        """Reports that we end while others may go on: nothing more will come from here, and none need wait for it."""
         if self._replication:
             self._replication.finish(_REPLICATE_S)
         others = self.ask()
@@ -146,8 +146,9 @@ class Neighbours:
             time.sleep(_GOODBYE_S)
 
     def is_over(self, mine: Summary) -> bool:
-        """Say how we stand, and look at the others: over is when all are finished, nothing is on its way between them,
-        and the same was so when they last spoke. (Two looks, because the sites are not looked at in one instant.)"""
+        """Publishes our summary, and looks at the others. It is over when all are finished, nothing is on its way
+        between them, and the same was so when they last reported. (Two looks, because the sites are not looked at in
+        one instant.)"""
         self._serial += 1
         mine = self._completed(mine)
         self._publish(mine)
@@ -164,8 +165,9 @@ class Neighbours:
         return False
 
     def _may_end(self, others: Mapping[str, Summary | None], done_s: float) -> bool:
-        """We know that all is over. Whoever does not, and is alive, cannot hear us just now: it would wait for ever if
-        we were gone when it can again. So we end when all know it, and know that we do."""
+        """Decides whether we may end, knowing that all is over. A site that does not know it, and is alive, cannot
+        receive our summary just now: it would wait for ever if we were gone when it can again. So we end when all know
+        it, and know that we do."""
         now_s = self._clock.monotonic()
         self._over |= {name for name, other in others.items() if other is not None and other.done}
         self.waiting_for = [name for name in others if name not in self._over]
@@ -196,11 +198,11 @@ class Neighbours:
 
     @property
     def is_done(self) -> bool:
-        """We know that all is over."""
+        """Returns whether we know that all is over."""
         return self._done_s is not None
 
     def _completed(self, mine: Summary) -> Summary:
-        """With what we know ourselves."""
+        """Returns the summary with what we know ourselves."""
         return msgspec.structs.replace(
             mine,
             serial=self._serial,
@@ -219,7 +221,7 @@ class Neighbours:
 
 
 def read_summary(wire: Wire, site: str) -> Summary | None:
-    """How a site stands; None if it cannot be reached, or has said nothing yet."""
+    """Returns a site's summary; None if it cannot be reached, or has sent none yet."""
 
     async def ask(link: Link) -> list[Msg]:
         try:
@@ -235,7 +237,7 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
 
 
 def place(federation: Federated, agent: str, locate: Locate) -> Place:
-    """Where an agent is, from what it was told."""
+    """Returns where an agent is, from its task."""
     site, home, members, gone = federation.site, home_of(federation.site), federation.members, federation.gone
     ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
     if members.partitioner == "ring":
@@ -248,7 +250,7 @@ def place(federation: Federated, agent: str, locate: Locate) -> Place:
 
 
 class Kept(NamedTuple):
-    """What a site has committed of the sites that there are."""
+    """`Kept` is what a site has committed of the list of sites."""
 
     members: dict[str, Any] | None = None  # the latest list
     clean: Mapping[str, int] = MappingProxyType({})  # by site: the version that it has carried out

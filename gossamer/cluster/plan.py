@@ -1,5 +1,5 @@
-"""This module decides for a site who owns which zone, who may visit how many pages, who is waited for. No I/O, no
-time."""
+"""This module decides for a site which agent owns which zone, may visit how many pages, and is waited for. It does no
+I/O and knows no time."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spa
 
 
 def shared_out(owned: Mapping[str, Iterable[int]], names: Sequence[str]) -> tuple[str, ...]:
-    """The owner of each zone, as it shall be: equal shares for `names`, and as few moves as that takes.
+    """Returns the owner of each zone, as it shall be: equal shares for `names`, and as few moves as that takes.
 
-    `owned` is who has what now; a zone that nobody has is given like those of agents that are to leave.
+    `owned` has the zones of each now; a zone without an owner is given like those of agents that are to leave.
     """
     owners = [""] * ZONES_IN_ALL
     for name, zones in sorted(owned.items()):
         for zone in zones:
             owners[zone] = name
     counts = {name: owners.count(name) for name in names}
-    # Whoever has most keeps the odd zones.
+    # The agents that have most keep the odd zones.
     ranked = sorted(names, key=lambda name: (-counts[name], names.index(name)))
     share, odd = divmod(ZONES_IN_ALL, len(names))
     room = {name: share + (place < odd) for place, name in enumerate(ranked)}
@@ -38,11 +38,11 @@ def shared_out(owned: Mapping[str, Iterable[int]], names: Sequence[str]) -> tupl
 
 @dataclass
 class Budget:
-    """Divides a limit of pages among agents, so that all of them together never exceed it.
+    """`Budget` divides a limit of pages among agents, so that all of them together never exceed it.
 
-    An agent may make as many visits as the last grant says that it has heard of. A grant changes only when the one
-    before has been heard, and is lowered only for an agent that says it is idle: so what an agent may still do is
-    the larger of what it was told and what it says it has heard.
+    An agent may make as many visits as the last grant allows that it has received. A grant changes only when the one
+    before has been received, and is lowered only for an agent that reports that it is idle: so what an agent may still
+    do is the larger of what it was sent and what it reports to have received.
     """
 
     limit: int
@@ -55,8 +55,8 @@ class Budget:
         idle: Collection[str],
         need: Mapping[str, int] = MappingProxyType({}),
     ) -> dict[str, int]:
-        """New grants, by agent. `visits` are those made so far, `heard` the grants that agents work under (or what they
-        have begun, if that is more), `need` the pages that each knows to visit: it is granted few more."""
+        """Returns new grants, by agent. `visits` are those made so far, `heard` the grants that agents work under (or
+        what they have begun, if that is more), `need` the pages that each knows to visit: it is granted few more."""
         grants = self.grants
         for name, made in visits.items():
             grants[name] = max(grants.get(name, 0), made)
@@ -76,7 +76,7 @@ class Budget:
 
 
 def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mapping[str, int]]) -> set[str]:
-    """Agents to whom something was sent that they have not committed. Both are by agent, then by stream."""
+    """Returns agents to whom something was sent that they have not committed. Both are by agent, then by stream."""
     return {
         stream.partition(">")[2]
         for streams in sent.values()
@@ -86,7 +86,7 @@ def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mappi
 
 
 def is_shared(at: Mapping[str, Snapshot], home: str, agents: int) -> bool:
-    """Whether it takes more than one agent: they are wanted, or others have zones, or letters are on their way."""
+    """Returns whether it takes more than one agent: they are wanted, others have zones, or messages are under way."""
     if agents > 1 or any(at[name].zones for name in at.keys() - {home}):
         return True
     return bool(undelivered({name: s.sent for name, s in at.items()}, {name: s.marks for name, s in at.items()}))

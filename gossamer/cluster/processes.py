@@ -1,6 +1,6 @@
 """`Processes` is the engine of one machine: each job is a process of its own.
 
-A process ends with the thread that started it: the kernel sees to that (Linux).
+A process ends with the thread that started it: the kernel ensures that (Linux).
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class Processes:
-    """An Engine."""
+    """`Processes` is an Engine that starts processes of this machine."""
 
     def start(self, job: Job, received: Received | None = None) -> "Process":
         try:
@@ -43,7 +43,7 @@ class Processes:
 
 
 class Process:
-    """A Handle."""
+    """`Process` is the Handle of such a process."""
 
     def __init__(self, job: Job, received: Received | None) -> None:
         command = [sys.executable, "-c", _START, str(_ROOT), str(os.getpid()), job.module, *job.arguments]
@@ -118,7 +118,7 @@ class Process:
 
 @contextlib.contextmanager
 def _file(path: Path | None) -> Iterator[IO[bytes]]:
-    """Open after the block too, unless the job did not start."""
+    """Yields a file that is open after the block too, unless the job did not start."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     file: IO[bytes] = tempfile.TemporaryFile() if path is None else path.open("w+b")  # noqa: SIM115
@@ -130,16 +130,16 @@ def _file(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 def die_with_parent(parent: int) -> None:
-    """What a child does first, so that it does not outlive whoever started it (Linux; elsewhere nothing)."""
+    """Ensures, as a child's first call, that it does not outlive its starter (Linux; elsewhere it does nothing)."""
     if _PRCTL is None:
         return
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could say so
+    if os.getppid() != parent:  # it died before this call
         os._exit(1)
 
 
 def main() -> None:
-    """What the process of a job does."""
+    """Runs in the process of a job."""
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
     sys.argv = [module, *arguments]

@@ -1,8 +1,8 @@
-"""This module has the messages between the processes of a crawl, and is where they are encoded: JSON with a version.
+"""This module defines and encodes the messages between the processes of a crawl: JSON with a version.
 
-A reader ignores fields that it does not know, and whoever adds a field gives it a default: so versions of Gossamer that
-differ by that can work together. What an older reader would misunderstand raises PROTOCOL; it refuses such a message,
-as if it had not come.
+A reader ignores fields that it does not know, and every new field has a default: so versions of Gossamer that differ by
+that can work together. A change that an older reader would misunderstand raises PROTOCOL; it refuses such a message, as
+if it had not come.
 """
 
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ class Versioned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(Versioned, frozen=True, kw_only=True):
-    """An agent's sign of life to its site."""
+    """`Heartbeat` is an agent's sign of life to its site."""
 
     incarnation: str  # of its process
     life: int  # a process has one after the other, with figures of their own
@@ -41,13 +41,13 @@ class AgentOrders(Versioned, frozen=True, kw_only=True):
 
 
 class Wish(Versioned, frozen=True, kw_only=True):
-    """What a person asks of a running site: one agent more, or that this one leaves."""
+    """`Wish` is what a person asks of a running site: one agent more, or that this one leaves."""
 
     retire: str = ""
 
 
 class Federated(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent is told of the federation that its site is in."""
+    """`Federated` is what an agent knows of the federation that its site is in."""
 
     site: str
     members: Members
@@ -58,7 +58,7 @@ class Federated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentTask(Versioned, frozen=True, kw_only=True):
-    """What the process of an agent is given."""
+    """`AgentTask` is given to the process of an agent."""
 
     name: str
     directory: str
@@ -66,12 +66,12 @@ class AgentTask(Versioned, frozen=True, kw_only=True):
     address: Address
     incarnation: str
     is_home: bool
-    quiet_until_s: float = 0.0  # it contacts nobody before: requests of the one before it may be under way
+    quiet_until_s: float = 0.0  # it contacts no host before: requests of the one before it may be under way
     federation: Federated | None = None
 
 
 class Summary(Versioned, frozen=True, kw_only=True):
-    """How a site stands, for the other ones."""
+    """`Summary` is the state of a site, for the other ones."""
 
     finished: bool
     sent: dict[str, int] = {}  # by stream to another site: the number of the last message
@@ -84,7 +84,7 @@ class Summary(Versioned, frozen=True, kw_only=True):
     done: bool = False  # it knows that all is over
     over: list[str] = []  # sites of which it knows that they know
     members: Members | None = None
-    refused: str = ""  # why it does not go by its file
+    refused: str = ""  # why it does not follow its file
     left: bool = False  # it has ended
 
 
@@ -97,12 +97,12 @@ def encode(message: object) -> bytes:
 
 
 def decode(kind: type[T], data: bytes) -> T:
-    """Unreadable, if it is no such message; TooNew, if it is of a later version, whatever else it says."""
+    """Decodes a message. Raises Unreadable if it is no such message, TooNew if it is of any later version."""
     return decode_any(kind, data)  # type: ignore[no-any-return]
 
 
 def decode_any(kinds: Any, data: bytes) -> Any:
-    """The same for one of several kinds."""
+    """Does the same for one of several kinds."""
     try:
         version = msgspec.json.decode(data, type=_Head).protocol
         if version > PROTOCOL:
@@ -113,7 +113,7 @@ def decode_any(kinds: Any, data: bytes) -> Any:
 
 
 def decode_or_none(kind: type[T], data: bytes) -> T | None:
-    """None, if it cannot be read: it was deleted, or is none of ours."""
+    """Decodes a message; None if it cannot be read: it was deleted, or is none of ours."""
     try:
         return decode(kind, data)
     except Unreadable:

@@ -1,4 +1,4 @@
-"""This module asks all archives of a federation which hosts should change sites, and the sites to hand them over."""
+"""This module computes from all archives which hosts should change sites, and orders the sites to hand them over."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Proposal(NamedTuple):
     moves: Moves
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each host that should move."""
+        """Returns one row for each host that should move."""
         found = zip(self.moves.host.tolist(), self.moves.to.tolist(), self.moves.links, self.moves.pages, strict=True)
         return [
             {"host": self.hosts[host], "from": self.names[int(self.site[host])], "to": self.names[to]}
@@ -52,7 +52,7 @@ class Proposal(NamedTuple):
         ]
 
     def too_large(self) -> list[dict[str, Any]]:
-        """A host is never split: where one is too large for its site, that costs balance."""
+        """Returns hosts that are too large for their site: a host is never split, and that costs balance."""
         return [
             {"site": self.names[each.part], "excess": each.excess, "host": self.hosts[each.vertex], "pages": each.size}
             for each in self.moves.too_large
@@ -106,7 +106,7 @@ def propose(federation: Federation) -> Proposal:
 def _crawled(
     database: duckdb.DuckDBPyConnection,
 ) -> tuple[Columns, Columns, dict[str, tuple[str, float | None]]]:
-    """Hosts with their pages, links between hosts, and where hosts are."""
+    """Returns hosts with their pages, links between hosts, and where hosts are."""
     pages, links = database.execute(_PAGES).fetchnumpy(), database.execute(_LINKS).fetchnumpy()
     return pages, links, {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
 
@@ -117,7 +117,7 @@ def _kilometres(
     site: I64,
     far: Mapping[str, tuple[str, float | None]],
 ) -> F64:
-    """From each host to each site: by its own round trips where it is crawled, else by those of its country."""
+    """Returns distances from hosts to sites: by a host's own round trips where it is crawled, else by its country's."""
     countries = [far.get(host, ("", None))[0] for host in hosts]
     own = np.array([far.get(host, ("", None))[1] or np.nan for host in hosts], np.float64)
     measured = RoundTrips(list(sites))
@@ -131,8 +131,8 @@ def _kilometres(
 
 
 def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:
-    """Tell each site which of its hosts go where. It hands them over at once, or when it is started again. Returns how
-    many hosts each gives away."""
+    """Orders each site to give hosts away. It hands them over at once, or when it is started again. Returns how many
+    hosts each gives away."""
     by_site: dict[str, dict[str, str]] = {}
     for row in proposal.rows():
         by_site.setdefault(row["from"], {})[row["host"]] = row["to"]
@@ -142,12 +142,12 @@ def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:
 
 
 def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> None:
-    """A site is to hand hosts over to the sites that they are given here."""
+    """Orders a site to hand hosts over to the sites that they are given here."""
     Inbox(Directory(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
 
 
 def host_map(federation: Federation) -> HostMap:
-    """As all sites together know it."""
+    """Returns the host map as all sites together know it."""
     found = HostMap(Ring(of_file(federation).weights))
     for site in federation.here:
         store = Directory(federation.directory(site))

@@ -1,6 +1,6 @@
 """The registrar knows who is alive at a site, what each shall do, and what people wish: three key-value buckets.
 
-All of it is hints. What is true about zones and pages, the manifest chains say.
+All of it is hints. Only the manifest chains have the truth about zones and pages.
 """
 
 import secrets
@@ -21,8 +21,8 @@ Orders = TypeVar("Orders")
 
 
 class Registrar(Generic[Reports, Orders]):
-    """`reports` and `orders` are kinds of messages; others are taken as if they had not come. `lease_s` is how long
-    somebody counts as alive after the last report; None for those who only ask."""
+    """`reports` and `orders` are kinds of messages; others are ignored, as if they had not come. `lease_s` is how long
+    a member counts as alive after the last report; None for those who only ask."""
 
     def __init__(self, wire: Wire, reports: type[Reports], orders: type[Orders], lease_s: float | None = None) -> None:
         self._wire, self._report_kind, self._order_kind = wire, reports, orders
@@ -37,15 +37,15 @@ class Registrar(Generic[Reports, Orders]):
             end()
 
     def report(self, name: str, report: Reports) -> bool:
-        """I am alive; False: nobody received it."""
+        """Reports that `name` is alive; False: it was not received."""
         return self._put(self._agents, name, encode(report))
 
     def leave(self, name: str) -> bool:
-        """As if the lease had run out."""
+        """Removes `name`, as if its lease had run out."""
         return self._put(self._agents, name, None)
 
     def alive(self) -> dict[str, Reports] | None:
-        """Who reported within the lease. None: the server does not answer, and nothing is known."""
+        """Returns who reported within the lease. None: the server does not answer, and nothing is known."""
 
         async def ask(link: Link) -> list[Msg]:
             if self._has_lease:
@@ -64,17 +64,17 @@ class Registrar(Generic[Reports, Orders]):
         return self._put(_ORDERS, name, encode(orders))
 
     def orders(self, name: str) -> Orders | None:
-        """The last that have come; the first call begins to listen."""
+        """Returns the last orders that have come; the first call begins to receive them."""
         self._listen(name)
         with self._guard:
             return self._orders.get(name)
 
     def wish(self, wish: Wish) -> bool:
-        """For whoever leads the site; from any process."""
+        """Sends a wish to the process that leads the site; from any process."""
         return self._put(_WISHES, secrets.token_hex(16), encode(wish))
 
     def take_wishes(self) -> list[Wish]:
-        """Those that have come since the last time, each once, in order."""
+        """Returns those that have come since the last time, each once, in order."""
 
         async def ask(link: Link) -> list[Msg]:
             await link.ensure(_WISHES)
@@ -124,11 +124,11 @@ def of_agents(wire: Wire, lease_s: float | None = None) -> Registrar[Heartbeat, 
 
 
 def _key(message: Msg) -> str:
-    """Of a message of a bucket; one that was asked for directly has its subject in a header."""
+    """Returns the key of a message of a bucket; one that was asked for directly has its subject in a header."""
     subject = (message.headers or {}).get("Nats-Subject") or message.subject
     return subject.split(".", 2)[2]
 
 
 def _number(message: Msg) -> int:
-    """Of one that was asked for directly, in its bucket."""
+    """Returns the number, in its bucket, of a message that was asked for directly."""
     return int((message.headers or {})["Nats-Sequence"])

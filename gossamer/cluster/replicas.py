@@ -1,4 +1,5 @@
-"""Each site's archive is also kept at other sites: the holder asks for what it lacks, the site answers with its files.
+"""Replication keeps each site's archive at other sites too: the holder asks for what it lacks, the site answers with
+its files.
 
 A replica is an archive like any other, as of a commit that the site has made: the files first, then the manifests that
 name them.
@@ -35,7 +36,7 @@ Numbers = dict[str, int]  # of commits, by agent
 
 
 class Request(Versioned, frozen=True, kw_only=True):
-    """What a holder asks: for a piece of a file; or, without a name, for the names of all manifests."""
+    """A holder requests a piece of a file; or, without a name, the names of all manifests."""
 
     name: str = ""
     offset: int = 0
@@ -47,14 +48,14 @@ Ask = Callable[[Request], bytes]
 
 
 def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
-    """The sites that keep what a site has: those that follow it on a ring of names."""
+    """Returns the sites that keep what a site has: those that follow it on a ring of names."""
     ring = sorted(sites, key=lambda name: (host_key(name), name))
     start = ring.index(site)
     return [ring[(start + step) % len(ring)] for step in range(1, min(replicas, len(ring)))]
 
 
 class Source:
-    """A site's side: answers, and remembers how far each holder is."""
+    """`Source` is a site's side: it answers, and remembers how far each holder is."""
 
     def __init__(self, store: Directory, names: Sequence[str]) -> None:
         self._store = store
@@ -62,19 +63,19 @@ class Source:
 
     @property
     def replicated(self) -> Numbers:
-        """The last commit of each agent that is at all holders."""
+        """Returns the last commit of each agent that is at all holders."""
         agents = set().union(*self._have.values())
         return {agent: min(have.get(agent, 0) for have in self._have.values()) for agent in agents}
 
     def is_complete(self) -> bool:
-        """Whether everything is everywhere."""
+        """Returns whether everything is everywhere."""
         return all(self.replicated.get(agent, 0) >= number for agent, number in _numbers(self._store).items())
 
     async def serve(self, link: Link) -> None:
         await link.answer(SUBJECT, self.answer)
 
     def answer(self, data: bytes) -> bytes:
-        """A request of a holder. Whatever cannot be answered gets nothing: the holder asks again."""
+        """Answers a request of a holder. If that cannot be, it returns nothing: the holder asks again."""
         try:
             asked = decode(Request, data)
             if asked.name:
@@ -88,7 +89,7 @@ class Source:
             return b""
 
     def _piece(self, name: str, offset: int) -> bytes:
-        """The file's length, and some of it."""
+        """Returns the file's length, and some of it."""
         if not name.startswith(_FOLDERS) or offset < 0:
             return b""
         with self._store.local(name).open("rb") as file:
@@ -98,7 +99,7 @@ class Source:
 
 
 class Replica:
-    """A holder's side: one site's archive, brought up to date by a thread."""
+    """`Replica` is a holder's side: one site's archive, brought up to date by a thread."""
 
     def __init__(self, folder: Path, holder: str, wire: Wire, clock: Clock) -> None:
         self._open(folder, clock.now())
@@ -109,7 +110,7 @@ class Replica:
         self._thread.start()
 
     def _open(self, folder: Path, now_s: float) -> None:
-        """Before it has a manifest, a replica is none, and is kept under another name."""
+        """Opens the replica. Before it has a manifest, it is none, and is kept under another name."""
         self._folder = folder
         is_begun = (folder / MARK).exists()
         self._store = Directory.prepare(folder if is_begun else folder.with_name(folder.name + _PARTIAL), now_s)
@@ -125,7 +126,7 @@ class Replica:
         self._thread.join()
 
     def check(self) -> None:
-        """A disk that is full must not stay hidden."""
+        """Raises the error of the thread: a disk that is full must not stay hidden."""
         if self._failure is not None:
             raise self._failure
 
@@ -139,7 +140,7 @@ class Replica:
             self._failure = error
 
     def catch_up(self, ask: Ask) -> bool:
-        """Say what we have, ask what there is, and fetch what is new; whether something was."""
+        """Reports what we have, asks what there is, and fetches what is new; returns whether something was."""
         have = _numbers(self._store)
         answer = decode(dict[str, list[str]], ask(Request(site=self._holder, have=have)) or b"{}")
         new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
@@ -157,7 +158,7 @@ class Replica:
         for name in sorted(at.names()):
             if not self._store.local(name).exists():
                 self._keep(name, ask)
-        # One manifest that says all: those before it name files that may be gone.
+        # One full manifest: those before it name files that may be gone.
         newest = file_name(agent, at.number)
         self._store.create(newest, sealed(at))
         self._sweep(agent, at.names(), [newest])
@@ -171,8 +172,8 @@ class Replica:
         self._store.put(name, path)
 
     def _sweep(self, agent: str, named: set[str], manifests: list[str]) -> None:
-        """What the site no longer has; manifests first, so that none ever names what is not there. Names say whose
-        files they are."""
+        """Deletes what the site no longer has; manifests first, so that none ever names what is not there. Names tell
+        whose files they are."""
         for name in file_names(self._store, agent):
             if name not in manifests:
                 self._store.delete(name)
@@ -189,7 +190,8 @@ class Replica:
 
 
 class Replication:
-    """Both sides, for one site of several. `begin` and `close` in a thread that lives as long as they shall."""
+    """Runs both sides, for one site of several. Call `begin` and `close` in a thread that lives as long as they
+    shall."""
 
     def __init__(self, directory: Path, site: str, names: Sequence[str], replicas: int, clock: Clock) -> None:
         self._directory, self._site, self._clock = directory, site, clock
@@ -208,7 +210,7 @@ class Replication:
         return self._source.replicated.get(agent, 0)
 
     def finish(self, patience_s: float) -> bool:
-        """Give the last commits time to reach their holders; whether they did."""
+        """Gives the last commits time to reach their holders; returns whether they did."""
         end_s = self._clock.monotonic() + patience_s
         while not self._source.is_complete() and self._clock.monotonic() < end_s:
             time.sleep(_ASK_S)
@@ -220,14 +222,14 @@ class Replication:
 
 
 def replica_of(directory: Path, site: str) -> Path:
-    """Where a site keeps what another one has."""
+    """Returns where a site keeps what another one has."""
     return directory / FOLDER / site
 
 
 def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
-    """Whether a chain cannot have been as `mine` before it was as `at`: its site has come back from a replica that was
-    behind. Then the same numbers, and names of files, mean other things. Each process that continues a chain begins an
-    epoch, and says with which number."""
+    """Returns whether a chain cannot have been as `mine` before it was as `at`: its site has come back from a replica
+    that was behind. Then the same numbers, and names of files, mean other things. Each process that continues a chain
+    begins an epoch, and records with which number."""
     epochs, theirs = mine.state.epochs, at.state.epochs
     if any(theirs.get(epoch, begun) != begun for epoch, begun in epochs.items()):
         return True

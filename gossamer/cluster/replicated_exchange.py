@@ -1,8 +1,8 @@
-"""`Gate` is an Exchange that waits for the replicas: what is not there has not been sent.
+"""`Gate` is an Exchange that waits for the replicas: what is not there is not sent.
 
-A site that is lost comes back as its replica has it. Nobody may have heard of what came after that, and nobody may have
-forgotten what it was told after that. So a letter leaves, and another one is acknowledged, when the commit that names
-them is at all replicas.
+A site that is lost comes back as its replica has it. No site may have received what came after that, and no site may
+have forgotten what it sent to us after that. So a message leaves, and another one is acknowledged, when the commit that
+names them is at all replicas.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ Acknowledged = tuple[int, str, int]  # the commit that applied it, stream, numbe
 
 
 class Gate:
-    """An Exchange around another one. `replicated` is the last commit that is at all replicas."""
+    """`Gate` is an Exchange around another one. `replicated` returns the last commit that is at all replicas."""
 
     def __init__(self, exchange: Exchange, begun: int, replicated: Callable[[], int]) -> None:
         self._exchange, self._replicated = exchange, replicated
@@ -26,8 +26,8 @@ class Gate:
         return batch.number <= self._replicated() and self._exchange.publish(batch)
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
-        """The exchange under us acknowledges again what comes again below the marks: it gets to see only marks that are
-        at the replicas."""
+        """Returns what has come. The exchange under us acknowledges again what comes again below the marks: it gets to
+        see only marks that are at the replicas."""
         self._pass_on()
         safe = dict(marks) if self._replicated() >= self._begun else {}
         for _, stream, number in self._waiting:

@@ -44,11 +44,11 @@ class SiteAgent(Member):
         return self.figure("visits")
 
     def figure(self, name: str) -> int:
-        """One of those that `Stats` and the counters of a manifest have in common."""
+        """Returns a figure that `Stats` and the counters of a manifest have in common."""
         return int(getattr(self.report.stats if self.report else self.at.state.counters, name) or 0)
 
     def begin(self, now_s: float) -> None:
-        """A new incarnation, with a name that is later in the alphabet than all before it."""
+        """Begins a new incarnation, with a name that is later in the alphabet than all before it."""
         self.incarnation = f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
         self.is_resting, self.idle_since_s, self.report, self.next_due_s = False, None, None, None
 
@@ -64,14 +64,14 @@ class SiteAgent(Member):
             self.idle_since_s = (self.idle_since_s or now_s) if beat.report.idle else None
 
     def ended(self, ended: Ended, at: Snapshot) -> None:
-        """From here on the manifest says everything, but for when something is due."""
+        """Records the end: from here on the manifest has everything, but for when something is due."""
         was_of_use = not ended.code or _done_at(at) != _done_at(self.at)
         self.at, self.report, self.is_resting = at, None, ended.code == 0
         self.crashed(ended, was_of_use)
 
 
 def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[Any, ...]:
-    """What grows while an agent is of use. The number of its commits does not tell: starting takes some."""
+    """Returns what grows while an agent is of use. The number of its commits does not: starting takes some."""
     return visits, dict(marks), tuple(zones)
 
 

@@ -1,9 +1,10 @@
-"""Which sites share the hosts, and since when: what a site keeps of the file, and what follows when the file changes.
+"""This module decides which sites share the hosts, and since when: what a site keeps of the file, and what follows when
+the file changes.
 
 Each version of the list of sites is carried out in two turns. A site gives away the hosts that are no longer its own,
-and says so to all others (`released`). When all have said so, nothing is on its way any more that was sent by an
-earlier list; what came meanwhile and is not its own it has sent on, and says that too (`clean`). Until all others are
-clean, it does not touch hosts that were not its own before: somebody may still have them.
+and reports that to all others (`released`). When all have reported it, nothing is on its way any more that was sent by
+an earlier list; what came meanwhile and is not its own it has sent on, and reports that too (`clean`). Until all others
+are clean, it does not touch hosts that were not its own before: another site may still have them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ def of_file(federation: Federation) -> Members:
 
 
 def in_words(federation: Federation) -> str:
-    """The list of sites, for whoever looks on when it changes."""
+    """Returns the list of sites as text, for people who look on when it changes."""
     names = [name for name, site in federation.sites.items() if not site.gone]
     gone = [name for name, site in federation.sites.items() if site.gone]
     without = f" ({', '.join(gone)} {'is' if len(gone) == 1 else 'are'} gone)" if gone else ""
@@ -32,7 +33,7 @@ def in_words(federation: Federation) -> str:
 def to_carry_out(
     federation: Federation, site: str, kept: Mapping[str, Any] | None, clean: Mapping[str, int]
 ) -> Members:
-    """What a site goes by: the file, and what it kept of those before it."""
+    """Returns the list that a site follows: the file, and what it kept of those before it."""
     new = of_file(federation)
     if kept is None:
         return new
@@ -63,7 +64,7 @@ def to_carry_out(
 
 
 def why_behind(federation: Federation, site: str, kept: Mapping[str, Any] | None, is_running: bool) -> str:
-    """Why a site that kept this list does not go by the file, in words; nothing if it does, or will when started."""
+    """Returns why a site that kept this list does not follow the file; empty if it does, or will when started."""
     try:
         new = to_carry_out(federation, site, kept, {})
     except ConfigError as error:
@@ -74,10 +75,10 @@ def why_behind(federation: Federation, site: str, kept: Mapping[str, Any] | None
 
 
 def others(federation: Federation, site: str) -> list[str]:
-    """The sites that can be spoken with."""
+    """Returns the sites that can be contacted."""
     return [name for name, one in federation.sites.items() if name != site and not one.gone]
 
 
 def is_holding(version: int, names: Iterable[str], clean: Mapping[str, int]) -> bool:
-    """Whether one of these sites may still have hosts of others. The first version begins with none."""
+    """Returns whether one of these sites may still have hosts of others. The first version begins with none."""
     return version > 1 and any(clean.get(name, 0) < version for name in names)

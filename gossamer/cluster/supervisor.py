@@ -57,10 +57,10 @@ class Supervisor:
         engine: Engine | None = None,
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
-        so that both are one for whoever looks on. `engine`: what agents run on, if not as processes of this machine."""
+        so that both look like one. `engine`: what agents run on, if not as processes of this machine."""
         self._directory, self._config, self._clock, self._log = directory, config, clock, log
         self._store, self._neighbours = store or Directory(directory), neighbours
-        self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we speak with, and ...
+        self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we can contact, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
         before = snapshots(self._store)
@@ -114,7 +114,7 @@ class Supervisor:
         return stats
 
     def _sweep(self) -> None:
-        """Nobody else works here: scratch files are of processes that were killed. Agents would not know whose."""
+        """Sweeps scratch files: only we work here, so their processes were killed. Agents would not know whose."""
         for name in self._store.list("tmp/"):
             self._store.delete(name)
 
@@ -153,7 +153,7 @@ class Supervisor:
 
     def _receive(self, now_s: float) -> None:
         beats = self._registrar.alive()
-        if beats is None:  # it is the server who is silent: nothing is known of anybody
+        if beats is None:  # it is the server that is silent: nothing is known of any agent
             for agent in self._agents.values():
                 agent.heard_s = now_s
             return
@@ -163,7 +163,7 @@ class Supervisor:
                 self._agents[name].receive(beat, now_s)
 
     def _reap(self) -> None:
-        """Processes that ended: who was told to, or had nothing to do, rests; any other will be started again."""
+        """Handles processes that ended: those that were ordered to, or had nothing to do, rest; others start again."""
         for agent, ended in self._members.ended(self._agents.values()):
             self._log.event("agent ended", agent=agent.name, code=ended.code)
             if ended.code == FULL:
@@ -178,14 +178,14 @@ class Supervisor:
     # Who there is
 
     def _names(self, before: Mapping[str, Snapshot], wanted: int) -> list[str]:
-        """Agents that shall share the zones: those that have some, and as many new ones as it takes."""
+        """Returns agents that shall share the zones: those that have some, and as many new ones as it takes."""
         names = [self._home, *(name for name, at in sorted(before.items()) if at.zones and name != self._home)]
         while len(names) < wanted:
             names.append(_next_name(self._home, names))
         return names[:wanted]
 
     def _everybody(self) -> list[SiteAgent]:
-        """Also agents that have left."""
+        """Returns all agents, also those that have left."""
         return [*self._left.values(), *self._agents.values()]
 
     def _planned(self) -> tuple[str, ...]:
@@ -193,15 +193,15 @@ class Supervisor:
         return shared_out(owned, [agent.name for agent in self._agents.values() if not agent.is_retiring])
 
     def _waited_for(self) -> set[str]:
-        """Agents for whom there is a message."""
+        """Returns agents for whom there is a message."""
         marks = {agent.name: agent.marks for agent in self._everybody()}
         return undelivered({agent.name: agent.sent for agent in self._agents.values()}, marks) - self._ever
 
     # Who runs
 
     def _replace_silent(self) -> None:
-        """They fetch nothing more, and what they are about to commit will be refused. A successor contacts nobody until
-        their last requests must be over."""
+        """Replaces agents that are silent. They fetch nothing more, and what they are about to commit will be refused.
+        A successor contacts no host until their last requests must be over."""
         if self._stopping:
             return  # it may come to its end; we do not wait for it for long
         for agent in self._members.silent(self._agents.values()):
@@ -210,11 +210,11 @@ class Supervisor:
             self._start(agent, self._clock.now() + self._config.fetch.timeout_s)
 
     def _start_needed(self) -> None:
-        """Agents are started when there is something to do for them, as many as may run at a time."""
+        """Starts agents when there is something to do for them, as many as may run at a time."""
         if self._stopping:
             return
         waited_for = self._waited_for()
-        for name in waited_for - self._agents.keys():  # it has left, but somebody had not heard of it
+        for name in waited_for - self._agents.keys():  # it has left, but another agent did not know that
             self._agents[name] = SiteAgent(name, Chain.read(self._store, name), is_retiring=True)
             self._left.pop(name, None)
         most = self._config.site.max_agents or len(self._agents)
@@ -236,7 +236,7 @@ class Supervisor:
         return bool(Inbox(self._store).pending(self._home, home.marks))
 
     def _leaves(self, agent: SiteAgent) -> bool:
-        """Whether it has zones that shall be another's."""
+        """Returns whether it has zones that shall be another's."""
         return any(self._owners[zone] != agent.name for zone in agent.zones)
 
     def _start(self, agent: SiteAgent, quiet_until_s: float = 0.0) -> None:
@@ -285,7 +285,7 @@ class Supervisor:
             self._ordered[agent.name] = message
 
     def _is_holding(self) -> bool:
-        """Whether hosts that are ours by the list of sites may still be at others, or on their way to one of us."""
+        """Returns whether hosts that are ours by the list of sites may still be at others, or on their way to us."""
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False
         report = self._agents[self._home].report
@@ -294,24 +294,24 @@ class Supervisor:
         return report.passing or self._neighbours.is_holding(report.clean)
 
     def _is_moving(self) -> bool:
-        """Whether others wait for us to give away what is not ours: that comes first, however many pages we visited."""
+        """Returns whether others wait for what we must give away: that comes first, however many pages we visited."""
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False
         report = self._agents[self._home].report
         return report is None or not report.is_clean
 
     def _may_rest(self, agent: SiteAgent) -> bool:
-        """It has had nothing to do for a while, though others have; or it has given everything away."""
+        """Returns whether it has had nothing to do for a while, though others have; or has given everything away."""
         if not (agent.is_idle and agent.report) or agent.idle_since_s is None or agent.name in self._waited_for():
             return False
         if agent.is_retiring:
             return not (agent.zones or agent.report.backlog_bytes)
         if agent.name == self._home and self._neighbours:
-            return False  # it speaks with the other sites
+            return False  # it communicates with the other sites
         return self._clock.monotonic() - agent.idle_since_s >= self._config.site.idle_s
 
     def _grant_wishes(self) -> None:
-        """What `gossamer agents DIR add` and `retire` asked for."""
+        """Does what `gossamer agents DIR add` and `retire` asked for."""
         for wish in self._registrar.take_wishes():
             name = wish.retire
             if not name:
@@ -345,7 +345,8 @@ class Supervisor:
         return False
 
     def _has_changed(self, neighbours: "Neighbours") -> bool:
-        """A list of sites that cannot be carried out is refused, and said to be; the crawl goes on."""
+        """Returns whether the list of sites has changed. One that cannot be carried out is refused, with a warning; the
+        crawl goes on."""
         before = neighbours.refused
         changed = neighbours.has_changed()
         if neighbours.refused not in ("", before):
@@ -366,7 +367,7 @@ class Supervisor:
         return self._neighbours.is_over(self._summary())
 
     def _summary(self) -> Summary:
-        """How we stand, for the other sites."""
+        """Returns our state, for the other sites."""
         at = snapshots(self._store)
         home = at.get(self._home, Snapshot(self._home))
         return Summary(
@@ -380,7 +381,8 @@ class Supervisor:
         )
 
     def _is_finished(self) -> bool:
-        """Everybody is idle, as of its last commit, and no message is on its way: then none can be sent any more."""
+        """Returns whether all are idle, as of their last commits, and no message is on its way: then none can be sent
+        any more."""
         agents = self._agents.values()
         if not all(agent.is_idle for agent in agents):
             return False
@@ -397,6 +399,6 @@ def _receiver(stream: str) -> str:
 
 
 def _next_name(home: str, names: Collection[str]) -> str:
-    """As the first one is called, with another number: a0, a1, ...; north_a0, north_a1, ..."""
+    """Returns a name like that of the first one, with another number: a0, a1, ...; north_a0, north_a1, ..."""
     stem = home.rstrip("0123456789") or "a"
     return next(name for name in (f"{stem}{number}" for number in count(1)) if name not in names)

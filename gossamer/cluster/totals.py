@@ -1,4 +1,4 @@
-"""`Totals` has the figures of all agents of a site as those of one crawl; a federation adds its sites up likewise."""
+"""`Totals` adds up the figures of a site's agents to those of one crawl; a federation adds its sites up likewise."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -49,7 +49,7 @@ class Totals:
 
 
 def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float) -> Stats:
-    """The figures of several agents or sites as those of one crawl."""
+    """Adds the figures of several agents or sites up to those of one crawl."""
     outcomes: Counter[str] = Counter()
     for stats in several:
         outcomes.update(stats.outcomes)
@@ -60,7 +60,7 @@ def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float
 
 
 def final(before: Counters, after: Counters, refused_seeds: int, now_s: float, elapsed_s: float, ended: str) -> Stats:
-    """What is committed, at the end."""
+    """Returns what is committed, at the end."""
     run = after - before
     figures: dict[str, Any] = {name: getattr(after, name) for name in _COMMITTED}
     return Stats(

@@ -1,4 +1,4 @@
-"""`Aside` is where repairs put what they take out of an archive: the folder `aside`. Nothing is deleted."""
+"""`Aside` is the folder `aside`, where repairs put what they take out of an archive. Nothing is deleted."""
 
 import os
 import shutil

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# Without one of these a row says nothing, or what is read again from the tables would be wrong. Of kinds that are not
+# Without one of these a row means nothing, or what is read again from the tables would be wrong. Of kinds that are not
 # here that is true of all columns: the crawl reads them when it begins.
 _NEEDED = {
     "visits": ("key", "url", "time", "round", "depth", "status", "outcome", "is_robots"),

@@ -1,4 +1,4 @@
-"""This module reads a WARC file that may be damaged: record by record; it indexes it, and replaces damaged records."""
+"""This module reads a WARC file that may be damaged, record by record; it indexes it, and replaces damaged records."""
 
 import mmap
 import re

@@ -88,7 +88,7 @@ _TOO_DEEP = """
 _FIGURES = """
     SELECT outcome, count(*) FILTER (NOT is_robots) AS visits, sum(wire_bytes)::BIGINT AS wire_bytes
     FROM stored.visits GROUP BY outcome"""
-# Pages that no row speaks of any more. Of a federation's links nobody here knows whose pages they lead to.
+# Pages of which no row is left. Of a federation's links it is not known here whose pages they lead to.
 _LOST = """
     WITH met AS (
         SELECT l.target AS key, l.target_url AS url, l.source AS referrer, l.round,
@@ -106,7 +106,7 @@ _SEED_HOSTS = "SELECT DISTINCT host FROM stored.pages WHERE referrer = 0 AND dep
 
 
 class RebuiltIndex:
-    """The index of all pages that the tables have."""
+    """`RebuiltIndex` is the index of all pages that the tables have."""
 
     def __init__(self, files: Mapping[str, Sequence[Path]], config: Config) -> None:
         self._files, self._config = files, config

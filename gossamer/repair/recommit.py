@@ -103,7 +103,7 @@ def commit_anew(store: Store, aside: Aside, config: Config, now_s: float) -> Ite
 
 
 def _begin(store: Store, aside: Aside) -> None:
-    """Sets aside the index that an interrupted repair had written: it says nothing about rounds."""
+    """Sets aside the index that an interrupted repair had written: it tells nothing about rounds."""
     for name in store.list(UNFINISHED):
         numbers = json.loads(store.get(name))
         for other, label in found_files.labels(store).items():

@@ -33,7 +33,7 @@ from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress
 
 @dataclass
 class Plan:
-    """The plan is what is to be done."""
+    """`Plan` is what is to be done."""
 
     restored: list[tuple[str, Path]] = field(default_factory=list)  # files, and the copy that is intact
     mark: bool = False  # to be written anew
@@ -65,7 +65,7 @@ class Plan:
 
 
 class Repair:
-    """`Repair` works on a crawl's directory that nobody crawls in meanwhile."""
+    """`Repair` works on a crawl's directory in which no process crawls meanwhile."""
 
     def __init__(self, directory: Path, now_s: float, progress: Progress = lambda *_: None) -> None:
         self._directory, self._now_s, self._progress = directory, now_s, progress
@@ -97,7 +97,7 @@ class Repair:
                 plan.rebuild = True
             elif fault.kind != MARKS:
                 plan.mended.append(fault)
-        # Files are missing and newer ones there: no crash leaves that. The manifest that spoke of both is missing.
+        # Files are missing and newer ones there: no crash leaves that. The manifest that named both is missing.
         is_behind = bool(found.leftovers) and not all(fault.is_there for fault in plan.mended)
         plan.rebuild = plan.rebuild or is_behind or bool(self._store.list(UNFINISHED))
         plan.aside += found.leftovers if plan else []  # their number will be taken

@@ -1,4 +1,4 @@
-"""`verify` checks every file of an archive: it is there, as it was written, and readable. It changes nothing."""
+"""`verify` checks that every file of an archive is there, as it was written, and readable. It changes nothing."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ _ELSE = "set aside"
 
 
 class Fault(NamedTuple):
-    """A fault is a file that is missing, damaged, or named by no manifest."""
+    """`Fault` is a file that is missing, damaged, or named by no manifest."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Verified:
-    """The files that were checked, and what is wrong with them."""
+    """`Verified` has the files that were checked, and what is wrong with them."""
 
     files: int = 0
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""Scans as readers see them: the tables of all scans of a directory, for SQL."""
+"""This module lets SQL read the tables of all scans of a directory."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ _NUMBER = "regexp_extract(filename, '([0-9]+)/[a-z]+[.]parquet$', 1)::INTEGER AS
 
 
 class Asked(NamedTuple):
-    """A table that can be asked."""
+    """`Asked` describes a table that can be queried."""
 
     name: str
     meaning: str
@@ -32,7 +32,7 @@ TABLES = (
 
 
 def run(directory: Path, sql: str, out: str, file: Path | None) -> None:
-    """As `watch.rows.run` does with crawls."""
+    """Runs a query on scans, as `watch.rows.run` does on crawls."""
     files = _files(directory)
     paths = [str(path) for each in files.values() for path in each]
     answer(lambda work: work(query.confined(_statements(files), paths)), TABLES, sql, out, file)
@@ -43,7 +43,7 @@ def describe() -> str:
 
 
 def _files(directory: Path) -> Files:
-    """The files of each table, of the scans that are finished."""
+    """Returns the files of each table, of the scans that are finished."""
     scans = Scans(directory)
     numbers = [record.number for record in scans.ended()]
     if not numbers:

@@ -1,4 +1,4 @@
-"""How early any assignment can end at best."""
+"""This module computes lower bounds of the makespan: no assignment can end earlier."""
 
 import numpy as np
 
@@ -9,8 +9,8 @@ _ENOUGH = 200_000  # entries of a table for which all steps are worth their time
 
 
 def uniform_bound_s(work: F64, speed: F64) -> float:
-    """Uniform clients: all work at the speed of all; and for every k, the k largest at the speed of the k fastest,
-    since k websites can occupy no more than k clients."""
+    """Returns the bound for uniform clients: all work at the speed of all; and for every k, the k largest at the speed
+    of the k fastest, since k websites can occupy no more than k clients."""
     if not len(work):
         return 0.0
     largest = np.sort(work)[::-1].cumsum()
@@ -20,9 +20,9 @@ def uniform_bound_s(work: F64, speed: F64) -> float:
 
 
 def shared_bound_s(times_s: F64, busy_s: F64) -> float:
-    """Unrelated clients. Somebody must scan the longest; and with any prices y of clients' seconds that sum to 1 the
-    makespan is at least the sum of what each website costs where it is cheapest (the dual of the linear relaxation).
-    Prices are improved by steps along the subgradient; each of them gives a bound that holds.
+    """Returns the bound for unrelated clients. One of them must scan the longest. With any prices y of clients' seconds
+    that sum to 1, the makespan is at least the sum of what each website costs where it is cheapest (the dual of the
+    linear relaxation). Prices are improved by steps along the subgradient; each of them gives a bound that holds.
     """
     if not len(times_s):
         return float(busy_s.max(initial=0.0))
@@ -43,7 +43,7 @@ def shared_bound_s(times_s: F64, busy_s: F64) -> float:
         scale = float(np.abs(spread).max())
         if scale <= 1e-12 * max(best, 1e-300):
             break
-        # Multiplicative: prices stay positive. A client that everybody finds cheapest becomes dearer.
+        # Multiplicative: prices stay positive. A client that is the cheapest for all websites becomes dearer.
         price = price * np.exp(0.3 / (1 + step) * spread / scale)
         price /= price.sum()
     return best

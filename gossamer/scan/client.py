@@ -1,4 +1,4 @@
-"""A client is a process that scans the websites it is told to, and reports how it stands (`messages`)."""
+"""A client is a process that scans the websites that its coordinator assigns, and reports its progress (`messages`)."""
 
 import gc
 import signal
@@ -18,7 +18,7 @@ from gossamer.scan.waiting import in_words
 from gossamer.scan.website import WebsiteScan
 from gossamer.scan.websites import Website
 
-_REPORT_S = 0.5  # how often a client reports how it stands
+_REPORT_S = 0.5  # how often a client reports its progress
 
 
 class Client:
@@ -31,7 +31,7 @@ class Client:
         self._ended = threading.Event()
 
     def run(self, lines: Iterable[bytes]) -> None:
-        """Until the coordinator says so, or is gone."""
+        """Works until the coordinator orders the end, or is gone."""
         reporting = threading.Thread(target=self._report, name="reporting", daemon=True)
         reporting.start()
         for line in lines:
@@ -50,7 +50,7 @@ class Client:
         reporting.join()
 
     def _begin(self, website: Website) -> None:
-        if self._places.facts(website).exists():  # it was done, and nobody had heard of it
+        if self._places.facts(website).exists():  # it was done, but the report had not arrived
             self._send(Done(website.name))
             return
         task = self._task
@@ -91,7 +91,7 @@ class Client:
             try:
                 sys.stdout.buffer.write(encode(message) + b"\n")
                 sys.stdout.buffer.flush()
-            except BrokenPipeError:  # the coordinator is gone; standard input says so too
+            except BrokenPipeError:  # the coordinator is gone; standard input ends then too
                 self._ended.set()
 
 

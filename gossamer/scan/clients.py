@@ -1,4 +1,4 @@
-"""This module says which clients scan: so many here, or those that a file names; and what each runs."""
+"""This module decides which clients scan: a number of them here, or those that a file names. It makes their jobs."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ set = { "polite.connections" = 64 }   # configuration of its own (optional)"""
 
 @dataclass(frozen=True)
 class Worker:
-    """A client as the coordinator wants it."""
+    """`Worker` describes a client that the coordinator wants."""
 
     name: str
     slots: int = 4
@@ -32,13 +32,13 @@ class Worker:
     is_remote: bool = False  # it is on another machine, and comes and goes
 
     def delay_s(self, config: Config) -> float:
-        """What it keeps between two requests, if all are told `config`."""
+        """Returns the delay that it keeps between two requests, if `config` is the common configuration."""
         return config.replace(self.values).polite.delay_s
 
 
 def job_of(task: ClientTask) -> Job:
-    """It stays in the foreground: a client that goes on while Ctrl-Z holds up its coordinator would lose its lease, and
-    go on nevertheless."""
+    """Returns the job of a client. It stays in the foreground: a client that goes on while Ctrl-Z stops its coordinator
+    would lose its lease, and go on nevertheless."""
     return Job(task.client, "gossamer.scan.client", task=encode(task), is_foreground=True)
 
 
@@ -47,7 +47,7 @@ def local(count: int, slots: int) -> list[Worker]:
 
 
 def load(path: Path, slots: int) -> tuple[list[Worker], dict[str, float]]:
-    """The clients of a file, and the reference times that it knows. The sites of a federation are clients too."""
+    """Returns the clients of a file, and the reference times that it has. The sites of a federation are clients too."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except (FileNotFoundError, IsADirectoryError):
@@ -76,11 +76,11 @@ def _check(path: Path, name: str, table: dict[str, Any]) -> None:
         raise ConfigError(f"{path}: clients.{name}.at_once must be a number of websites, at least 1")
     if not isinstance(reference_s, int | float) or isinstance(reference_s, bool) or reference_s <= 0:
         raise ConfigError(f"{path}: clients.{name}.reference_s must be seconds above 0")
-    Config().replace(table.get("set", {}))  # says what is wrong with it
+    Config().replace(table.get("set", {}))  # raises an error that explains what is wrong with it
 
 
 def of_federation(federation: Federation, slots: int, here: str | None = None) -> list[Worker]:
-    """One for each agent of each site; those of other sites than `here`, if that is said, are on other machines."""
+    """Returns one client for each agent of each site. With `here`, those of other sites are on other machines."""
     return [
         Worker(f"{name}_a{number}", slots, is_remote=here not in (None, name))
         for name, site in federation.sites.items()

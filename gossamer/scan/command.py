@@ -1,4 +1,4 @@
-"""What `gossamer scan` does: one scan, or one after the other, from a list of websites to tables of links."""
+"""`gossamer scan` runs one scan, or one after the other, from a list of websites to tables of links."""
 
 import argparse
 import json
@@ -76,14 +76,14 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
 
 
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:
-    """Defaults of a scan, what the last one here was told or what a file says, and what is given now."""
+    """Returns the defaults of a scan, changed by the last scan's configuration or a file, then by what is given."""
     if file is not None:
         values = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
         if "sites" in values:  # a federation's, with what it crawls by
             load_federation(file)
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
         else:
-            load(file)  # says what is wrong with it
+            load(file)  # raises an error that explains what is wrong with it
         return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
 
@@ -93,7 +93,7 @@ def chosen(file: Path | None, agents: int, slots: int) -> tuple[list[Worker], di
 
 
 def span_s(text: str) -> float:
-    """A length of time: 90s, 30m, 6h, 1d, 2w."""
+    """Parses a length of time: 90s, 30m, 6h, 1d, 2w."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
     if not found or float(found[1]) <= 0:
         raise ConfigError(f"--repeat {text}: write a length of time, such as 30m, 6h, 1d or 2w")
@@ -102,7 +102,7 @@ def span_s(text: str) -> float:
 
 @dataclass(frozen=True)
 class Wish:
-    """How to scan, and what to say about it."""
+    """`Wish` holds how to scan, and how much to show of it."""
 
     mode: str = "dynamic"
     planner: str = "lpt"
@@ -111,11 +111,11 @@ class Wish:
     json: bool = False
     quiet: bool = False  # no progress, no summary
     silent: bool = False  # nothing at all
-    together: bool = False  # nobody begins before all are ready
+    together: bool = False  # no client begins before all are ready
 
 
 class Run:
-    """Scans of one directory, by one process."""
+    """`Run` runs the scans of one directory, in one process."""
 
     def __init__(self, scans: Scans, workers: list[Worker], config: Config, wish: Wish, clock: Clock) -> None:
         self.scans, self._workers, self._config, self._clock = scans, workers, config, clock
@@ -132,14 +132,14 @@ class Run:
             self._coordinator.stop()
 
     def nap(self, until_s: float) -> bool:
-        """Wait for the next scan; False if there is to be none."""
+        """Waits for the next scan; returns False if there is to be none."""
         self._note(f"the next scan begins in {max(0.0, until_s - self._clock.now()):,.0f} s; Ctrl-C ends")
         while self._clock.now() < until_s and not self.stopping:
             time.sleep(min(_NAP_S, max(0.0, until_s - self._clock.now())))
         return not self.stopping
 
     def once(self, listed: Listed) -> float:
-        """One scan, or the rest of the one that was interrupted. Returns when it began."""
+        """Runs one scan, or the rest of the one that was interrupted. Returns when it began."""
         record = self.scans.unfinished()
         if record is not None:
             self._note(f"scan {record.number} goes on, with the websites that it began with")
@@ -227,7 +227,7 @@ class Run:
         return dispatch
 
     def _measure_clients(self, record: Record) -> None:
-        """Clients that have no reference time yet scan the reference site, one after the other."""
+        """Lets clients that have no reference time yet scan the reference site, one after the other."""
         for name, seconds in self.reference_s.items():
             record.clients.setdefault(name, {})["reference_s"] = seconds
         if not self._wish.reference:

@@ -1,4 +1,4 @@
-"""The coordinator runs a scan: it starts clients, hands websites out as the dispatch says, and survives their death."""
+"""The coordinator runs a scan: it starts clients, assigns websites as the dispatch decides, survives their death."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,30 +32,30 @@ from gossamer.scan.waiting import Waiting
 from gossamer.scan.websites import Website
 
 _LOOK_S = 0.25
-_STOP_S = 30.0  # clients that are told to stop may finish what is under way for so long
+_STOP_S = 30.0  # clients that are ordered to stop may finish what is under way for so long
 _DEATHS = 3  # a website during which so many clients died is given up
 _EVIDENCE_S = 3.0  # of work, before a client's pace is judged ...
 _SLACK_S = 5.0  # ... and so long after the time of a website under way is over
 _BEGIN_S = 60.0  # a client may take so long to begin
-_ECHO_BYTES = 32_768  # that are sent to and fro to measure the way to a client
+_ECHO_BYTES = 32_768  # echo messages, by which the way to a client is measured
 
 Lines = Queue[tuple[int, bytes | None]]  # from which client; None: it is gone
 
 
 @dataclass
 class View:
-    """One look at a scan under way, for whoever watches."""
+    """`View` shows a scan under way at one moment, for whoever watches."""
 
     elapsed_s: float
     total: int
     done: int
     clients: list[dict[str, Any]]
-    waits: list[str]  # websites of which nothing has come for a while, and why
+    waits: list[str]  # websites that have made no progress for a while, and why
 
 
 @dataclass
 class ScanClient(Member):
-    """A client as far as the coordinator knows it, here or on another machine."""
+    """`ScanClient` holds what the coordinator knows of a client, here or on another machine."""
 
     worker: Worker
     number: int
@@ -80,7 +80,7 @@ def _in_words(status: str) -> str:
 
 
 class Coordinator:
-    """One scan. `run` returns when every website is done, or after `stop`; then what is left is for the next run."""
+    """`Coordinator` runs one scan. `run` returns when every website is done, or after `stop`; the next run goes on."""
 
     def __init__(
         self, places: Places, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
@@ -103,11 +103,11 @@ class Coordinator:
 
     @property
     def ways(self) -> dict[str, dict[str, float]]:
-        """By client, what was measured of the way to it."""
+        """Returns what was measured of the way to each client, by client."""
         return {client.name: client.way for client in self._clients}
 
     def run(self, dispatch: Dispatch, show: Callable[[View], None]) -> bool:
-        """Whether all is done."""
+        """Runs the scan; returns whether all is done."""
         start_s = self._clock.monotonic()
         self._places.prepare()
         lease_s = self._config.site.lease_s
@@ -191,7 +191,7 @@ class Coordinator:
                 self._give_up(dispatch, client, self._number[website], why)
 
     def _came(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> None:
-        """From another machine, for the first time or again."""
+        """Takes in a client from another machine, for the first time or again."""
         client.is_alive = True
         dispatch.joined(client.number, now_s)
         self.events.append(f"client {client.name} has joined")
@@ -217,7 +217,7 @@ class Coordinator:
         dispatch.end(i)
 
     def _died(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> None:
-        """What it has finished is finished; the rest is planned again."""
+        """Handles the death of a client: what it has finished is finished, and the rest is planned again."""
         if not client.is_alive:
             return
         client.is_alive = client.is_heard = False
@@ -257,7 +257,7 @@ class Coordinator:
                 )
 
     def _may_come(self) -> bool:
-        """Whether a client that is not there now may be there soon."""
+        """Returns whether a client that is not there now may be there soon."""
         patience_s = max(_BEGIN_S, self._config.site.lease_s)
         heard_s = max(client.heard_s for client in self._clients)
         return (
@@ -269,11 +269,11 @@ class Coordinator:
         return self.events[-1] if self.events else "none has come"
 
     def _pace(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> float | None:
-        """Seconds per second of forecast, page by page: a website that has grown says nothing about its client."""
+        """Returns seconds per second of forecast, page by page: a website's growth cannot count against its client."""
         took_s, forecast_s = client.took_s, client.forecast_s
         for i, (on, since_s) in dispatch.running.items():
             at, per_s = client.at.get(self._websites[i].name), self._per_page_s(dispatch, client, i)
-            # Before its time is over nobody can say: a website's first pages are the slowest.
+            # Before its time is over this cannot be judged: a website's first pages are the slowest.
             if on == client.number and at and per_s and now_s - since_s > dispatch.times_s[i, on] + _SLACK_S:
                 took_s += now_s - since_s
                 forecast_s += per_s * at.pages

@@ -1,4 +1,4 @@
-"""What a scan does unless it is told otherwise, where that is not what a crawl does."""
+"""These are the defaults of a scan where they differ from those of a crawl."""
 
 from gossamer.config import Config
 

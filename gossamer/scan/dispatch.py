@@ -1,4 +1,4 @@
-"""Who scans what next: a state machine without I/O that hears what clients do and answers what to begin.
+"""`Dispatch` decides which client scans which website next: a state machine without I/O, from events to what to begin.
 
 The same machine runs live scans and the lab's simulated ones. Modes differ only in where websites wait:
 
@@ -63,7 +63,7 @@ class Dispatch:
     # What happens
 
     def next(self, client: int, now_s: float) -> int | None:
-        """What a client with a free slot begins; None: nothing is left for it."""
+        """Returns what a client with a free slot begins; None: nothing is left for it."""
         if client not in self.alive or self.busy[client] >= self.slots[client]:
             return None
         found = self._take(client, now_s)
@@ -73,13 +73,13 @@ class Dispatch:
         return found
 
     def end(self, website: int) -> None:
-        """It has been scanned; nobody will scan it again."""
+        """Records that a website has been scanned: no client will scan it again."""
         if website in self.running:
             self.busy[self.running.pop(website)[0]] -= 1
         self.finished.add(website)
 
     def joined(self, client: int, now_s: float) -> None:
-        """It is there, for the first time or again: what nobody has begun is planned again."""
+        """Adds a client, for the first time or again: what no client has begun is planned again."""
         self.alive.add(client)
         self.busy[client] = 0
         waiting = sorted(i for queue in self.queues for i in queue)
@@ -88,7 +88,7 @@ class Dispatch:
         self._give(waiting, now_s)
 
     def died(self, client: int, now_s: float) -> list[int]:
-        """Its unfinished websites go to the others; returns them."""
+        """Gives the unfinished websites of a client to the others; returns them."""
         self.alive.discard(client)
         begun = sorted(i for i, (on, _) in self.running.items() if on == client)
         for i in begun:
@@ -102,8 +102,8 @@ class Dispatch:
         return lost
 
     def observe(self, client: int, pace: float, now_s: float) -> bool:
-        """It takes `pace` seconds per second of forecast. Where that is far from what we thought, what it has not begun
-        is planned again; returns whether it was."""
+        """Records that a client takes `pace` seconds per second of forecast. Where that is far from what was expected,
+        what it has not begun is planned again; returns whether it was."""
         before = float(self.pace[client])
         if max(pace, 1e-9) / before < SLOW and before / max(pace, 1e-9) < SLOW:
             return False
@@ -120,7 +120,7 @@ class Dispatch:
         return len(self.finished) == len(self.times_s)
 
     def left_s(self, client: int, now_s: float) -> float:
-        """How long a client will be busy with what it has and will get for sure, all its slots together."""
+        """Returns how long a client will be busy with what it has and will get for sure, all its slots together."""
         own = [self._left(i, client, since, now_s) for i, (on, since) in self.running.items() if on == client]
         own += [float(self.times_s[i, client]) for i in self.queues[client]]
         return float(self.pace[client]) * sum(own) / self.slots[client]
@@ -138,7 +138,7 @@ class Dispatch:
         return self._steal(client, now_s) if self.mode == "dynamic" else None
 
     def _steal(self, client: int, now_s: float) -> int | None:
-        """From the queue that would end last, the last website, if it ends earlier here."""
+        """Takes from the queue that would end last its last website, if that ends earlier here."""
         others = [j for j in sorted(self.alive) if j != client and self.queues[j]]
         if not others:
             return None
@@ -149,7 +149,7 @@ class Dispatch:
         return self.queues[victim].pop()
 
     def _give(self, websites: list[int], now_s: float) -> None:
-        """Plan these over the clients that live, each busy with what it has; long ones begin first."""
+        """Plans these over the clients that live, each busy with what it has; long ones begin first."""
         if not self.alive:  # whoever comes first
             self.common.extend(websites)
         if not websites or not self.alive:
@@ -165,7 +165,7 @@ class Dispatch:
             self.queues[j] = deque(sorted(queue, key=lambda i: (-self.times_s[i, j], i)))
 
     def _keep_back(self) -> None:
-        """Small websites of all queues become the reserve, from the smallest up; it is used from the largest down."""
+        """Moves small websites of all queues to the reserve, from the smallest up; it is used from the largest down."""
         if not any(self.queues):
             return
         loads = [self.left_s(j, 0.0) for j in sorted(self.alive)]

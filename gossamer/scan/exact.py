@@ -1,4 +1,4 @@
-"""Planners that solve linear programs with scipy: exact for small cases, and rounded for unrelated clients."""
+"""These planners solve linear programs with scipy: exactly for small cases, and rounded for unrelated clients."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +19,7 @@ _MISSING = "this planner needs scipy: pip install 'gossamer-crawler[lab]' (the p
 
 @dataclass(frozen=True)
 class Proven:
-    """An assignment, with the bound that the solver proved."""
+    """`Proven` is an assignment, with the bound that the solver proved."""
 
     owner: I64
     bound_s: float
@@ -27,7 +27,7 @@ class Proven:
 
 
 def exact(task: Task) -> Proven:
-    """min T, every website once, every client within T (integer programme)."""
+    """Minimises the makespan T as an integer program: every website once, every client within T."""
     if task.websites * task.clients > MOST:
         raise ConfigError(
             f"the planner exact takes up to {MOST} pairs of website and client, not {task.websites} x {task.clients}; "
@@ -43,8 +43,9 @@ def exact(task: Task) -> Proven:
 
 
 def relaxed(task: Task) -> Proven:
-    """Websites may be divided: the solution divides at most clients - 1 of them (Lenstra, Shmoys, Tardos 1990). Those
-    go, longest first, to whoever finishes them first; then moves and exchanges, from here and from lpt's start."""
+    """Solves the relaxation in which websites may be divided: it divides at most clients - 1 of them (Lenstra, Shmoys,
+    Tardos 1990). Those go, longest first, to the client that finishes them first; then moves and exchanges follow, from
+    here and from lpt's start."""
     if task.websites * task.clients > MOST_RELAXED:
         raise ConfigError(
             f"the planner unrelated takes up to {MOST_RELAXED:,} pairs of website and client, not "
@@ -75,7 +76,7 @@ def _shares(task: Task, x: F64) -> F64:
 
 
 def _solved(task: Task, integer: bool) -> Any:
-    """x[i, j], row by row, then T."""
+    """Returns the solution: x[i, j], row by row, then T."""
     try:
         optimize, sparse = import_module("scipy.optimize"), import_module("scipy.sparse")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is kept of one website's scan until all of the scan is done: figures as JSON, and where the files are."""
+"""`Facts` records one website's scan until the scan is done: figures as JSON. `Places` knows where the files are."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ from gossamer.scan.websites import Website
 
 @dataclass(frozen=True)
 class Facts:
-    """What became of one website in one scan."""
+    """`Facts` records what became of one website in one scan."""
 
     site: str
     start: str
@@ -39,7 +39,7 @@ class Facts:
     unread: list[str] = field(default_factory=list)  # pages that could not be read in passing
 
     def write(self, path: Path) -> None:
-        """On disk when it returns, whatever becomes of the machine."""
+        """Writes the facts. They are on disk when it returns, even if the machine fails then."""
         with replaced(path, force=True) as part:
             part.write_text(json.dumps(asdict(self)), "utf-8")
             sync(part)
@@ -52,7 +52,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Places:
-    """Where a scan keeps what clients do."""
+    """`Places` knows where a scan keeps the results of clients."""
 
     scan: Path
 
@@ -61,7 +61,7 @@ class Places:
             (self.scan / name).mkdir(parents=True, exist_ok=True)
 
     def token(self) -> str:
-        """What clients elsewhere call this scan: no other scan has, or had, that name."""
+        """Returns the name of this scan for clients on other machines: no other scan has, or had, that name."""
         path = self.scan / "token"
         if not path.exists():
             with replaced(path, force=True) as part:
@@ -69,7 +69,7 @@ class Places:
         return path.read_text("utf-8")
 
     def keep(self, website: Website, facts: Facts, links: bytes) -> None:
-        """What a client elsewhere has found; on disk when it returns."""
+        """Stores what a client on another machine has found; it is on disk when this returns."""
         if links:
             with replaced(self.links(website), force=True) as part:
                 part.write_bytes(links)
@@ -80,13 +80,13 @@ class Places:
         return self.scan / "crawls" / website.folder
 
     def facts(self, website: Website) -> Path:
-        """Written last: a website with facts is done."""
+        """Returns the path of the facts. They are written last: a website with facts is done."""
         return self.scan / "done" / f"{website.folder}.json"
 
     def links(self, website: Website) -> Path:
         return self.scan / "done" / f"{website.folder}.parquet"
 
     def done(self, websites: list[Website]) -> dict[str, Facts]:
-        """The facts of those that are finished, by website."""
+        """Returns the facts of those that are finished, by website."""
         paths = ((website.name, self.facts(website)) for website in websites)
         return {name: Facts.read(path) for name, path in paths if path.exists()}

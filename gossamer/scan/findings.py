@@ -1,7 +1,8 @@
-"""Reads from a website's archive what a scan is for: the links that lead away, with their texts, and figures.
+"""This module reads the result of a scan from a website's archive: the links that lead away, with their texts, and
+figures.
 
-Without SQL: most websites are small, and a database would take longer to open than all of them to read. Within a scan a
-page is read once, so its links are those of its only version.
+It uses no SQL: most websites are small, and a database would take longer to open than all of them to read. Within a
+scan a page is read once, so its links are those of its only version.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ LINKS = pa.schema(
         ("seen", pa.timestamp("ms", tz="UTC")),
     ]
 )
-# Failures that may pass, and refusals: what the page said before may still be true.
+# Failures that may pass, and refusals: the content of the page before may still be true.
 PASSING = tuple(
     outcome.name.lower()
     for outcome in (
@@ -81,7 +82,7 @@ def findings(at: Reading, website: Website, config: Config, scope: str) -> Findi
 
 
 def _visits(at: Reading) -> pa.Table:
-    """All requests, plain strings instead of dictionaries."""
+    """Returns all requests, with plain strings instead of dictionaries."""
     tables = [_table(path, _VISIT) for path in at.paths("visits")]
     if not tables:
         return pa.table({name: pa.array([], pa.string()) for name in _VISIT})
@@ -119,7 +120,7 @@ def _figures(visits: pa.Table) -> dict[str, Any]:
 
 
 def _line(x: "np.ndarray[Any, Any]", y: "np.ndarray[Any, Any]") -> tuple[float, float] | None:
-    """Where the line of least squares begins, and how it rises; None if no line is better than others."""
+    """Returns the intercept and the slope of the least-squares line; None if no line is better than others."""
     if not len(x) or not (spread := float(x.var())):
         return None
     slope = float(((x - x.mean()) * (y - y.mean())).mean()) / spread
@@ -142,7 +143,7 @@ def _why_nothing(visits: pa.Table) -> tuple[str, str]:
 
 
 def _latest(visits: pa.Table) -> pa.Table:
-    """The last visit of each page."""
+    """Returns the last visit of each page."""
     if not len(visits):
         return visits
     pages = visits.filter(pc.invert(visits["is_robots"]))
@@ -153,7 +154,7 @@ def _latest(visits: pa.Table) -> pa.Table:
 
 
 def _asked_s(at: Reading, config: Config) -> float:
-    """The crawl-delay that robots.txt asks for, as far as we obey it."""
+    """Returns the crawl-delay that robots.txt asks for, as far as we obey it."""
     agent = config.fetch.agent_name
     rows = [row for path in at.paths("robots") for row in _table(path, ("verdict", "body")).to_pylist()]
     rules = [Rules.parse(row["body"], agent) for row in rows if row["verdict"] == "rules"]
@@ -161,7 +162,7 @@ def _asked_s(at: Reading, config: Config) -> float:
 
 
 def _links(at: Reading, pages: pa.Table, website: Website, config: Config, scope: str) -> pa.Table:
-    """Links to other websites, one row per page and target, with what a reader clicks on."""
+    """Returns the links to other websites, one row per page and target, with the text that a reader clicks on."""
     place = {key: row for row, key in enumerate(pages["key"].to_pylist())}
     url, warc, offset, seen = (pages[name].to_pylist() for name in ("url", "warc", "warc_offset", "time"))
     away = {(place[source], target, site) for source, target, site in _away(at, website, scope) if source in place}
@@ -179,7 +180,7 @@ def _links(at: Reading, pages: pa.Table, website: Website, config: Config, scope
 
 
 def _away(at: Reading, website: Website, scope: str) -> Iterator[tuple[int, str, str]]:
-    """Source, target and the target's website. Most links stay within the website: those cost no Python each."""
+    """Yields source, target and the target's website. Most links stay within the website: those cost no Python each."""
     sites: dict[str, str] = {}  # by host and port
     for path in at.paths("links"):
         with pq.ParquetFile(path) as file:
@@ -203,7 +204,8 @@ def _site(url: str, known: dict[str, str], scope: str) -> str:
 
 
 def _anchors(at: Reading, pages: dict[str, tuple[str, int]], config: Config) -> dict[str, dict[str, str]]:
-    """Texts by page and target. The links table has none, so pages with links away are read again, from the archive."""
+    """Returns texts by page and target. The links table has none: pages with links away are read again from the
+    archive."""
     urls = list(pages)
     found: dict[str, dict[str, str]] = {}
     with closing(Contents(at)) as contents:

@@ -1,4 +1,4 @@
-"""The next value of many short series, robust to the one that exploded: a trend, and how far it may be off."""
+"""This module forecasts the next value of many short series, robust to outliers: a trend, and how far it may be off."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from gossamer.arrays import F64
 
-LAST = 8  # values that count; what a website was like years ago says little
+LAST = 8  # values that count; what a website was like years ago matters little
 _LEAST = 4  # values before a trend is believed: with three, two of them lie on it, and it looks sure
 _STEP = np.log(2.0)  # nothing is forecast to more than double, or to less than half, against its typical value
 _UNSURE = 0.3  # the spread of a single value
@@ -19,8 +19,9 @@ class Forecast(NamedTuple):
 
 
 def forecast(series: F64) -> Forecast:
-    """A row is a series, oldest first, NaN where nothing is known; values are above zero. The trend is Theil and Sen's:
-    the median of the slopes between all pairs, of logarithms, since websites grow by parts of themselves."""
+    """Forecasts the next value of each row. A row is a series, oldest first, NaN where nothing is known; values are
+    above zero. The trend is the Theil-Sen estimator: the median of the slopes between all pairs, of logarithms, since
+    websites grow by parts of themselves."""
     n, width = series.shape
     if not width:
         return Forecast(np.full(n, np.nan), np.full(n, _UNSURE))
@@ -43,7 +44,7 @@ def forecast(series: F64) -> Forecast:
 
 
 def _median(values: F64) -> F64:
-    """Of each row, NaN not counted; NaN where nothing else is."""
+    """Returns the median of each row, NaN not counted; NaN for a row that has nothing else."""
     found = np.full(len(values), np.nan)
     some = ~np.isnan(values).all(axis=1)
     if values.shape[1] and some.any():

@@ -1,9 +1,9 @@
-"""`Gathering` has the clients on other machines, as the coordinator sees them: its own nats-server, and who is there.
+"""`Gathering` manages the clients on other machines for the coordinator: its own nats-server, and who is there.
 
-Who is alive says the registrar, as for the agents of a site: a client reports, and counts its lease from when it sent
-the report, while we count from when it came. So it has stopped scanning when we give its websites to others. What they
-say to each other goes through the exchange. A client that lost its lease, or was begun anew, comes back under another
-name (`session`): nothing of before is read.
+The registrar knows who is alive, as for the agents of a site: a client reports, and counts its lease from when it sent
+the report, while we count from when it came. So it has stopped scanning when we give its websites to others. Their
+messages go through the exchange. A client that lost its lease, or was begun anew, comes back under another name
+(`session`): no earlier message is read.
 """
 
 import secrets
@@ -35,14 +35,14 @@ _OTHERS_MAY_NOT = ("$KV.orders.>", "$KV.wishes.>", "$KV.standing.>")
 
 @dataclass
 class Remote:
-    """A Channel to a client elsewhere, there or not."""
+    """`Remote` is a Channel to a client on another machine, there or not."""
 
     gathering: "Gathering"
     name: str
     orders: ClientOrders
     places: Places
     received: Received
-    session: str = ""  # which life of the client is there; none: nobody is
+    session: str = ""  # which life of the client is there; none: it is not there
     cause: str = UNHEARD  # why the one before is not
 
     def send(self, line: bytes) -> None:
@@ -56,11 +56,11 @@ class Remote:
 
 
 class Gathering:
-    """Use as a context manager; `open` makes the channels of one scan after the other."""
+    """Use it as a context manager; `open` makes the channels of one scan after the other."""
 
     def __init__(self, folder: Path, federation: Federation, here: str, lease_s: float) -> None:
         prepare(federation)
-        shutil.rmtree(folder / "nats", ignore_errors=True)  # what was said to those before us
+        shutil.rmtree(folder / "nats", ignore_errors=True)  # what was sent to those before us
         site = federation.sites[here]
         files = {name: str(Path(path).resolve()) for name, path in paths(federation.keys, here).items()}
         way = Open(here, site.listen or site.address, files, list(federation.sites), _OTHERS_MAY_NOT)
@@ -87,7 +87,7 @@ class Gathering:
             self._check()
 
     def open(self, task: ClientTask, received: Received) -> Remote:
-        """`received` gets what the client says, and None whenever it is gone: it may come again."""
+        """Opens a channel. `received` gets the client's messages, and None whenever it is gone: it may come again."""
         places = Places(Path(task.scan))
         task = msgspec.structs.replace(task, scan=places.token())
         orders = ClientOrders(run=secrets.token_hex(8), coordinator=self._me, task=task)
@@ -96,7 +96,7 @@ class Gathering:
             return remote
 
     def is_there(self, name: str) -> bool:
-        """Whether a client is connected, at work or not."""
+        """Returns whether a client is connected, at work or not."""
         self._check()
         return name in self._here
 
@@ -106,7 +106,7 @@ class Gathering:
                 self._mailbox.send(remote.session, line)
 
     def dismiss(self, remote: Remote) -> None:
-        """The scan is over for it."""
+        """Ends the scan for a client."""
         with self._guard:
             if self._remotes.get(remote.name) is remote:
                 del self._remotes[remote.name]
@@ -117,7 +117,7 @@ class Gathering:
             raise self._failure
 
     def _serve(self) -> None:
-        """The server ends with the thread that started it: all of it is in one."""
+        """Runs the server, which ends with the thread that started it: so one thread does all of it."""
         try:
             self._server.start()
             wire = Wire(self._server.address)
@@ -159,7 +159,7 @@ class Gathering:
                 self._registrar.order(remote.name, remote.orders)
 
     def _see(self, remote: Remote, report: ClientReport) -> None:
-        """What a client's last report says; nothing, if there is none."""
+        """Handles a client's last report; an empty one stands for none."""
         session = report.session if report.run == remote.orders.run else ""
         if remote.session and session != remote.session:
             remote.cause = "its process ended" if report.died == remote.session else UNHEARD

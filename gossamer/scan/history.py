@@ -1,4 +1,4 @@
-"""What earlier scans teach about the next: measured columns, forecasts, and the task for the planners."""
+"""This module learns from earlier scans about the next: measured columns, forecasts, and the task for the planners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _UNKNOWN_SPREAD = 1.0
 
 @dataclass(frozen=True)
 class Outlook:
-    """The next scan as far as it can be foreseen: rows are websites, columns clients."""
+    """`Outlook` describes the next scan as far as it can be foreseen: rows are websites, columns clients."""
 
     websites: list[str]
     clients: list[str]
@@ -33,7 +33,7 @@ class Outlook:
     parameters: dict[str, Parameters]
 
     def task(self, slots: int | Sequence[int] = 1) -> tuple[Task, I64]:
-        """For the planners, and which client each of its columns is: one with several slots has several."""
+        """Returns the task for the planners, and the client of each column: a client with several slots has several."""
         each = [slots] * len(self.clients) if isinstance(slots, int) else list(slots)
         column = np.repeat(np.arange(len(self.clients)), each)
         return task(self.times_s[:, column], speed=1 / self.model.factor[column], pages=self.requests), column
@@ -45,8 +45,9 @@ def outlook(
     clients: Mapping[str, float],
     reference_s: Mapping[str, float] = MappingProxyType({}),
 ) -> Outlook:
-    """`clients` have the delay that each keeps between two requests, in seconds. A website without an ended scan is
-    expected to be as the typical one is. `reference_s` are times for the reference site, newer than the scans'."""
+    """Returns the outlook. `clients` have the delay that each keeps between two requests, in seconds. A website without
+    an ended scan is expected to be as the typical one is. `reference_s` are times for the reference site, newer than
+    the scans'."""
     records = scans.ended()
     rows = [row | {"scan": place} for place, r in enumerate(records) for row in read_sites(scans, r.number).to_pylist()]
     site = {name: i for i, name in enumerate(websites)}
@@ -109,7 +110,7 @@ def _filled(values: F64) -> F64:
 
 
 def _reference_s(records: Sequence[Record], client: dict[str, int], newer: Mapping[str, float]) -> F64:
-    """The newest reference time of each client."""
+    """Returns the newest reference time of each client."""
     found = np.full(len(client), np.nan)
     for record in records:
         for name, measured in record.clients.items():

@@ -1,8 +1,8 @@
 """`gossamer scan join` runs clients on this machine that work for a coordinator elsewhere, as long as there is one.
 
 Each client is the same process as at the coordinator's. What it sends through its pipes goes on to the coordinator,
-with what it found; what the coordinator sends comes back the same way. If nobody has confirmed a report for the length
-of the lease, the process is killed: its websites may be with others by then.
+with what it found; what the coordinator sends comes back the same way. If no report was confirmed for the length of the
+lease, the process is killed: its websites may be with other clients by then.
 """
 
 import argparse
@@ -37,12 +37,12 @@ _STEP_S = 0.025
 _REPORT_S = 0.5
 _STOP_S = 30.0
 _PAUSE_S = 1.0  # after a client died, before the next is begun
-_LEASE_S = 10.0  # until somebody says how long it is
+_LEASE_S = 10.0  # until the coordinator sends how long it is
 _BEGIN_LEASES = 7  # a client may take its time to begin
 
 
 class Session:
-    """One client at work for one scan: from orders until they end, or the client does."""
+    """A session is the work of one client for one scan: from orders until they end, or the client does."""
 
     def __init__(self, wire: Wire, name: str, orders: ClientOrders, folder: Path, clock: Clock) -> None:
         assert orders.task is not None
@@ -87,7 +87,7 @@ class Session:
             self._mailbox.send(self._coordinator, line)
 
     def close(self, patience_s: float = 0.0) -> None:
-        """At once, unless it may finish what it can."""
+        """Ends the session: at once, unless it may finish what it can."""
         if patience_s:
             self._process.send(encode(Stop()))
         self._process.close(patience_s)
@@ -95,7 +95,7 @@ class Session:
 
 
 class Joined:
-    """One client: idle, or in a session."""
+    """`Joined` is one client: idle, or in a session."""
 
     def __init__(self, wire: Wire, name: str, folder: Path, clock: Clock, note: Callable[[str], None]) -> None:
         self._wire, self._name, self._folder, self._clock, self._note = wire, name, folder, clock, note
@@ -163,7 +163,7 @@ class Joined:
 
 
 def join(arguments: argparse.Namespace) -> int:
-    """Until Ctrl-C."""
+    """Runs the clients until Ctrl-C."""
     if len(arguments.websites) != 2 or not arguments.name:
         raise ConfigError("write `gossamer scan join FILE --name SITE`, with the file of the federation")
     federation = load(Path(arguments.websites[1]))
@@ -176,7 +176,7 @@ def join(arguments: argparse.Namespace) -> int:
 
 
 class Joining:
-    """All clients of a site, until `stop`."""
+    """`Joining` runs all clients of a site, until `stop`."""
 
     def __init__(self, federation: Federation, site: str, coordinator: str, folder: Path, clock: Clock) -> None:
         for name in (site, coordinator):

@@ -1,5 +1,5 @@
-"""`Mailbox` carries messages between a scan's coordinator and clients elsewhere, through the Exchange that a crawl's
-links go through: in order, each once, whatever breaks meanwhile."""
+"""`Mailbox` carries messages between a scan's coordinator and clients on other machines, through the Exchange that also
+carries a crawl's links: in order, each once, whatever breaks meanwhile."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _KIND = "scan"
 
 
 class Mailbox:
-    """For one end, which has a name that nobody had before: its streams begin with 1."""
+    """A mailbox serves one end, which has a name that was never used before: its streams begin with 1."""
 
     def __init__(self, exchange: Exchange, me: str) -> None:
         self._exchange, self._me = exchange, me
@@ -20,7 +20,7 @@ class Mailbox:
         self._sent: deque[Batch] = deque()  # until they are confirmed
 
     def send(self, to: str, line: bytes, data: bytes = b"") -> None:
-        """`data` goes with it, in as many parts as it takes."""
+        """Sends a line. `data` goes with it, in as many parts as it takes."""
         number = self._last[to] = self._last.get(to, 0) + 1
         content = line + b"\n" + data
         pieces = [content[i : i + PART_BYTES] for i in range(0, len(content), PART_BYTES)]
@@ -29,7 +29,7 @@ class Mailbox:
         self.flush()
 
     def flush(self) -> None:
-        """Once in a while: what could not be sent, or was lost, goes now."""
+        """Sends again what could not be sent, or was lost; to be called once in a while."""
         while self._sent and self._sent[0].number <= self._exchange.confirmed(self._sent[0].stream):
             self._sent.popleft()
         if self._exchange.lost():
@@ -39,7 +39,7 @@ class Mailbox:
             self._sent.append(self._waiting.popleft())
 
     def receive(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """From whom, the line, and what came with it. It counts as handled when the next one is asked for."""
+        """Yields the sender, the line, and the data. A message counts as handled when the next one is asked for."""
         parts: list[Batch] = []
         for batch in self._exchange.pending(self._me, dict(self._marks)):
             parts.append(batch)
@@ -52,6 +52,6 @@ class Mailbox:
             self._exchange.acknowledge(batch.stream, batch.number)
 
     def forget(self, to: str) -> None:
-        """It is gone, and will not read what is for it."""
+        """Forgets a receiver that is gone, and will not read its messages."""
         self._waiting = deque(batch for batch in self._waiting if batch.to != to)
         self._sent = deque(batch for batch in self._sent if batch.to != to)

@@ -1,4 +1,4 @@
-"""This module has the messages between a scan's coordinator and its clients: lines, through pipes or a nats-server.
+"""This module defines the messages between a scan's coordinator and its clients: lines, through pipes or a nats-server.
 
 A client first gets its task. A kind of message that a reader does not know is skipped, a field likewise (see
 `cluster.protocol`).
@@ -11,11 +11,11 @@ from gossamer.config import Config
 from gossamer.errors import Unreadable
 from gossamer.scan.facts import Facts
 
-UNHEARD = "not heard of"  # how a client ended of which nothing is known
+UNHEARD = "not heard of"  # how a client ended if nothing is known of it
 
 
 class ClientTask(Versioned, frozen=True, kw_only=True):
-    """What the process of a client is given."""
+    """`ClientTask` is given to the process of a client."""
 
     client: str  # its name
     scan: str  # folder; for clients on other machines, a name that no other scan has
@@ -29,18 +29,18 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
 
 
 class Echo(msgspec.Struct, frozen=True, tag="echo"):
-    """Sent back as it came, to measure the way."""
+    """A client sends `Echo` back as it came, to measure the way."""
 
     text: str
     sent_s: float
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """End, and leave for others what is not finished."""
+    """`Stop` orders a client to end, and to leave for others what is not finished."""
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a client is with a website."""
+    """`Progress` reports how far a client is with a website."""
 
     pages: int = 0
     wire_bytes: int = 0
@@ -48,13 +48,13 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Standing(msgspec.Struct, frozen=True, tag="standing"):
-    """It is alive, and so far with the websites under way."""
+    """`Standing` reports that a client is alive, and how far it is with the websites under way."""
 
     at: dict[str, Progress]
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """What was found is on the disk; from another machine the facts come along, and the links with them."""
+    """`Done` reports that the results are on disk; from another machine it brings the facts and the links."""
 
     website: str
     facts: Facts | None = None
@@ -66,13 +66,13 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Left(msgspec.Struct, frozen=True, tag="left"):
-    """Stopped before its end; whoever begins the website next goes on there."""
+    """`Left` reports a stop before the website's end; the client that begins it next goes on there."""
 
     website: str
 
 
 class ClientReport(Versioned, frozen=True, kw_only=True):
-    """A sign of life of a client on another machine."""
+    """`ClientReport` is a sign of life of a client on another machine."""
 
     died: str = ""  # the last session that ended because its process did
     run: str = ""  # the coordinator's run that it works for; empty: it is free
@@ -81,7 +81,7 @@ class ClientReport(Versioned, frozen=True, kw_only=True):
 
 
 class ClientOrders(Versioned, frozen=True, kw_only=True):
-    """What a client on another machine shall do."""
+    """`ClientOrders` says what a client on another machine shall do."""
 
     run: str
     coordinator: str = ""
@@ -92,7 +92,7 @@ Message = Begin | Echo | Stop | Standing | Done | Failed | Left
 
 
 def read(line: bytes) -> Message | None:
-    """None: no message that we know, or the last words of a client that was killed."""
+    """Decodes a message; None: no kind that we know, or the incomplete line of a client that was killed."""
     try:
         found: Message = decode_any(Message, line)
     except Unreadable:

@@ -1,6 +1,8 @@
-"""How long a website takes on a client: the seed's model, its parameters learned from scans.
+"""This module models how long a website takes on a client (Pechnikov et al., section 4), and learns the parameters from
+scans.
 
-Of section 4, with what arises per page counted per page (the seed counts it per website, and misprints the speeds):
+The model is that of section 4, but what arises per page is counted per page (the paper counts it per website, and
+misprints the speeds):
 
     T = server_s + batch / transfer                                 receive the batch
       + sum over websites of
@@ -28,7 +30,7 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class Scanned:
-    """What was measured: columns, one row per website and scan."""
+    """`Scanned` holds what was measured: columns, one row per website and scan."""
 
     website: I64
     client: I64
@@ -43,7 +45,7 @@ class Scanned:
 
     @property
     def rest_s(self) -> F64:
-        """What politeness does not explain."""
+        """Returns the time that politeness does not explain."""
         rest: F64 = np.maximum(self.scan_s - polite_s(self.requests, self.delay_s), _LEAST_S)
         return rest
 
@@ -57,7 +59,7 @@ class Model:
     correction: F64  # of websites
 
     def times_s(self, requests: F64, wire_bytes: F64, delay_s: F64) -> F64:
-        """(websites, clients), as `delay_s` is."""
+        """Returns an array (websites, clients), as `delay_s` is."""
         own = self.correction * (self.site_s + requests * self.page_s + wire_bytes * self.byte_s)
         times: F64 = polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
         return times
@@ -65,7 +67,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Parameters:
-    """The seed's uncontrolled parameters of one client, as far as its scans show them."""
+    """`Parameters` holds one client's uncontrolled parameters (Pechnikov et al.), as far as its scans show them."""
 
     lookup_s: float  # per page: tdns
     connect_s: float  # per page, though most find a connection open: ttcp
@@ -76,13 +78,13 @@ class Parameters:
 
 
 def polite_s(requests: F64, delay_s: F64) -> F64:
-    """The delays between so many requests: before the first and after the last one nobody waits."""
+    """Returns the delays between so many requests: there is none before the first and after the last one."""
     waits: F64 = np.maximum(requests - 1, 0) * delay_s
     return waits
 
 
 def learn(scanned: Scanned, websites: int, clients: int, reference_s: F64 | None = None) -> Model:
-    """`reference_s` are the clients' times for the reference site, NaN where it was not scanned."""
+    """Fits the model. `reference_s` are the clients' times for the reference site, NaN where it was not scanned."""
     seen = scanned
     reference = np.full(clients, np.nan) if reference_s is None else reference_s
     factor, correction = _from_reference(reference, np.zeros(clients)), np.ones(websites)
@@ -106,8 +108,8 @@ def learn(scanned: Scanned, websites: int, clients: int, reference_s: F64 | None
 
 
 def _from_reference(reference_s: F64, measured: F64) -> F64:
-    """Factors as measured; where that is 0, from the time for the reference site, as such times compare with factors of
-    clients that have both; where there is neither, as of a typical client."""
+    """Returns factors as measured; where that is 0, from the time for the reference site, as such times compare with
+    factors of clients that have both; where there is neither, as of a typical client."""
     has, is_measured = ~np.isnan(reference_s), measured > 0
     if has.any():
         both = has & is_measured
@@ -118,7 +120,7 @@ def _from_reference(reference_s: F64, measured: F64) -> F64:
 
 
 def _medians(values: F64, group: I64, groups: int, weight: F64) -> F64:
-    """The weighted median of each group, 1 where it is empty: long scans are measured better than short ones."""
+    """Returns each group's weighted median, 1 where it is empty: long scans are measured better than short ones."""
     found = np.ones(groups)
     order = np.lexsort((values, group))
     group, values, weight = group[order], values[order], weight[order]
@@ -130,7 +132,7 @@ def _medians(values: F64, group: I64, groups: int, weight: F64) -> F64:
 
 
 def fitted(columns: F64, values: F64) -> F64:
-    """Coefficients that are not negative, by least squares of relative errors; rows far off do not count twice.
+    """Fits coefficients that are not negative, by least squares of relative errors; rows far off do not count twice.
 
     There are few columns: all subsets of them are tried, and the best that needs no negative coefficient is taken.
     """
@@ -161,7 +163,7 @@ def _not_negative(columns: F64, values: F64) -> F64:
 
 
 def parameters(scanned: Scanned, client: int) -> Parameters | None:
-    """None if it has scanned too little."""
+    """Returns a client's parameters; None if it has scanned too little."""
     own = scanned.client == client
     if own.sum() < _FEW:
         return None
@@ -184,5 +186,5 @@ def _inverse(byte_s: float) -> float:
 
 
 def batch_s(server_s: float, transfer_bytes_per_s: float, batch_bytes: float, result_bytes: float) -> float:
-    """What a client spends on the way to and from the coordinator: t_in + t_out."""
+    """Returns the time that a client spends on the way to and from the coordinator: t_in + t_out."""
     return server_s + (batch_bytes + result_bytes) / transfer_bytes_per_s

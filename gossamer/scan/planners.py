@@ -1,4 +1,4 @@
-"""Every planner by its name: functions from a task to an owner for each website."""
+"""This module has every planner by its name: functions from a task to an owner for each website."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _FAR, _SMALL = 0.001, 20_000  # part of the bound, and pairs of website and clie
 
 
 def deal(task: Task) -> I64:
-    """Round robin as one deals cards: the order of the list, and nothing else."""
+    """Assigns round robin, as one deals cards: the order of the list, and nothing else."""
     return np.arange(task.websites, dtype=np.int64) % task.clients
 
 
 def next_free(task: Task) -> I64:
-    """Round robin as it happens: the next website of the list goes to the client that is free first."""
+    """Assigns round robin as it happens: the next website of the list goes to the client that is free first."""
     return _handed_out(task, np.arange(task.websites, dtype=np.int64))
 
 
@@ -29,7 +29,7 @@ def next_free_reversed(task: Task) -> I64:
 
 
 def _handed_out(task: Task, order: I64) -> I64:
-    """Nobody knows beforehand how long a website takes: who is free first decides, not who would finish first."""
+    """Assigns without knowing how long a website takes: to who is free first, not to who would finish first."""
     owner = np.zeros(task.websites, np.int64)
     free_s = task.busy_s.copy()
     for i in order.tolist():
@@ -48,7 +48,7 @@ def seed_by_times(task: Task) -> I64:
 
 
 def _five_steps(size: F64, speed: F64) -> I64:
-    """The heuristic of seed 004, section 5, step by step."""
+    """Follows the heuristic of Pechnikov et al., section 5, step by step."""
     owner = np.full(len(size), -1, np.int64)
     largest = np.argsort(-size, kind="stable")  # step 1
     fastest = np.argsort(-speed, kind="stable")
@@ -61,7 +61,7 @@ def _five_steps(size: F64, speed: F64) -> I64:
         fits = max(1, int(np.searchsorted(sums, share[j] * (1 + 1e-12), side="right")))
         owner[largest[taken : taken + fits]] = j
         taken += fits
-    # Step 5: what is left, from the smallest up, to the batches in reverse order. The seed leaves open how many each
+    # Step 5: what is left, from the smallest up, to the batches in reverse order. The paper leaves open how many each
     # gets: the slowest is topped up until its share is reached, then the next; what remains at the end is dealt out.
     left = largest[taken:][::-1]
     filled = np.bincount(owner[owner >= 0], size[owner >= 0], len(speed))
@@ -77,7 +77,7 @@ def _five_steps(size: F64, speed: F64) -> I64:
 
 
 def lpt(task: Task) -> I64:
-    """Longest first to whoever finishes it first (Graham 1969), then moves and exchanges while they help."""
+    """Assigns longest first to who finishes first (Graham 1969), then moves and exchanges while they help."""
     bound_s = task.bound_s()
     start = search.greedy(task.times_s, task.busy_s, search.longest_first(task.times_s))
     best = search.improved(task.times_s, task.busy_s, start, bound_s)
@@ -90,7 +90,7 @@ def lpt(task: Task) -> I64:
 
 
 def multifit(task: Task) -> I64:
-    """Coffman, Garey, Johnson 1978: the least time limit under which first-fit decreasing finds room for all."""
+    """MULTIFIT (Coffman, Garey, Johnson 1978) finds the least time limit with which first-fit decreasing places all."""
     order = search.longest_first(task.times_s)
     slowest_first = np.argsort(task.speed, kind="stable")
     best = search.greedy(task.times_s, task.busy_s, order)

@@ -1,4 +1,4 @@
-"""What `gossamer plan` does: the next scan as planners see it, for people, programs, and as a figure."""
+"""`gossamer plan` shows the next scan as planners see it, for people, programs, and as a figure."""
 
 import argparse
 import json
@@ -83,7 +83,7 @@ def _clients(arguments: argparse.Namespace, records: Sequence[Record]) -> tuple[
 
 
 def compared(task: Task) -> list[Plan]:
-    """Every planner that takes a case of this size, and has what it needs."""
+    """Returns the plan of every planner that takes a case of this size, and has what it needs."""
     size, found = task.websites * task.clients, []
     for name in PLANNERS:
         if size > {"exact": MOST, "unrelated": MOST_RELAXED}.get(name, size):
@@ -96,7 +96,7 @@ def compared(task: Task) -> list[Plan]:
 
 
 def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
-    """One row per client: what it gets, how long that takes, and how sure we are."""
+    """Returns one row per client: what it gets, how long that takes, and how sure we are."""
     ahead, owner = planning.ahead, planning.column[found.owner]
     rows = []
     for j, worker in enumerate(planning.workers):
@@ -119,7 +119,7 @@ def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
 
 
 def _way_s(way: dict[str, Any], ahead: Outlook, own: I64) -> float:
-    """To the coordinator and back."""
+    """Returns the time of the way to the coordinator and back."""
     if "server_s" not in way or "transfer_bytes_per_s" not in way:
         return 0.0
     batch_bytes = sum(len(ahead.websites[i]) + _BATCH_LINE for i in own.tolist())

@@ -1,4 +1,4 @@
-"""A scan directory: which scans there are, what each was told, and what became of it."""
+"""This module manages a scan directory: which scans there are, the configuration of each, and what became of it."""
 
 import fcntl
 import json
@@ -18,7 +18,7 @@ FILE = "scan.json"
 
 @dataclass
 class Record:
-    """One scan. It is written when the scan begins, when something happens to it, and when it has ended."""
+    """`Record` describes a scan. It is written when the scan begins, when something happens to it, and at its end."""
 
     number: int
     mode: str
@@ -40,14 +40,14 @@ class Record:
 
 
 class Scans:
-    """The scans below one directory, by number from 1 on."""
+    """`Scans` holds the scans below one directory, by number from 1 on."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """For whoever scans here: one at a time."""
+        """Locks the directory for one process: only one scans here at a time."""
         if (self.directory / "gossamer.json").exists():
             raise ArchiveError(f"{self.directory} holds a crawl; choose another --dir for scans")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class Scans:
         return [record for record in map(self.read, self.numbers()) if record.ended_s]
 
     def unfinished(self) -> Record | None:
-        """The last one, if it was interrupted."""
+        """Returns the last scan, if it was interrupted."""
         numbers = self.numbers()
         record = self.read(numbers[-1]) if numbers else None
         return record if record is not None and not record.ended_s else None

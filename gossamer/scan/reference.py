@@ -1,4 +1,4 @@
-"""Whether a site is fit to be the reference by which clients are compared: the seed's six requirements."""
+"""This module checks the six requirements (Pechnikov et al.) for a reference site by which clients are compared."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ _NEAR = 4.0  # times larger or smaller than the websites' typical value is no lo
 
 @dataclass(frozen=True)
 class Shape:
-    """What can be seen of a website: columns, or one figure each for the reference site."""
+    """`Shape` holds what can be seen of a website: columns, or one figure each for the reference site."""
 
     pages: F64
     bytes_per_page: F64
@@ -28,7 +28,7 @@ class Verdict:
 def check(
     reference: Shape, websites: Shape, addresses: tuple[set[str], set[str]], regions: tuple[str, set[str]]
 ) -> list[Verdict]:
-    """`reference` has a row per scan of it. Addresses and regions: the reference's, then the websites'."""
+    """Checks all. `reference` has a row per scan of it. Addresses and regions: the reference's, then the websites'."""
     own, theirs = addresses
     region, others = regions
     shared = own & theirs
@@ -58,7 +58,7 @@ def check(
 
 
 def _like(requirement: str, own: F64, theirs: F64, what: str, mean: bool = False) -> Verdict:
-    """Seed: close to the *average* size; of the rest, whatever is typical."""
+    """Compares one figure: Pechnikov et al. ask for close to the *average* size; in the rest, typical is enough."""
     own, theirs = own[np.isfinite(own)], theirs[np.isfinite(theirs)]
     if not len(own) or not len(theirs):
         return Verdict(requirement, None, f"{what}: not known yet")

@@ -1,4 +1,4 @@
-"""Looks at what scans recorded of the reference site, and says where it does not meet the seed's requirements."""
+"""This module checks what scans recorded of the reference site against the requirements (Pechnikov et al.)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from gossamer.scan.results import read_sites
 
 
 def verdicts(scans: Scans, records: Sequence[Record]) -> list[Verdict]:
-    """Nothing if no client has scanned a reference site."""
+    """Returns the verdicts; none if no client has scanned a reference site."""
     times = [had for record in records for had in record.clients.values() if "reference_pages" in had]
     if not times:
         return []
@@ -42,6 +42,6 @@ def _column(rows: Sequence[dict[str, Any]], name: str) -> Any:
 
 
 def _country(site: str) -> str:
-    """The two letters that end its name; other endings say nothing about the place."""
+    """Returns the two letters that end its name; other endings tell nothing about the place."""
     ending = site.partition(":")[0].rpartition(".")[2]
     return ending if len(ending) == 2 and ending.isalpha() else ""

@@ -1,4 +1,4 @@
-"""What a scan leaves behind: tables of links, of changes and of websites, as Parquet and as CSV."""
+"""This module writes the results of a scan: tables of links, of changes and of websites, as Parquet and as CSV."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ KEPT = pa.schema(
 _NAMES = ", ".join(KEPT.names)
 
 # A link stays until its page was read without it, or is no longer there. What could not be read in passing, a page or
-# a whole website, says nothing: its links stay, with the time when they were last seen.
+# a whole website, proves nothing: its links stay, with the time when they were last seen.
 _LINKS_SQL = f"""SELECT n.site, n.source, n.target, n.target_site, n.anchor,
         coalesce(b.first_seen, n.seen) AS first_seen, n.seen AS last_seen
     FROM now n LEFT JOIN before b ON b.site = n.site AND b.source = n.source AND b.target = n.target
@@ -58,7 +58,7 @@ _CHANGES_SQL = f"""SELECT 'appeared' AS change, {_NAMES} FROM kept k
 
 
 def publish(scans: Scans, record: Record) -> dict[str, Any]:
-    """Write the tables of a scan whose websites are all done; returns the sums."""
+    """Writes the tables of a scan whose websites are all done; returns the sums."""
     places, folder = scans.places(record.number), scans.folder(record.number)
     facts = places.done(record.listed)
     paths = [path for website in record.listed if (path := places.links(website)).exists()]
@@ -100,7 +100,7 @@ def _names(record: Record) -> pa.Table:
 
 
 def _is_silent(facts: Facts) -> bool:
-    """Nothing was read, and that may pass."""
+    """Returns whether nothing was read, for a reason that may pass."""
     return facts.status in ("unreachable", "failed")
 
 
@@ -116,7 +116,7 @@ def _before(scans: Scans, earlier: Sequence[int]) -> pa.Table:
 
 
 def _scanned(scans: Scans, earlier: Sequence[int]) -> pa.Table:
-    """Websites that some earlier scan has read."""
+    """Returns the websites that some earlier scan has read."""
     found = [read_sites(scans, number) for number in earlier]
     names = {
         row["site"] for table in found for row in table.select(["site", "status"]).to_pylist() if row["status"] == "ok"

@@ -1,4 +1,4 @@
-"""Improves an assignment: websites move from the client that ends last, or change places with another's."""
+"""Local search improves an assignment: websites move from the client that ends last, or change places with others."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _LONGEST = 400  # websites of a client that are looked at for an exchange
 
 
 def greedy(times_s: F64, busy_s: F64, order: I64) -> I64:
-    """One after the other to the client that would finish it first; ties to the first client."""
+    """Assigns one after the other to the client that would finish it first; ties go to the first client."""
     owner = np.zeros(len(times_s), np.int64)
     loads = busy_s.copy()
     for i in order.tolist():
@@ -22,14 +22,14 @@ def greedy(times_s: F64, busy_s: F64, order: I64) -> I64:
 
 
 def longest_first(times_s: F64) -> I64:
-    """By the time on the client that suits each best; ties in the order of the list."""
+    """Returns the order by the time on the client that suits each website best; ties stay in the order of the list."""
     order: I64 = np.argsort(-times_s.min(axis=1), kind="stable")
     return order
 
 
 def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float, turns: int = 400) -> I64:
-    """The same websites, ending no later. Every turn takes the best move or exchange of the client that ends last, and
-    the search stops where there is none: no single one of them could make that client end earlier."""
+    """Returns an assignment that ends no later. Every turn takes the best move or exchange of the client that ends
+    last, and the search stops where there is none: no single one of them could make that client end earlier."""
     owner = owner.copy()
     rows = np.arange(len(times_s))
     loads = busy_s + np.bincount(owner, times_s[rows, owner], times_s.shape[1])
@@ -53,7 +53,7 @@ def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float, turns: int =
 
 
 def _best(times_s: F64, loads: F64, owner: I64, last: int, own: I64) -> tuple[int, int, int] | None:
-    """Which website goes where, and which comes back (-1: none). The later end of the two clients decides."""
+    """Returns which website goes where, and which comes back (-1: none). The later end of the two clients decides."""
     if not len(own):
         return None
     peak = loads[last] * (1 - 1e-12)

@@ -1,4 +1,4 @@
-"""What a person sees of a scan: clients at work, and what was found in the end."""
+"""This module shows a scan to a person: clients at work, and the results in the end."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,13 +27,13 @@ def columns(*names: str, left: tuple[str, ...] = ()) -> Table:
 
 
 def wide(console: Console) -> Console:
-    """Figures are never cut: a narrow terminal breaks lines itself, and a pipe has no margin."""
+    """Returns a console that never cuts figures: a narrow terminal breaks lines itself, and a pipe has no margin."""
     console.width = max(console.width, 110 if console.is_terminal else 200)
     return console
 
 
 class Display(Panel):
-    """Use as a context manager; call `update` as often as you like."""
+    """Use it as a context manager; call `update` as often as you like."""
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
         super().__init__(console, quiet)

@@ -1,4 +1,4 @@
-"""What a planner is given and what it gives back: websites, clients, seconds; and how good an assignment is."""
+"""`Task` is the input of a planner and `Plan` its result: websites, clients, seconds; and how good an assignment is."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +13,10 @@ from gossamer.scan.bounds import shared_bound_s, uniform_bound_s
 
 @dataclass(frozen=True)
 class Task:
-    """n websites for m clients. A row of `times_s` is a website, a column a client."""
+    """`Task` has n websites for m clients. A row of `times_s` is a website, a column a client."""
 
     times_s: F64  # (n, m): what each website would take on each client
-    speed: F64  # (m): of clients, against each other; the seed's performance on the reference site
+    speed: F64  # (m): of clients, against each other; the performance on the reference site of Pechnikov et al.
     pages: F64  # (n): sizes, for the planner that goes by them
     busy_s: F64  # (m): how long each client is occupied before it can begin
     is_uniform: bool = False  # times are work / speed, so that the sharper bound holds
@@ -31,19 +31,19 @@ class Task:
 
     @property
     def work_s(self) -> F64:
-        """Each website on a client of mean speed: one figure where a planner wants one."""
+        """Returns the time of each website on a client of mean speed: one figure where a planner wants one."""
         work: F64 = (self.times_s * self.speed).mean(axis=1) / self.speed.mean()
         return work
 
     def bound_s(self) -> float:
-        """No assignment ends earlier than this."""
+        """Returns the lower bound: no assignment ends earlier."""
         if self.is_uniform and not self.busy_s.any():
             return uniform_bound_s(self.times_s[:, 0] * self.speed[0], self.speed)
         return shared_bound_s(self.times_s, self.busy_s)
 
 
 def task(times_s: npt.ArrayLike, *, speed: Any = None, pages: Any = None, busy_s: Any = None) -> Task:
-    """Unrelated clients: any times. Speeds are seen in them, unless given."""
+    """Makes a task for unrelated clients: any times. Speeds are derived from them, unless given."""
     times = np.asarray(times_s, np.float64)
     if times.ndim != 2 or not times.shape[1]:
         raise ConfigError("a plan needs at least one client")
@@ -59,7 +59,7 @@ def task(times_s: npt.ArrayLike, *, speed: Any = None, pages: Any = None, busy_s
 
 
 def uniform(work_s: npt.ArrayLike, speed: npt.ArrayLike, *, pages: Any = None, busy_s: Any = None) -> Task:
-    """Uniform clients: a website takes work / speed."""
+    """Makes a task for uniform clients: a website takes work / speed."""
     work, fast = np.asarray(work_s, np.float64), np.asarray(speed, np.float64)
     if not (np.isfinite(fast).all() and (fast > 0).all()):
         raise ConfigError("speeds must be above zero")
@@ -69,7 +69,7 @@ def uniform(work_s: npt.ArrayLike, speed: npt.ArrayLike, *, pages: Any = None, b
 
 @dataclass(frozen=True)
 class Plan:
-    """Who scans what, and how that compares with the best that is possible."""
+    """`Plan` says which client scans what, and compares that with the best that is possible."""
 
     planner: str
     owner: I64  # of each website: which client
@@ -83,12 +83,12 @@ class Plan:
 
     @property
     def ratio(self) -> float:
-        """Makespan against the lower bound; 1 is perfect."""
+        """Returns the makespan against the lower bound; 1 is perfect."""
         return self.makespan_s / self.bound_s if self.bound_s > 0 else 1.0
 
 
 def loads_s(task: Task, owner: I64) -> F64:
-    """When each client has finished."""
+    """Returns when each client has finished."""
     own = task.times_s[np.arange(task.websites), owner]
     found: F64 = task.busy_s + np.bincount(owner, own, task.clients)
     return found

@@ -1,4 +1,4 @@
-"""Which websites a scan waits for: a page that failed is tried again after a minute or so, and somebody may watch."""
+"""`Waiting` finds what a scan waits for: failed pages are tried again after a minute or so; people may watch."""
 
 from collections.abc import Mapping
 
@@ -14,25 +14,25 @@ _LASTING = (
     "bad_redirect",
     "refused_type",
 )  # not tried again soon
-_QUIET_S = 10.0  # a website of which nothing comes for so long is worth a word
+_QUIET_S = 10.0  # a website without progress for so long is reported
 
 
 def in_words(stats: Stats) -> str:
-    """What keeps a website, as far as it is known: what went wrong that may pass, and until when it waits."""
+    """Returns why a website waits, as far as it is known: what went wrong that may pass, and until when it waits."""
     kinds = [word.replace("_", " ") for word in stats.errors if word not in _LASTING]
     until = [f"tried again at {moment(stats.waits_until_s)[11:]}"] if stats.waits_until_s else []
     return ", ".join(kinds + until)
 
 
 class Waiting:
-    """`look` it over now and then; `delay_s` is what lies between two pages of a website at least."""
+    """Call `look` now and then; `delay_s` is the least time between two pages of a website."""
 
     def __init__(self, delay_s: float) -> None:
         self._quiet_s = max(_QUIET_S, 3 * delay_s)
         self._moved: dict[str, tuple[int, float]] = {}  # by website: pages when last seen to change, and when
 
     def look(self, under_way: Mapping[str, tuple[int, str]], now_s: float) -> list[str]:
-        """Websites under way, with their pages so far and what went wrong; those that stand still, in words."""
+        """Takes websites under way, with pages so far and what went wrong; returns those that stand still, as text."""
         found = []
         for name, (pages, trouble) in under_way.items():
             before, since_s = self._moved.get(name, (-1, now_s))

@@ -1,4 +1,4 @@
-"""`WebsiteScan` scans one website with the production crawler, and leaves what it found where the coordinator looks."""
+"""`WebsiteScan` scans one website with the production crawler, and leaves the result where the coordinator looks."""
 
 import shutil
 from collections.abc import Callable
@@ -17,19 +17,19 @@ from gossamer.scan.facts import Facts, Places
 from gossamer.scan.findings import findings
 from gossamer.scan.websites import Website, config_of
 
-_UNTIL_STOPPED = "stopped"  # how the crawler says so
+_UNTIL_STOPPED = "stopped"  # how the crawler reports this
 _UNSYNCED = 200  # files, of some thirty commits: so much of a website a power failure may cost
 
 
 class WebsiteScan:
-    """One website's scan by one client. `run` goes on where an earlier client left; `stop` may come from any thread."""
+    """Scans one website. `run` goes on where an earlier client left; `stop` may be called from any thread."""
 
     def __init__(self, website: Website, places: Places, config: Config, clock: Clock, keep: bool = False) -> None:
         self._website, self._places, self._clock, self._keep = website, places, clock, keep
         self._scope = config.crawl.scope
         self._config = config_of(website, config if keep else config.replace({"archive.unsynced": _UNSYNCED}))
         if (places.crawl(website)).exists() and not is_trusted(places.crawl(website)):
-            shutil.rmtree(places.crawl(website))  # the power failed, and nobody knows what is left of it
+            shutil.rmtree(places.crawl(website))  # the power failed, and what is left of it is unknown
         self._crawl = Crawl(places.crawl(website), [website.start], self._config)
         self._stopped = False
 
@@ -38,11 +38,11 @@ class WebsiteScan:
         self._crawl.stop()
 
     def run(self, client: str, show: Callable[[Stats], None]) -> Facts | None:
-        """None if it was stopped before the end. The facts are written last: a website with facts is done."""
+        """Returns None if it was stopped before the end. The facts are written last: a website with facts is done."""
         begun_s = self._clock.now()
 
         def look(stats: Stats) -> None:
-            if self._stopped:  # also if it was told before the crawl had begun
+            if self._stopped:  # also if the order came before the crawl had begun
                 self._crawl.stop()
             show(stats)
 

@@ -1,4 +1,4 @@
-"""The list of websites to scan: what a line means, what a website is called, and which URLs belong to it."""
+"""This module reads the list of websites: what a line means, a website's name, and which URLs belong to it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class Website:
 
     @property
     def folder(self) -> str:
-        """Its name as a file's: it may have a port."""
+        """Returns its name as a file's: it may have a port."""
         return quote(self.name, safe=".-_")
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What a list says."""
+    """`Listed` is the content of a list."""
 
     websites: list[Website]
     duplicates: list[str]  # lines that name a website again
@@ -34,15 +34,15 @@ class Listed:
 
 
 def name_of(url: str, scope: str) -> str:
-    """Which website a normalised URL belongs to. By host: its name without `www.`, with the port if it is unusual; by
-    domain: the registrable domain."""
+    """Returns the website that a normalised URL belongs to. By host: its name without `www.`, with the port if it is
+    unusual; by domain: the registrable domain."""
     if scope == "domain":
         return domain_of(host_of(url))
     return origin_of(url).partition("//")[2].removeprefix("www.")
 
 
 def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
-    """One website per line: a host name, or the URL to begin with. Blank lines and # lines do not count."""
+    """Reads one website per line: a host name, or the URL to begin with. Blank lines and # lines do not count."""
     found: dict[str, Website] = {}
     duplicates, invalid = [], []
     for name in paths:
@@ -70,8 +70,8 @@ _DIGESTS = 25_000  # as many pages as a host may have by default; a client has s
 
 
 def config_of(website: Website, config: Config) -> Config:
-    """The crawl of one website. A host with and without `www.` is the same website, and its scheme does not matter: the
-    whole domain is in scope, and patterns leave only the two names."""
+    """Returns the configuration for the crawl of one website. A host with and without `www.` is the same website, and
+    its scheme does not matter: the whole domain is in scope, and patterns leave only the two names."""
     values: dict[str, object] = {"crawl.agent": "a0", "site.agents": 1, "crawl.seeds": []}
     values["archive.digests"] = min(config.archive.digests, _DIGESTS)
     if config.crawl.scope == "host":

@@ -1,4 +1,4 @@
-"""`python -m gossamer.testweb` is `gossamer testweb`."""
+"""`python -m gossamer.testweb` does the same as `gossamer testweb`."""
 
 import sys
 

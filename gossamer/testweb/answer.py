@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Answer(NamedTuple):
-    """An HTTP answer without what the connection decides (length, framing, date)."""
+    """`Answer` is an HTTP answer without what the connection decides (length, framing, date)."""
 
     status: int
     head: bytes  # header lines, each ended by CRLF
@@ -16,7 +16,7 @@ class Answer(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Header fields by lower-case name."""
+        """Returns header fields by lower-case name."""
         lines = self.head.decode("latin-1").split("\r\n")
         pairs = (line.partition(": ") for line in lines if line)
         return {name.lower(): value for name, _, value in pairs}
@@ -26,24 +26,24 @@ class Web(Protocol):
     """Port: a web that the server can serve."""
 
     def knows(self, host: str) -> bool:
-        """Whether it has a host of this name."""
+        """Returns whether it has a host of this name."""
 
     def response(self, host: str, path: str, t_s: float, asked: Mapping[str, str]) -> Answer:
-        """The answer for a path with its query at a time of the web.
+        """Returns the answer for a path with its query at a time of the web.
 
         `asked` has the lower-case fields if-none-match, if-modified-since and accept-encoding of the request,
         where present.
         """
 
     def latency_s(self, host: str) -> float:
-        """How long the host takes to answer."""
+        """Returns how long the host takes to answer."""
 
     def start_urls(self) -> list[str]:
-        """Where a crawl should begin."""
+        """Returns where a crawl should begin."""
 
 
 class Joined:
-    """Several webs as one: each host is the first web's that knows it."""
+    """`Joined` serves several webs as one: each host is the first web's that knows it."""
 
     def __init__(self, webs: list[Web]) -> None:
         self._webs = webs
@@ -91,7 +91,8 @@ def _http_date(seconds: int) -> str:
 
 
 def is_current(asked: Mapping[str, str], etag: str, modified_s: float) -> bool:
-    """Whether the client's copy is good (RFC 9110 section 13.2.2: If-None-Match decides where it is present)."""
+    """Returns whether the client's copy is good (RFC 9110 section 13.2.2: If-None-Match decides where it is
+    present)."""
     tags = asked.get("if-none-match")
     if tags is not None:
         return tags.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in tags.split(","))

@@ -1,4 +1,4 @@
-"""Pages change by a Poisson process of their own over all time, of which this module answers any part directly.
+"""Pages change by a Poisson process of their own over all time; this module computes any part of it directly.
 
 The number of changes in the whole horizon is drawn once; then each half of a span gets its share by a fair binomial
 split, as exact Poisson processes do. So the count up to any time, and the time of any change, take a walk down a
@@ -15,7 +15,7 @@ _NODE = 0xD1342543DE82EF95
 
 
 def version(bits: int, rate_per_s: float, t_s: float) -> int:
-    """How many changes a page with these bits has seen by time t_s."""
+    """Returns how many changes a page with these bits has seen by time t_s."""
     if rate_per_s <= 0 or t_s <= 0:
         return 0
     left_of, count, node, start, width = 0, _total(bits, rate_per_s), 1, 0.0, HORIZON_S
@@ -32,7 +32,7 @@ def version(bits: int, rate_per_s: float, t_s: float) -> int:
 
 
 def changed_at(bits: int, rate_per_s: float, number: int) -> float:
-    """When the number-th change happens (1 is the first); infinity if it never does."""
+    """Returns when the number-th change happens (1 is the first); infinity if it never does."""
     count, node, start, width = _total(bits, rate_per_s) if rate_per_s > 0 else 0, 1, 0.0, HORIZON_S
     if number < 1:
         return 0.0
@@ -54,14 +54,14 @@ def _times(bits: int, node: int, count: int, start: float, width: float) -> list
 
 
 def _split(count: int, bits: int) -> int:
-    """Binomial(count, 1/2): exact up to 64 by counting random bits, then as a normal number."""
+    """Draws Binomial(count, 1/2): exact up to 64 by counting random bits, then as a normal number."""
     if count <= 64:
         return (bits & ((1 << count) - 1)).bit_count()
     return min(count, max(0, round(count / 2 + normal(bits) * math.sqrt(count) / 2)))
 
 
 def _total(bits: int, rate_per_s: float) -> int:
-    """Poisson(rate x horizon): by inversion when small, else as a normal number."""
+    """Draws Poisson(rate x horizon): by inversion when small, else as a normal number."""
     mean = rate_per_s * HORIZON_S
     bits = draw(bits, 50)
     if mean > 50:

@@ -1,4 +1,4 @@
-"""`gossamer testweb` turns its options into a web and a server that runs until it is told to stop."""
+"""`gossamer testweb` turns its options into a web and a server that runs until a signal stops it."""
 
 import argparse
 import dataclasses
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; the exit status."""
+    """Serves until SIGTERM or SIGINT; returns the exit status."""
     given = parser().parse_args(argv)
     try:
         web = _web(given)

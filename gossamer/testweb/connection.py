@@ -17,7 +17,7 @@ class Connection:
         self.sock, self.fd, self.number = sock, sock.fileno(), number  # fd is -1 once closed
         self.received = b""
         self.pending: list[memoryview] = []  # what the kernel did not take yet
-        self.writing = False  # epoll is to tell when it takes more
+        self.writing = False  # epoll reports when it takes more
         self.busy = False  # between a request and the end of its answer
         self.keeps = True
         self.used_s = self.start_s = now_s
@@ -25,7 +25,7 @@ class Connection:
         self.status = self.body_bytes = 0
 
     def receive(self) -> bool:
-        """Take what has arrived; False if the client is gone."""
+        """Takes what has arrived; returns False if the client is gone."""
         try:
             data = self.sock.recv(_READ)
         except BlockingIOError:
@@ -36,7 +36,7 @@ class Connection:
         return bool(data)
 
     def send(self, parts: list[bytes]) -> bool:
-        """Hand parts to the kernel, keep what it does not take; False if the client is gone."""
+        """Hands parts to the kernel, keeps what it does not take; returns False if the client is gone."""
         try:
             sent = self.sock.sendmsg(parts)
         except BlockingIOError:
@@ -48,7 +48,7 @@ class Connection:
         return True
 
     def send_pending(self, limit: int = 0) -> bool:
-        """The same with what was left before, at most `limit` bytes of it (0: all)."""
+        """Does the same with what was left before, at most `limit` bytes of it (0: all)."""
         first = self.pending[0]
         try:
             sent = self.sock.send(first[:limit]) if limit else self.sock.sendmsg(self.pending)
@@ -68,7 +68,7 @@ class Connection:
         self.pending = rest
 
     def line(self, end_s: float) -> str:
-        """The request's line of the log (see log.py)."""
+        """Returns the request's line of the log (see log.py)."""
         return (
             f"{self.start_s:.6f}\t{end_s:.6f}\t{self.number}\t{self.host}\t{self.path}\t{self.status}"
             f"\t{self.body_bytes}\t{self.agent}\n"

@@ -1,4 +1,4 @@
-"""A synthetic host serves more than pages, made here: robots.txt, sitemaps, a style sheet, a log-in form."""
+"""This module makes what a synthetic host serves besides pages: robots.txt, sitemaps, a style sheet, a log-in form."""
 
 import zlib
 from html import escape
@@ -26,7 +26,7 @@ _LOGIN = text(
 
 
 def extra(plan: Plan, host: Host, path: str) -> Answer:
-    """The answer to a path that is no page."""
+    """Returns the answer to a path that is no page."""
     if path == "/robots.txt":
         return moved(301, _MOVED_ROBOTS) if host.robots_moved else robots(host)
     if path == _MOVED_ROBOTS and host.robots_moved:

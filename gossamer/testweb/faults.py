@@ -24,7 +24,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> "Fault":
-        """A fault by its name on the command line: hang, reset, slow:2000, ..."""
+        """Parses a fault by its name on the command line: hang, reset, slow:2000, ..."""
         kind, colon, amount = text.partition(":")
         if kind not in get_args(FaultKind) or (colon and not (kind == "slow" and amount.isdecimal())):
             known = "; ".join(f"{name} {meaning}" for name, meaning in _MEANING.items())

@@ -2,7 +2,7 @@
 
     web = GraphWeb(load(Path("graphs/cs-stanford.npz")))
 
-Pages are small: a title and their links. `sim/graphs.py` says what a graph can be made of and which hosts it has.
+Pages are small: a title and their links. `sim/graphs.py` defines what a graph can be made of and which hosts it has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ class GraphWeb:
         return self._latency_s if host in self._hosts else 0.0
 
     def response(self, host: str, path: str, t_s: float, asked: Mapping[str, str]) -> Answer:  # noqa: ARG002
-        """Time stands still here."""
+        """Returns the same answer at all times: time stands still here."""
         page = self._pages.get(host + path, -1)
         if page < 0:
             page = self._pages.get(host + unquote(path), -1)
@@ -57,7 +57,7 @@ class GraphWeb:
         return Answer(200, head, body.encode())
 
     def start_urls(self) -> list[str]:
-        """Pages with many links, until nine in ten pages can be reached or there are a hundred of them."""
+        """Returns pages with many links, until nine in ten pages can be reached or there are a hundred of them."""
         found = np.zeros(len(self._urls), dtype=np.bool_)
         starts: list[int] = []
         for page in np.argsort(-self._graph.degree, kind="stable"):
@@ -83,7 +83,7 @@ class GraphWeb:
         return list(map(int, self._row(page)))
 
     def reachable(self, seeds: Iterable[int | str]) -> I64:
-        """The pages that links lead to from these pages or URLs, sorted."""
+        """Returns the pages that links lead to from these pages or URLs, sorted."""
         start = [self.page(seed) if isinstance(seed, str) else seed for seed in seeds]
         return np.flatnonzero(self._graph.reachable(page for page in start if page >= 0))
 

@@ -1,4 +1,4 @@
-"""This module says what each host of the synthetic web is like: its name, language, robots rules, habits."""
+"""This module defines what each host of the synthetic web is like: its name, language, robots rules, habits."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,7 +14,7 @@ OWN_AGENT = "gossamer"  # some hosts have a group of rules for this crawler alon
 
 
 class Robots(IntEnum):
-    """What /robots.txt answers."""
+    """`Robots` is the kind of answer that /robots.txt gives."""
 
     RULES = 0
     OPEN = 1  # a file that forbids nothing
@@ -24,7 +24,7 @@ class Robots(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One group of rules, by what it forbids. `allows` is the truth that crawlers are held to."""
+    """`Rules` is one group of rules, by what it forbids. `allows` is the truth that crawlers are held to."""
 
     topics: frozenset[int]  # directories /TOPIC/ that are forbidden ...
     spare_html: bool  # ... except their pages that end in .html
@@ -69,7 +69,7 @@ class Host:
 
 
 class Hosts:
-    """All hosts; a `Host` is made when asked for, and remembered."""
+    """`Hosts` has all hosts; a `Host` is made when asked for, and remembered."""
 
     def __init__(self, spec: WebSpec) -> None:
         self._spec = spec
@@ -92,7 +92,7 @@ class Hosts:
         return f"h{number}.{self._spec.suffix}"
 
     def number(self, name: str) -> int:
-        """Which host has this name; -1 if none."""
+        """Returns which host has this name; -1 if none."""
         number = self._numbers.get(name, -1)
         if number < 0:
             label = name.partition(".")[0][1:]
@@ -140,7 +140,7 @@ class Hosts:
 
 
 def _sizes(spec: WebSpec) -> I64:
-    """Pages per host: one each, the rest by a power law of the rank, to exactly spec.pages."""
+    """Returns the pages per host: one each, the rest by a power law of the rank, to exactly spec.pages."""
     weights = np.arange(1, spec.hosts + 1, dtype=np.float64) ** -spec.host_exponent
     sizes: I64 = 1 + np.floor(weights / weights.sum() * (spec.pages - spec.hosts)).astype(np.int64)
     sizes[: spec.pages - int(sizes.sum())] += 1

@@ -1,6 +1,6 @@
-"""The server keeps a record of requests, from which tests read overlaps and intervals per host.
+"""The server writes a log of requests, from which tests read overlaps and intervals per host.
 
-One line per request, tab-separated, written when the last byte of its answer goes to the kernel:
+Each request has one line, tab-separated, written when the last byte of its answer goes to the kernel:
 
     start_s     wall clock when the request had arrived, with microseconds
     end_s       wall clock just before the last part of the answer was handed over
@@ -30,7 +30,7 @@ _FLUSH_LINES = 1_000
 
 
 class LogWriter:
-    """Appends lines; who calls `flush_if_due` often enough has them in the file after FLUSH_S."""
+    """`LogWriter` appends lines. If `flush_if_due` is called often enough, they are in the file after FLUSH_S."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -54,7 +54,7 @@ class LogWriter:
             self._flush()
 
     def _flush(self) -> None:
-        # One write of whole lines, for those who read along.
+        # One write of whole lines, for readers of a running server.
         self._file.write("".join(self._lines).encode("latin-1", "replace"))
         self._lines.clear()
 
@@ -65,7 +65,7 @@ class LogWriter:
 
 @dataclass(frozen=True)
 class Log:
-    """The log as columns, in order of start_s."""
+    """`Log` is the log as columns, in order of start_s."""
 
     start_s: F64
     end_s: F64
@@ -84,7 +84,7 @@ class Log:
         return [f"http://{host}{path}" for host, path in zip(self.host.tolist(), self.path.tolist(), strict=True)]
 
     def by_host(self) -> Iterator[tuple[str, I64]]:
-        """Each host with its rows in order of time."""
+        """Yields each host with its rows in order of time."""
         names, number = np.unique(self.host, return_inverse=True)
         order = np.argsort(number, kind="stable")
         ends = np.cumsum(np.bincount(number))
@@ -92,7 +92,7 @@ class Log:
             yield name, order[first:end]
 
     def overlaps(self) -> list[tuple[str, float]]:
-        """(host, start_s) of every request that came before all earlier ones to its host had been answered."""
+        """Returns (host, start_s) of every request that came before all earlier ones to its host had been answered."""
         found = []
         for name, rows in self.by_host():
             ended = np.maximum.accumulate(self.end_s[rows])
@@ -101,9 +101,9 @@ class Log:
         return found
 
     def intervals(self, connections: bool = False) -> dict[str, F64]:
-        """Per host the seconds from the end of each request to the start of the next.
+        """Returns per host the seconds from the end of each request to the start of the next.
 
-        With `connections` only where the next one came on another connection.
+        With `connections` they are only those where the next one came on another connection.
         """
         gaps = {}
         for name, rows in self.by_host():
@@ -115,7 +115,7 @@ class Log:
 
 
 def read_log(path: Path) -> Log:
-    """Read a log, also of a running server: a line without an end is left out."""
+    """Reads a log, also of a running server: a line without an end is left out."""
     whole, _, _ = path.read_bytes().decode("latin-1").rpartition("\n")
     rows = [line.split("\t") for line in whole.split("\n") if line]
     rows.sort(key=lambda row: float(row[0]))

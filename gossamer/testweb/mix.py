@@ -16,7 +16,7 @@ _UA, _UB = np.uint64(_A), np.uint64(_B)
 
 
 def mix(x: int) -> int:
-    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection of 64-bit numbers."""
+    """Returns the finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection of 64-bit numbers."""
     x &= _MASK
     x = ((x ^ (x >> 30)) * _A) & _MASK
     x = ((x ^ (x >> 27)) * _B) & _MASK
@@ -24,48 +24,48 @@ def mix(x: int) -> int:
 
 
 def draw(bits: int, salt: int) -> int:
-    """The salt-th number of the stream that starts at `bits`."""
+    """Returns the salt-th number of the stream that starts at `bits`."""
     return mix(bits + (salt + 1) * GOLDEN)
 
 
 def unit(bits: int) -> float:
-    """A number in [0, 1) from 64 bits; the lowest 11 do not matter and stay free for other uses."""
+    """Returns a number in [0, 1) from 64 bits; the lowest 11 do not matter and stay free for other uses."""
     return (bits >> 11) * _SCALE
 
 
 def mixed(x: U64) -> U64:
-    """`mix` of a column."""
+    """Returns `mix` of a column."""
     x = (x ^ (x >> _S30)) * _UA
     x = (x ^ (x >> _S27)) * _UB
     return x ^ (x >> _S31)
 
 
 def draws(bits: U64, salt: int) -> U64:
-    """`draw` of a column."""
+    """Returns `draw` of a column."""
     return mixed(bits + np.uint64(((salt + 1) * GOLDEN) & _MASK))
 
 
 def units(bits: U64) -> F64:
-    """`unit` of a column."""
+    """Returns `unit` of a column."""
     numbers: F64 = (bits >> _S11) * np.float64(_SCALE)
     return numbers
 
 
 def stream(seed: int, count: int) -> U64:
-    """`count` numbers under a seed."""
+    """Returns `count` numbers under a random seed."""
     start = np.uint64(mix(mix(seed) ^ GOLDEN))
     with np.errstate(over="ignore"):
         return mixed(np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + start)
 
 
 def normal(bits: int) -> float:
-    """A standard normal number (Box-Muller on the two halves)."""
+    """Returns a standard normal number (Box-Muller on the two halves)."""
     radius = math.sqrt(-2.0 * math.log(((bits >> 32) + 1) * 2.0**-32))
     return radius * math.cos((bits & 0xFFFFFFFF) * (2.0**-32 * math.tau))
 
 
 def normals(bits: U64) -> F64:
-    """`normal` of a column."""
+    """Returns `normal` of a column."""
     high = (bits >> np.uint64(32)).astype(np.float64)
     low = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64)
     radius: F64 = np.sqrt(-2.0 * np.log((high + 1) * 2.0**-32))

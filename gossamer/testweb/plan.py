@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(\d+)(?:\.html|/)?$")
 
 
 class Kind(IntEnum):
-    """What a page answers."""
+    """`Kind` is what a page answers."""
 
     OK = 0
     REDIRECT = 1
@@ -78,7 +78,7 @@ class Plan:
         return kinds
 
     def _targets(self) -> I64:
-        """Where redirects lead and whom duplicates repeat; other pages have themselves."""
+        """Returns where redirects lead and whom duplicates repeat; other pages have themselves."""
         target = np.arange(self.spec.pages, dtype=np.int64)
         first = self.offsets[self.host]
         other = first + (self.linked[self.host] * self._chance(1)).astype(np.int64)
@@ -115,7 +115,7 @@ class Plan:
         return np.clip(np.rint(rest), 1, 1_000).astype(np.int32)
 
     def _popular(self, bits: U64) -> I64:
-        """A page of some host, popular hosts and their first pages more often."""
+        """Draws a page of some host, popular hosts and their first pages more often."""
         r = units(bits)
         v = units(mixed(bits))
         number = (v * v * self.spec.hosts).astype(np.int64)
@@ -123,7 +123,7 @@ class Plan:
         return self.offsets[number] + (self.linked[number] * (r3 * r3)).astype(np.int64)
 
     def link_matrix(self, pages: I64, versions: I64) -> I64:
-        """Row i: the targets of pages[i], whose first links[pages[i]] columns count.
+        """Returns in row i the targets of pages[i], whose first links[pages[i]] columns count.
 
         A tenth of a page's links, the last ones, depend on its version; the others never change.
         """
@@ -146,7 +146,7 @@ class Plan:
         return targets
 
     def _plant_tree(self, targets: I64, pages: I64) -> None:
-        """The first links: the host's root, the page's children, and from roots the roots of child hosts."""
+        """Sets the first links: the host's root, the page's children, and from roots the roots of child hosts."""
         host = self.host[pages].astype(np.int64)
         first = self.offsets[host]
         targets[:, 0] = first
@@ -159,7 +159,7 @@ class Plan:
                 targets[fits, CHILDREN + nth] = self.offsets[child_host[fits]]
 
     def path(self, page: int) -> str:
-        """Path and query of a page."""
+        """Returns path and query of a page."""
         host = self.host_at[page]
         nth = page - self.offset_at[host]
         if nth == 0:
@@ -177,7 +177,7 @@ class Plan:
         return f"/{topic}/view?lang={self.hosts[host].language}&id={nth}"
 
     def is_html(self, pages: I64) -> Bools:
-        """Which pages' paths end in .html."""
+        """Returns which pages' paths end in .html."""
         return ((self.bits[pages] & np.uint64(255)) < 154) & ~self._is_root(pages)
 
     def has_query(self, pages: I64) -> Bools:
@@ -187,7 +187,7 @@ class Plan:
         return np.asarray(self.offsets[self.host[pages]] == pages)
 
     def page(self, host: int, path: str) -> int:
-        """The page at a path of a host; -1 if there is none."""
+        """Returns the page at a path of a host; -1 if there is none."""
         if path == "/":
             return self.offset_at[host]
         match = _NUMBER.search(path)

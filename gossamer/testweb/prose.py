@@ -15,7 +15,7 @@ OPENING = len(_OPEN)
 
 
 class Prose:
-    """Pools of sections, made when first needed: a function of seed, language, topic and charset."""
+    """`Prose` has pools of sections, made when first needed: a function of random seed, language, topic and charset."""
 
     def __init__(self, seed: int, section_bytes: int) -> None:
         self._seed = seed
@@ -30,7 +30,7 @@ class Prose:
         return pool
 
     def _make(self, language: str, topic: int, charset: str) -> list[bytes]:
-        """Words drawn at random in sentences of uneven length."""
+        """Draws words at random, in sentences of uneven length."""
         own, common = _OWN_WORDS[language][topic], COMMON[language].split()
         words = own + common
         word_bytes = 1 + sum(len(word.encode(charset)) for word in common) / len(common)
@@ -55,7 +55,7 @@ class Prose:
 
 
 def title(language: str, topic: int, bits: int, number: int) -> str:
-    """A page's title, from its own bits."""
+    """Returns a page's title, from its own bits."""
     words = _OWN_WORDS[language][topic]
     one, two = words[1 + (bits >> 40) % 8], words[1 + (bits >> 48) % 8]
     return f"{one.capitalize()}, {two} {number} · {words[0]}" if number else f"{words[0]} · {one}, {two}"

@@ -1,4 +1,4 @@
-"""This module says which pages of a synthetic web a crawl must find, by a breadth-first search on columns."""
+"""This module computes which pages of a synthetic web a crawl must find, by a breadth-first search on columns."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class Reach:
         self._tables: dict[str, Bools] = {}
 
     def allowed(self, pages: I64, agent: str) -> Bools:
-        """What robots.txt says about pages: looked up by host, topic, and the form of the path."""
+        """Returns which pages robots.txt allows: looked up by host, topic, and the form of the path."""
         plan = self._plan
         root = plan.offsets[plan.host[pages]] == pages
         topic = np.where(root, len(TOPICS), plan.topic[pages])
@@ -47,7 +47,7 @@ class Reach:
         listed = plan.hosts.has_sitemap
         if obey_robots:
             broken = [plan.hosts[n].robots in (Robots.BROKEN, Robots.MISSING) for n in range(plan.spec.hosts)]
-            listed = listed & ~np.array(broken)  # without robots.txt nobody says where the sitemap is
+            listed = listed & ~np.array(broken)  # without robots.txt the place of the sitemap is unknown
         front = np.unique(start[start >= 0])
         while len(front):
             known = self.allowed(front, agent) if obey_robots else np.ones(len(front), dtype=np.bool_)
@@ -66,7 +66,7 @@ class Reach:
         return np.flatnonzero(found)
 
     def _next(self, pages: I64) -> I64:
-        """Targets of the links and redirects of pages."""
+        """Returns the targets of the links and redirects of pages."""
         plan = self._plan
         kind, target = plan.kind[pages], plan.target[pages]
         named = target[(kind == Kind.REDIRECT) | (kind == Kind.NEAR_DUPLICATE)]

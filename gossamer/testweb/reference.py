@@ -10,7 +10,8 @@ _TEXT = "".join(f"<p>{_WORDS * 20}</p>\n" for _ in range(15))  # makes a page of
 
 
 class ReferenceSite:
-    """`reference.SUFFIX`, for `gossamer scan --reference`. Page n leads to ten pages below it and to the one above."""
+    """`ReferenceSite` is `reference.SUFFIX`, for `gossamer scan --reference`. Page n leads to ten pages below it and to
+    the one above."""
 
     def __init__(self, pages: int, suffix: str = "test") -> None:
         self.host = f"reference.{suffix}"
@@ -23,7 +24,7 @@ class ReferenceSite:
         return 0.0
 
     def start_urls(self) -> list[str]:
-        """None: a crawl of the web does not begin here, and no page of it leads here."""
+        """Returns none: a crawl of the web does not begin here, and no page of it leads here."""
         return []
 
     def response(self, host: str, path: str, t_s: float, asked: Mapping[str, str]) -> Answer:  # noqa: ARG002

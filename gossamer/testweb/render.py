@@ -14,9 +14,9 @@ _ANCHORS = 400_000  # kept at a time, about 80 MB
 
 
 class _Anchors(dict[int, bytes]):
-    """Links by target (~target: seen from another host), made at first use.
+    """`_Anchors` has links by target (~target: seen from another host), made at first use.
 
-    Emptied when full, which bounds memory at little cost.
+    It is emptied when full, which bounds memory at little cost.
     """
 
     def __init__(self, make: Callable[[int], bytes], limit: int) -> None:
@@ -38,7 +38,7 @@ class Renderer:
         self._anchors = _Anchors(self._make_anchor, _ANCHORS)
 
     def warm(self) -> None:
-        """Make all pieces now rather than when they are first needed."""
+        """Makes all pieces now rather than when they are first needed."""
         plan = self._plan
         for number in range(plan.spec.hosts):
             host = plan.hosts[number]
@@ -48,7 +48,7 @@ class Renderer:
             self._anchors[page], self._anchors[~page]
 
     def page(self, page: int, version: int, modified: str, targets: list[int], twin: int) -> bytes:
-        """The page as it is in a version. `twin`: the page whose near duplicate it is, else -1.
+        """Returns the page as it is in a version. `twin`: the page whose near duplicate it is, else -1.
 
         `targets` are the pages linked to, those on other hosts as ~page.
         """
@@ -71,7 +71,7 @@ class Renderer:
         )
 
     def _text(self, host: Host, page: int, version: int) -> list[bytes]:
-        """Sections; each version exchanges a few."""
+        """Returns sections; each version exchanges a few."""
         plan = self._plan
         bits = draw(plan.bits_at[page], 60)
         pool = self._prose.sections(host.language, plan.topic_at[page], host.charset)
@@ -114,7 +114,7 @@ class Renderer:
         return f'<a href="{_escape(self._local_href(host, page))}">{label}</a>\n'.encode(host.charset)
 
     def _local_href(self, host: Host, page: int) -> str:
-        """As seen from the same host; now and then in full or with a fragment."""
+        """Returns a link as seen from the same host; now and then in full or with a fragment."""
         path = self._plan.path(page)
         chance = self._plan.bits_at[page] >> 56
         if chance < 12:
@@ -125,7 +125,7 @@ class Renderer:
 
 
 def _interleaved(sections: list[bytes], anchors: tuple[bytes, ...]) -> list[bytes]:
-    """Every section is followed by its share of the links, the last one by what is left."""
+    """Puts behind every section its share of the links, behind the last one what is left."""
     share = len(anchors) // len(sections)
     parts: list[bytes] = []
     for nth, section in enumerate(sections):
@@ -136,5 +136,5 @@ def _interleaved(sections: list[bytes], anchors: tuple[bytes, ...]) -> list[byte
 
 
 def _escape(url: str) -> str:
-    """Our URLs have no other character that HTML cares about."""
+    """Escapes a URL; ours have no other character that matters in HTML."""
     return url.replace("&", "&amp;")

@@ -49,7 +49,7 @@ class Replay:
         return [f"http://{name}/" for name in self._roots]
 
     def response(self, host: str, path: str, t_s: float, asked: Mapping[str, str]) -> Answer:  # noqa: ARG002
-        """Time stands still here: files change when somebody changes them."""
+        """Returns the answer; time stands still here: files change when a person or program changes them."""
         file = self._files.get((host, path))
         if file is None or _stamp(file.path) != file.stamp:
             root = self._roots.get(host)
@@ -66,7 +66,7 @@ class Replay:
         return file.answer
 
     def _find(self, root: bytes, path: str) -> bytes | Answer:
-        """The file that a path means, or an answer without one."""
+        """Returns the file that a path means, or an answer without one."""
         name, question, query = path.partition("?")
         asked = unquote_to_bytes(name)
         segments = asked.split(b"/")
@@ -96,7 +96,7 @@ class Replay:
         return file
 
     def _keep(self, key: tuple[str, str], file: _File) -> None:
-        """In memory up to the bound; the oldest leave first."""
+        """Keeps a file in memory, up to the bound; the oldest leave first."""
         old = self._files.pop(key, None)
         self._room += len(old.answer.body) if old else 0
         if len(file.answer.body) > self._largest:
@@ -116,7 +116,8 @@ def _stamp(path: bytes) -> tuple[int, int] | None:
 
 
 def _content_type(name: str) -> str:
-    """By the file's ending, without a charset: pages say theirs themselves, or leave it to be found out."""
+    """Returns the type by the file's ending, without a charset: pages name theirs themselves, or leave it to be found
+    out."""
     kind, coding = mimetypes.guess_type(name)
     if coding:  # a compressed file is sent as what it is
         return "application/gzip" if coding == "gzip" else "application/octet-stream"

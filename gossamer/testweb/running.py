@@ -65,7 +65,7 @@ class RunningWeb:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
         )
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()  # it listens already when it says so
+        line = self._process.stdout.readline()  # it listens already when it writes this
         if not line:
             self._stop()
             raise GossamerError(f"the test web did not start: {' '.join(self._command)}")
@@ -103,7 +103,7 @@ class RunningWeb:
         return SyntheticWeb(self._spec)
 
     def log(self) -> Log:
-        """What has been answered so far. Waits until the lines of finished requests are in the file."""
+        """Returns what has been answered so far. Waits until the lines of finished requests are in the file."""
         if self.log_path is None:
             raise GossamerError("this test web keeps no log: give log_path")
         if self._process.poll() is None:
@@ -111,11 +111,11 @@ class RunningWeb:
         return read_log(self.log_path)
 
     def fault(self, host: str, kind: str = "") -> None:
-        """Switch a fault of a host on (see faults.py), or off."""
+        """Switches a fault of a host on (see faults.py), or off."""
         self._tell("/fault", {"host": host, **({"kind": kind} if kind else {})})
 
     def advance(self, seconds: float) -> None:
-        """Move the web's time on."""
+        """Moves the web's time on."""
         self._tell("/advance", {"s": str(seconds)})
 
     def _tell(self, path: str, values: Mapping[str, str]) -> None:
@@ -131,7 +131,7 @@ class RunningWeb:
 
 
 def _environment() -> dict[str, str]:
-    """This package must be found by the new process, however it was found by ours."""
+    """Returns an environment in which the new process finds this package, however it was found by ours."""
     root = str(Path(__file__).parents[2])
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}

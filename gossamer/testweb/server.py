@@ -5,8 +5,8 @@
     server.faults["h1.test"] = Fault("hang")  see faults.py
     server.run()                              until stop(), also from a signal handler or another thread
 
-GET and HEAD are answered on kept-alive connections, pipelining included; the Host field says which host. Answers of
-slow hosts wait in a heap of timers and block nobody. The name testweb.control is the server itself:
+GET and HEAD are answered on kept-alive connections, pipelining included; the Host field names the host. Answers of slow
+hosts wait in a heap of timers and block no other. The name testweb.control is the server itself:
 /fault?host=NAME&kind=KIND switches a fault on (without a kind: off), /advance?s=SECONDS moves the web's time on.
 """
 
@@ -79,7 +79,7 @@ class Server:
             os.eventfd_write(self._wake, 1)
 
     def stop_on_eof(self, fd: int) -> None:
-        """Stop when the other end of this pipe is closed: whoever started us is gone."""
+        """Stops when the other end of this pipe is closed: the process that started us is gone."""
         try:
             self._epoll.register(fd, select.EPOLLIN)
         except PermissionError:  # a file, or /dev/null
@@ -167,7 +167,7 @@ class Server:
             self._serve(connection)
 
     def _serve(self, connection: Connection) -> None:
-        """Answer what has been received, one request after the other."""
+        """Answers what has been received, one request after the other."""
         while connection.received and not connection.busy:
             head, end, rest = connection.received.partition(b"\r\n\r\n")
             if not end:
@@ -234,9 +234,8 @@ class Server:
         self._ready.append((connection, parts))
 
     def _send_all(self) -> None:
-        """Send the answers of this turn together: the client is woken once for all of them, which is most of the cost
-        of sending.
-        """
+        """Sends the answers of this turn together: the client is woken once for all of them, which is most of the cost
+        of sending."""
         while self._ready:
             ready, self._ready = self._ready, []
             for connection, parts in ready:
@@ -253,7 +252,7 @@ class Server:
             self._serve(connection)
 
     def _sent(self, connection: Connection, here: bool, end_s: float) -> None:
-        """After every send. `end_s` is the time before it, for the log."""
+        """Acts after every send. `end_s` is the time before it, for the log."""
         if not here:
             connection.status = 0
             self._close(connection)

@@ -1,4 +1,4 @@
-"""A `WebSpec` says what a synthetic web is to be: every property with its default, checked once."""
+"""A `WebSpec` defines a synthetic web: every property with its default, checked once."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ def trait(default: Any, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class WebSpec:
-    """Shares are parts of 1; of pages unless said otherwise. The start host h0 is always well-behaved."""
+    """Shares are parts of 1; of pages unless stated otherwise. The start host h0 is always well-behaved."""
 
     seed: int = trait(1, "the web is a function of it")
     hosts: int = trait(300, "number of hosts")
@@ -62,12 +62,12 @@ class WebSpec:
 
     @classmethod
     def plain(cls, **values: Any) -> "WebSpec":
-        """A web in which every page answers 200, nothing is forbidden and nothing changes."""
+        """Returns a web in which every page answers 200, nothing is forbidden and nothing changes."""
         none = dict.fromkeys(_NUISANCES, 0.0)
         return cls(**{**none, **values})
 
     def options(self) -> list[str]:
-        """The command line of `gossamer testweb` that makes this web."""
+        """Returns the command line of `gossamer testweb` that makes this web."""
         options = []
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)

@@ -1,4 +1,4 @@
-"""A `SyntheticWeb` is a web as a pure function of (seed, host, path, time), and knows the truth about itself.
+"""A `SyntheticWeb` is a web as a pure function of (random seed, host, path, time), and knows the truth about itself.
 
 web = SyntheticWeb(WebSpec(seed=1, hosts=300, pages=20_000))
 status, head, body, chunked = web.response("h0.test", "/", t_s=0.0, asked={})
@@ -117,7 +117,7 @@ class SyntheticWeb:
         return body
 
     def _remember(self, key: tuple[int, int], body: bytes) -> None:
-        """Keep what is asked for again, the oldest leaving first.
+        """Keeps what is asked for again, the oldest leaving first.
 
         A crawl asks once for most pages: to keep those would only have each new page written to cold memory.
         """
@@ -127,7 +127,7 @@ class SyntheticWeb:
         self._rendered[key] = body
 
     def _targets(self, page: int, version: int) -> list[int]:
-        """Targets of links in order; those on other hosts as ~page, for the renderer."""
+        """Returns targets of links in order; those on other hosts as ~page, for the renderer."""
         if version:
             return _plain(self._rows(np.array([page]), version)[0])
         number, nth = divmod(page, _BLOCK)
@@ -148,9 +148,8 @@ class SyntheticWeb:
         return np.split(flat.astype(np.int32), np.cumsum(counts)[:-1])
 
     def warm(self) -> None:
-        """Prepare what pages are made of, and as many pages as there is room for, so that a benchmark's first pages
-        cost what its last ones do.
-        """
+        """Prepares what pages are made of, and as many pages as there is room for, so that a benchmark's first pages
+        cost what its last ones do."""
         self._renderer.warm()
         for page in self.pages():
             if page % _BLOCK == 0 and page < _BLOCK * _BLOCKS:
@@ -189,7 +188,7 @@ class SyntheticWeb:
         return self.plan.target_at[page]
 
     def links(self, page: int, t_s: float = 0.0) -> list[int]:
-        """Distinct targets in document order; none of redirects and errors (see `target` for redirects)."""
+        """Returns distinct targets in document order; none of redirects and errors (see `target` for redirects)."""
         kind = self.kind(page)
         if kind in (Kind.REDIRECT, Kind.ERROR):
             return []
@@ -203,7 +202,7 @@ class SyntheticWeb:
         return changes.version(self.plan.bits_at[page], rate, t_s) if rate else 0
 
     def changed_at(self, page: int, number: int) -> float:
-        """When the number-th change of a page happens; infinity if never."""
+        """Returns when the number-th change of a page happens; infinity if never."""
         return changes.changed_at(self.plan.bits_at[page], self.plan.rate_at[page], number)
 
     def allowed(self, page: int, agent: str = "gossamer") -> bool:
@@ -216,7 +215,7 @@ class SyntheticWeb:
         sitemaps: bool = True,
         agent: str = "gossamer",
     ) -> I64:
-        """The pages that a complete crawl from these pages or URLs requests at t = 0, sorted.
+        """Returns the pages that a complete crawl from these pages or URLs requests at t = 0, sorted.
 
         Redirects are followed and pages that fail are included; pages that robots.txt forbids are not.
         """

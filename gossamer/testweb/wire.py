@@ -16,12 +16,12 @@ _ASKED = {b"if-none-match", b"if-modified-since", b"accept-encoding"}
 
 
 class Fields(NamedTuple):
-    """What matters of a request's header fields."""
+    """`Fields` has what matters of a request's header fields."""
 
     host: str
     agent: str
     asked: Mapping[str, str]
-    keeps: bool | None  # keep-alive or close, where the client says so
+    keeps: bool | None  # keep-alive or close, where the client sends it
     has_body: bool
 
 
@@ -34,14 +34,14 @@ class Request(NamedTuple):
 
 
 class Parser:
-    """Takes requests apart. A client sends the same fields again and again, so they are looked up whole."""
+    """`Parser` takes requests apart. A client sends the same fields again and again, so they are looked up whole."""
 
     def __init__(self, remember: int = 4_096) -> None:
         self._remember = remember
         self._known: dict[bytes, Fields] = {}
 
     def request(self, head: bytes) -> Request | None:
-        """A request from its head (up to the empty line); None if it is none."""
+        """Parses a request from its head (up to the empty line); None if it is none."""
         line, _, rest = head.partition(b"\r\n")
         words = line.split()
         if len(words) != 3 or words[2] not in (b"HTTP/1.1", b"HTTP/1.0"):
@@ -85,14 +85,14 @@ def _fields(block: bytes) -> Fields:
 
 
 def _name(host: str) -> str:
-    """A host name without its port, in lower case."""
+    """Returns a host name without its port, in lower case."""
     host = "".join(host.split()).lower()
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
 
 
 def framed(answer: Answer, request: Request | None, date: bytes) -> list[bytes]:
-    """The bytes to send. Bodies are not copied: the kernel gathers them."""
+    """Returns the bytes to send. Bodies are not copied: the kernel gathers them."""
     status, head, body, chunked = answer
     parts = [_STATUS_LINES[status], head, date]
     if request is None or not request.keeps:

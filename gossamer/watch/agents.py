@@ -1,4 +1,4 @@
-"""This module shows which agents crawl in a directory, and what each has and does; and asks for more or fewer."""
+"""This module shows which agents crawl in a directory, and what each has and does; and it asks for more or fewer."""
 
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ _CONNECT_S = 3.0
 
 
 def agents(directory: Path) -> list[dict[str, Any]]:
-    """One row for each agent that ever committed here or is alive now."""
+    """Returns one row for each agent that ever committed here or is alive now."""
     alive = _alive(directory)
     return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
 
 
 def change(directory: Path, retire: str = "") -> None:
-    """Ask the running crawl for one agent more, or for this one to leave."""
+    """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
     wire = _connected(directory)
     if wire is None:

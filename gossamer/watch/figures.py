@@ -17,7 +17,7 @@ def count(number: float | None) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes in decimal units, three significant digits: 1.23 GB."""
+    """Writes bytes in decimal units, three significant digits: 1.23 GB."""
     return f"{number:.0f} B" if number is not None and number < 999.5 else _scaled(number, _UNITS)
 
 
@@ -41,14 +41,14 @@ def _scaled(number: float | None, units: tuple[str, ...]) -> str:
 
 
 def rate(number: float | None) -> str:
-    """Per second: small rates keep a decimal, because 0.4 is not 0."""
+    """Writes a rate per second: small rates keep a decimal, because 0.4 is not 0."""
     if number is None:
         return UNKNOWN
     return f"{number:,.0f}" if number >= 9.95 else f"{number:.1f}"
 
 
 def span(seconds: float | None) -> str:
-    """A length of time: 0:07, 12:34, 3:12:34, 2 d 03:12."""
+    """Writes a length of time: 0:07, 12:34, 3:12:34, 2 d 03:12."""
     if seconds is None:
         return UNKNOWN
     whole = max(0, int(seconds))
@@ -61,26 +61,26 @@ def span(seconds: float | None) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """A point in time, UTC."""
+    """Writes a point in time, UTC."""
     if seconds is None:
         return UNKNOWN
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def waiting(until_s: float) -> str:
-    """What to say of a crawl that has nothing to do for a moment, but is not over."""
+    """Describes a crawl that has nothing to do for a moment, but is not over."""
     return f"waits until {moment(until_s)[11:]}: what failed is tried again then, or hosts rest"
 
 
 def short(number: float | None) -> str:
-    """A count where room is scarce: 987, 12,345, 1.91 M."""
+    """Writes a count where room is scarce: 987, 12,345, 1.91 M."""
     if number is None or number < 1e6:
         return count(number)
     return f"{number / 1e6:.2f} M" if number < 1e9 else f"{number / 1e9:.2f} G"
 
 
 def share(part: float, whole: float) -> str:
-    """Per cent; a little is not shown as nothing, nor nearly all as all."""
+    """Writes per cent; a little is not shown as nothing, nor nearly all as all."""
     if whole <= 0:
         return UNKNOWN
     if 0 < part / whole < 0.01:
@@ -89,7 +89,7 @@ def share(part: float, whole: float) -> str:
 
 
 def sparkline(values: list[float]) -> str:
-    """One bar per value, the largest is the highest."""
+    """Draws one bar per value; the largest is the highest."""
     top = max(values, default=0.0)
     if top <= 0:
         return _BARS[0] * len(values)
@@ -97,5 +97,5 @@ def sparkline(values: list[float]) -> str:
 
 
 def printable(text: str) -> str:
-    """Foreign text, safe for a terminal."""
+    """Makes foreign text safe for a terminal."""
     return text.translate(_TABLE)

@@ -1,4 +1,4 @@
-"""This module has what all displays are drawn with: tables without lines, and `Panel`, which is drawn in place."""
+"""This module has the parts of all displays: tables without lines, and `Panel`, which is drawn in place."""
 
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,7 @@ from gossamer.terminal import shown
 
 
 def table(first: str, *numbers: str) -> Table:
-    """A table of figures: a column of names, and columns of numbers."""
+    """Returns a table of figures: a column of names, and columns of numbers."""
     made = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
     made.add_column(first, overflow="fold")
     for name in numbers:
@@ -20,7 +20,7 @@ def table(first: str, *numbers: str) -> Table:
 
 
 def grid() -> Table:
-    """Rows of a name, a number, and a remark."""
+    """Returns a table with rows of a name, a number, and a remark."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(justify="right", no_wrap=True)
@@ -29,7 +29,7 @@ def grid() -> Table:
 
 
 class Panel:
-    """A display that is drawn again and again while something runs: on a terminal, unless nobody wants it.
+    """`Panel` is a display that is drawn again and again while something runs: on a terminal, unless it is not wanted.
 
     Use it as a context manager. `_live` is there while there is a terminal to draw on.
     """

@@ -25,7 +25,7 @@ _LOOK_S = 0.1  # looks that follow each other faster are passed over
 
 
 class Pace:
-    """How fast it goes now, from what earlier looks saw."""
+    """`Pace` measures how fast it goes now, from earlier looks."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque()
@@ -51,7 +51,7 @@ class Pace:
         return (last[column] - first[column]) / passed_s if passed_s >= LEAST_S else None
 
     def trend(self) -> list[float]:
-        """Pages per second in each of the last spans of _TREND_S, oldest first; only full spans."""
+        """Returns pages per second in each of the last spans of _TREND_S, oldest first; only full spans."""
         ends: dict[int, tuple[float, int, int]] = {}
         for seen in self._seen:
             ends.setdefault(int(seen[0] // _TREND_S), seen)
@@ -61,7 +61,7 @@ class Pace:
 
 
 def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> float | None:
-    """Until the nearest limit whose distance is known; None if there is none.
+    """Returns the time until the nearest limit whose distance is known; None if there is none.
 
     A page limit beyond the frontier has no known distance: the crawl may run out of pages first.
     """
@@ -76,7 +76,7 @@ def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> floa
 
 
 class Progress(Panel):
-    """Shows a crawl on `console`. Use as a context manager; call `update` as often as you like."""
+    """`Progress` shows a crawl on `console`. Use it as a context manager; call `update` as often as you like."""
 
     def __init__(self, console: Console, config: Config, quiet: bool = False) -> None:
         super().__init__(console, quiet)
@@ -100,16 +100,16 @@ class Progress(Panel):
                 self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """A line above the display, such as a warning; shown also when quiet."""
+        """Writes a line above the display, such as a warning; shown also when quiet."""
         self._console.print(Text(text), highlight=False, soft_wrap=True)
 
     def finish(self, stats: Stats, where: Mapping[str, str] | None = None) -> None:
-        """The final summary; `where` says what is where. Call it after the display has ended."""
+        """Writes the final summary; `where` names what is where. Call it after the display has ended."""
         if not self._quiet:
             self._console.print(summary(stats, where or {}))
 
     def line(self, stats: Stats) -> str:
-        """One look as a plain line."""
+        """Returns one look as a plain line."""
         parts = [moment(stats.now_s)[:19]]
         if stats.round is not None:
             parts.append(f"round {stats.round}")
@@ -132,7 +132,7 @@ class Progress(Panel):
         return "  ".join(parts)
 
     def display(self, stats: Stats) -> RenderableType:
-        """One look as a small panel of figures, four to eight lines high."""
+        """Returns one look as a small panel of figures, four to eight lines high."""
         parts = [self._head(stats), Text(), self._figures(stats), Text(), _kinds(stats)]
         if stats.waits_until_s:
             parts.append(Text(waiting(stats.waits_until_s), "dim"))
@@ -187,14 +187,14 @@ def _per_second(number: float | None) -> str:
 
 
 def _kinds(stats: Stats) -> "_Flow":
-    """All outcomes of the run, trouble in yellow."""
+    """Returns all outcomes of the run, trouble in yellow."""
     calm = [(word, stats.outcomes[word], "") for word in CALM if stats.outcomes.get(word)]
     trouble = [(word, times, "yellow") for word, times in stats.errors.items()]
     return _Flow([Text.assemble((f"{_named(w)} ", "dim"), (count(n), style)) for w, n, style in calm + trouble])
 
 
 class _Flow:
-    """Items side by side, as many in a line as fit; an item is never broken."""
+    """`_Flow` lays items out side by side, as many in a line as fit; an item is never broken."""
 
     def __init__(self, items: list[Text], gap: str = "   ") -> None:
         self._items = items
@@ -215,14 +215,14 @@ def _named(word: str) -> str:
 
 
 def brief(stats: Stats) -> str:
-    """The same in a line."""
+    """Returns the same in a line."""
     errors = sum(stats.errors.values())
     failed = f", {count(errors)} of them with errors" if errors else ""
     return f"{count(stats.run_visits)} pages in {span(stats.elapsed_s)}{failed}; ended: {stats.ended}"
 
 
 def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
-    """What a finished run did, as a table."""
+    """Returns a table of what a finished run did."""
     figures = grid()
     figures.add_row(" pages", Text(count(stats.run_visits), "bold"), f"in {span(stats.elapsed_s)}")
     if stats.visits != stats.run_visits:

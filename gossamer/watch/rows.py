@@ -34,23 +34,23 @@ _SHOWN = 200  # rows of a table on the terminal
 _SPECIAL = re.compile(r'[",\r\n]')
 _CELL = 2_000  # characters of a cell there
 _FOLD = 20  # characters of a line that a long cell needs to be readable
-_ALIGNED = 1_000  # rows whose widths decide in a pipe, where nobody knows how many follow
+_ALIGNED = 1_000  # rows whose widths decide in a pipe, where it is not known how many follow
 _PADDED = 100  # there longer cells push the others of their line aside
 _EXPLAINED = ["explain_key", "explain_value"]
 
 # Arrow's interval has no name for its three numbers and no Parquet; its time forgets the zone; its decimal is too short
-# for 128 bits without a sign; the others it has only as bytes that nobody can read, or not at all in Parquet.
+# for 128 bits without a sign; the others it has only as bytes that are not readable, or not at all in Parquet.
 _FOREIGN = frozenset(["interval", "time with time zone", "uhugeint", "bit", "bignum", "union"])
 _FINE = frozenset(["timestamp_ns", "time_ns"])  # Python's times end at microseconds
 
 
 def run(where: Where, sql: str, out: str = "table", file: Path | None = None) -> int:
-    """Run SQL, write the last statement's result to a file or standard output, and return how many rows."""
+    """Runs SQL, writes the last statement's result to a file or standard output, and returns how many rows."""
     return answer(partial(query.with_database, where), TABLES, sql, out, file)
 
 
 def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, out: str, file: Path | None) -> int:
-    """The same with any database: `opened` gives it to whoever works with it, and closes it."""
+    """Does the same with any database: `opened` gives it to the work on it, and closes it."""
     if out not in FORMATS:
         raise QueryError(f"unknown format {out!r}; known are {', '.join(FORMATS)}")
     if out == "parquet" and file is None:
@@ -77,8 +77,8 @@ def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str
 
 
 def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRelation:
-    """The same rows, with text for types that Arrow, Python or Parquet cannot hold. A Parquet file (`to_file`) keeps
-    nanoseconds, and the keys of maps as they are; in all other formats a key is text."""
+    """Returns the same rows, with text for types that Arrow, Python or Parquet cannot hold. A Parquet file (`to_file`)
+    keeps nanoseconds, and the keys of maps as they are; in all other formats a key is text."""
     foreign = _FOREIGN if to_file else _FOREIGN | _FINE
     types = [_type(kind, foreign, to_file) for kind in rows.types]
     if all(new == str(old) for new, old in zip(types, rows.types, strict=True)):
@@ -88,7 +88,7 @@ def as_text(rows: duckdb.DuckDBPyRelation, to_file: bool) -> duckdb.DuckDBPyRela
 
 
 def _type(kind: Any, foreign: frozenset[str], to_file: bool) -> str:
-    """A type as SQL, with text in place of what is foreign, however deep inside."""
+    """Returns a type as SQL, with text in place of what is foreign, however deep inside."""
     if kind.id in foreign:
         return "VARCHAR"
     if kind.id not in ("list", "array", "struct", "map"):
@@ -109,7 +109,7 @@ def _name(name: str) -> str:
 
 
 def write_table(rows: pa.RecordBatchReader, console: Console, total: Callable[[], int | None]) -> int:
-    """For a terminal: the first rows as a table, or one below the other if it would be too wide.
+    """Writes the first rows for a terminal, as a table, or one below the other if it would be too wide.
 
     Returns how many. If there are more, `total` is asked how many there are; it may not know.
     """
@@ -135,7 +135,8 @@ def _left_out(shown: int, total: int | None) -> str:
 
 
 def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
-    """The table for a pipe or a file: all rows and whole cells, one line each, as they come; returns how many."""
+    """Writes the table for a pipe or a file: all rows and whole cells, one line each, as they come; returns how
+    many."""
     names = rows.schema.names
     if names == _EXPLAINED:
         return sum(1 for row in _rows(rows) if out.write(f"{row[-1]}\n"))
@@ -164,7 +165,7 @@ def _count(rows: int) -> str:
 
 
 def _least_width(names: list[str], cells: list[list[str]]) -> int:
-    """What a readable table needs: short cells whole, long ones folded at _FOLD."""
+    """Returns the width that a readable table needs: short cells whole, long ones folded at _FOLD."""
     widths = [min(_FOLD, max(map(cell_len, (name, *(row[i] for row in cells))))) for i, name in enumerate(names)]
     return sum(widths) + 3 * len(widths)
 
@@ -196,7 +197,7 @@ def _write_records(names: list[str], cells: list[list[str]], console: Console) -
 
 
 def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
-    """By RFC 4180, but lines end in LF; NULL is empty and an empty text is ""."""
+    """Writes CSV by RFC 4180, but lines end in LF; NULL is empty and an empty text is two quotes."""
     out.write(",".join(map(_csv, rows.schema.names)) + "\n")
     written = 0
     for row in _rows(rows):
@@ -206,7 +207,7 @@ def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
 
 
 def write_json(rows: pa.RecordBatchReader, out: TextIO) -> int:
-    """An array with one object per line: whole it is JSON, and it can be read as it comes."""
+    """Writes an array with one object per line: whole it is JSON, and it can be read as it comes."""
     names = rows.schema.names
     written = 0
     for row in _rows(rows):
@@ -280,7 +281,7 @@ def _nested(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, bytes in base64, what is no number null."""
+    """Returns a value as JSON has it: times in ISO 8601, bytes in base64, what is no number null."""
     if isinstance(value, datetime):  # the archive's times are UTC, and the session's zone is too
         digits = "microseconds" if value.microsecond % 1000 else "milliseconds"
         return value.replace(tzinfo=None).isoformat(timespec=digits) + "Z"

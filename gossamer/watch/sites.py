@@ -1,4 +1,4 @@
-"""A federation as a person sees it: how each site stands, and what crossed between them."""
+"""This module shows a federation to a person: the state of each site, and what crossed between them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 
 def render(rows: Sequence[Row]) -> RenderableType:
-    """The sites, and under them the traffic between them."""
+    """Returns the sites, and under them the traffic between them."""
     table = _table("site", "state", "agents", "visits", "pages/s", "frontier", "known")
     for row in rows:
         figures = [count(row[name]) for name in ("frontier", "known")]
@@ -28,7 +28,7 @@ def render(rows: Sequence[Row]) -> RenderableType:
 
 
 def _behind(rows: Sequence[Row]) -> list[Text]:
-    """Who does not go by the file, and why."""
+    """Returns which sites do not follow the file, and why."""
     reasons: dict[tuple[int, str], list[str]] = {}
     for row in rows:
         if row["behind"]:
@@ -40,7 +40,7 @@ def _behind(rows: Sequence[Row]) -> list[Text]:
 
 
 def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: int) -> RenderableType:
-    """What each site sent to each other one."""
+    """Returns what each site sent to each other one."""
     table = _table("from", "to", "links", "new URLs", "known pages", "bytes", "bytes/record", "known there")
     total: dict[str, int] = {}
     for site, to in crossed.items():
@@ -56,7 +56,7 @@ def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: in
 
 
 def moves(said: Row, given: Mapping[str, int], file: object) -> RenderableType:
-    """What a rebalance would do, and what came of it."""
+    """Returns what a rebalance would do, and what came of it."""
     table = _table("host", "from", "to", "pages", "links saved")
     for row in said["moves"]:
         table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))

@@ -48,7 +48,7 @@ _COSTS_SQL = """
 
 
 def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
-    """Everything there is to know, as plain values; None is unknown.
+    """Returns everything there is to know, as plain values; None is unknown.
 
     Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`, `costs_by_country`) is
     None if they have more than `scanned_rows`.
@@ -100,14 +100,14 @@ def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
 
 
 def _waits_until_s(states: Sequence[AgentState], now_s: float) -> float | None:
-    """When something is due again, if nothing was at the last commits of all agents."""
+    """Returns when something is due again, if nothing was at the last commits of all agents."""
     seen = [(state.waits_until_s, state.counters.frontier) for state in states]
     until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
     return until_s if until_s is not None and until_s > now_s else None
 
 
 def _costs(at: Reading) -> dict[str, float]:
-    """Energy and carbon of all visits, at both ends of the estimates for a byte."""
+    """Returns energy and carbon of all visits, at both ends of the estimates for a byte."""
     costs: dict[str, float] = {}
     for snapshot in at.snapshots.values():
         costs |= {name: costs.get(name, 0.0) + amount for name, amount in snapshot.state.costs.items()}
@@ -115,7 +115,7 @@ def _costs(at: Reading) -> dict[str, float]:
 
 
 def _disk(at: Reading) -> dict[str, int]:
-    """Bytes by kind; the many kinds of index files are one."""
+    """Returns bytes by kind; the many kinds of index files are one."""
     used: Counter[str] = Counter()
     for kind in at.kinds:
         used[kind.partition(".")[0]] += sum(path.stat().st_size for path in at.paths(kind))
@@ -123,7 +123,7 @@ def _disk(at: Reading) -> dict[str, int]:
 
 
 def _recent(at: Reading) -> dict[str, Any]:
-    """Pages per second over the last rounds, from when their visits began."""
+    """Returns pages per second over the last rounds, from when their visits began."""
     files = {agent: snapshot.files.get("visits", [])[-_RECENT:] for agent, snapshot in at.snapshots.items()}
     paths = [str(at.root(agent) / name) for agent, names in files.items() for name in names]
     row = None
@@ -151,7 +151,7 @@ def _scan(at: Reading) -> dict[str, Any]:
 
 
 def render(found: Mapping[str, Any]) -> RenderableType:
-    """The same for a person."""
+    """Returns the same for a person."""
     parts: list[RenderableType] = [_headline(found), Text(), _totals(found)]
     if found["outcomes"]:
         parts += [Text(), _shares("visits by outcome", found["outcomes"], found["errors"])]
@@ -203,7 +203,7 @@ def _totals(found: Mapping[str, Any]) -> Table:
 
 
 def _mail(rows: Table, found: Mapping[str, Any]) -> None:
-    """Messages of other agents and sites that nobody could read."""
+    """Adds messages of other agents and sites that could not be read."""
     messages = found["messages"]
     if messages["set_aside"]:
         where = Text(f"messages that nobody could read, in {found['directory']}/{ASIDE}", "yellow")
