@@ -129,7 +129,7 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
     made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("links", "robots", "signals")]
-    return [*made, *_visits(), _pages(), _HOSTS_SQL, _TARGETS_SQL]
+    return [*made, _visits(), _pages(), _HOSTS_SQL, _TARGETS_SQL]
 
 
 def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
@@ -149,7 +149,7 @@ def _value(column: Column, present: set[str]) -> str:
     return _STATUS_SQL if column.name == "status" else "NULL"
 
 
-def _visits() -> list[str]:
+def _visits() -> str:
     """Returns the SQL of visits. A crawl without an account of carbon stores none: by the bytes of a visit, the
     defaults of [carbon] and the mean of its country it follows all the same. Archives of earlier layouts do not record
     where hosts are."""
@@ -159,8 +159,9 @@ def _visits() -> list[str]:
         for kwh in (carbon.kwh_per_gb, carbon.kwh_per_gb_low)
     )
     means = {code: country.g_per_kwh for code, country in facts().items() if country.g_per_kwh == country.g_per_kwh}
-    rows = ", ".join(f"({quoted(code)}, {mean}::DOUBLE)" for code, mean in means.items())
-    mean = f"coalesce(mean_g_per_kwh, {WORLD_G_PER_KWH}::DOUBLE)"
+    # No join: rows are in order of their visits, and SQL keeps that.
+    codes, grams = ", ".join(map(quoted, means)), ", ".join(map(str, means.values()))
+    mean = f"coalesce(MAP([{codes}], [{grams}]::DOUBLE[])[country], {WORLD_G_PER_KWH}::DOUBLE)"
     follows = {
         "g_per_kwh": mean,
         "energy_j": high_j,
@@ -171,11 +172,7 @@ def _visits() -> list[str]:
         f"CASE WHEN country IS NULL THEN {name} ELSE coalesce({name}, {value}) END AS {name}"
         for name, value in follows.items()
     )
-    return [
-        f"CREATE TABLE stored.grid AS SELECT * FROM (VALUES {rows}) AS means(country, mean_g_per_kwh)",
-        f"CREATE VIEW visits AS SELECT * EXCLUDE mean_g_per_kwh REPLACE ({values}) "
-        "FROM stored.visits LEFT JOIN stored.grid USING (country)",
-    ]
+    return f"CREATE VIEW visits AS SELECT * REPLACE ({values}) FROM stored.visits"
 
 
 # As crawl/states.py has it.

@@ -14,7 +14,7 @@ import pytest
 from raw_server import Loopback
 from scripted import Web, moved, outcomes, page, reply, robots, statuses, verdicts
 
-from gossamer.cli.inspect import inspect
+from gossamer.cli.inspection import inspect
 
 OPENSSL = shutil.which("openssl")
 

@@ -44,5 +44,5 @@ def test_help_needs_nothing_but_itself(word: str) -> None:
     )
     assert (done.returncode, done.stderr) == (
         0,
-        "['gossamer', 'gossamer.cli', 'gossamer.cli.app', 'gossamer.errors']\n",
+        "['gossamer', 'gossamer.cli', 'gossamer.cli.app', 'gossamer.errors', 'gossamer.version']\n",
     )

@@ -8,7 +8,7 @@ import test_handover as zones
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Batch, Changes
-from gossamer.archive.state import replace
+from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
 from gossamer.cluster.site_list import Members
 from gossamer.crawl.control import Orders
@@ -130,7 +130,7 @@ def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     other = zones.books(store, exchange, "a1")
     there = place("lima", hosts)
     assert there.placing is not None
-    there.placing.open(store, files, {})
+    there.placing.open(store, files, AgentState())
     coming = np.array(sorted(set(hosts.tolist()) - set(speaker.index.hosts.rows["host"].tolist())))
     assert len(coming)
     pages = coming.astype(np.uint64) << HOST_SHIFT

@@ -1,5 +1,6 @@
 """`gossamer simulate` compares orders and connections on a graph; `gossamer lab` runs only in a clone."""
 
+import argparse
 import json
 import re
 import shlex
@@ -155,5 +156,7 @@ def test_a_bare_clone_has_graphs_for_every_experiment(tmp_path: Path) -> None:
 def test_commands_on_the_page_are_understood() -> None:
     found = re.findall(r"^gossamer (simulate .*)$", (pages.DOCS / "lab.md").read_text(), re.MULTILINE)
     assert len(found) >= 3
+    parser = argparse.ArgumentParser()
+    simulate.simulate_arguments(parser)
     for line in found:
-        cli._parser().parse_args(shlex.split(line, comments=True))
+        parser.parse_args(shlex.split(line, comments=True)[1:])
