@@ -162,7 +162,7 @@ def _latency(arguments: argparse.Namespace) -> Results:
     notes = [
         f"links are published one by one, at random moments; every agent knows {shape.known:,} pages and takes in what "
         "comes at once, with one commit for all that has come. In a crawl links travel by round, thousands in a "
-        "letter, and wait for the receiver's next commit",
+        "message, and wait for the receiver's next commit",
         f"agents live in {agents_latency.PROCESSES} processes (this machine has {os.cpu_count()} cores), each with its "
         "own connection, exchange, index, chain and thread; nats-server stores each message in a file; an agent looks "
         "every 2 ms",
@@ -205,7 +205,7 @@ def _modes(arguments: argparse.Namespace) -> Results:
         "exchanged URLs / pages got (Cho and Garcia-Molina, Parallel Crawlers, 2002)",
         "overlap at half and at 90 %: when so much was covered. A crawl in cross-over that is not stopped ends when "
         "everybody has seen everything that it can reach",
-        "URLs are sent once per round and target, however many links lead there; bytes are those of letters, seeds "
+        "URLs are sent once per round and target, however many links lead there; bytes are those of messages, seeds "
         "and news included",
     ]
     figures = [

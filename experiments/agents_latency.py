@@ -34,7 +34,7 @@ from gossamer.crawl.opening import mentioned
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
-from gossamer.sharing.exchange import LINKS, Batch, Contributions, decode, encode, high_water
+from gossamer.sharing.exchange import LINKS, Contributions, Message, decode, encode, high_water
 
 PROCESSES = 2
 _POLL_S = 0.002
@@ -174,12 +174,12 @@ class Peer:
         while time.monotonic() < end_s:
             news.wait(_DRAIN_S / 4)
             news.clear()
-            batches = self._exchange.pending(self._name, self._chain.marks)
-            if batches:
+            messages = self._exchange.pending(self._name, self._chain.marks)
+            if messages:
                 begun_s = time.monotonic()
-                self._take(batches, *(decode(batch.data) for batch in batches))
+                self._take(messages, *(decode(message.data) for message in messages))
                 done_s = time.monotonic()
-                keys = [(batch.stream, batch.number) for batch in batches]
+                keys = [(message.stream, message.number) for message in messages]
                 notes.got += [(key, seen.get(key, begun_s), begun_s, done_s) for key in keys]
                 notes.look_up.append(self._look_up())
                 end_s = max(end_s, done_s + _DRAIN_S)
@@ -191,9 +191,9 @@ class Peer:
     def _watch(self, seen: dict[tuple[str, int], float], news: threading.Event, over: threading.Event) -> None:
         """Notes what comes while a commit is under way, too."""
         while not over.wait(_POLL_S):
-            for batch in self._exchange.pending(self._name, self._chain.marks):
-                if (batch.stream, batch.number) not in seen:
-                    seen[batch.stream, batch.number] = time.monotonic()
+            for message in self._exchange.pending(self._name, self._chain.marks):
+                if (message.stream, message.number) not in seen:
+                    seen[message.stream, message.number] = time.monotonic()
                     news.set()
 
     def close(self) -> None:
@@ -211,13 +211,13 @@ class Peer:
         to = self._random.choice(self._others)
         number = self._numbers.get(to, 0) + 1
         (data,) = encode(mentioned([f"http://h{number % 997}.{to}.test/from/{self._name}/{number}"]))
-        batch = Batch(self._name, number, 0, to, data, LINKS, previous=number - 1)
+        message = Message(self._name, number, 0, to, data, LINKS, previous=number - 1)
         start_s = time.monotonic()
-        if self._exchange.publish(batch):
+        if self._exchange.publish(message):
             self._numbers[to] = number
-            notes.sent.append(((batch.stream, number), start_s, time.monotonic()))
+            notes.sent.append(((message.stream, number), start_s, time.monotonic()))
 
-    def _take(self, batches: Sequence[Batch], *columns: Contributions) -> None:
+    def _take(self, messages: Sequence[Message], *columns: Contributions) -> None:
         """As a round without pages would be closed."""
         inbox = Contributions.joined(list(columns))
         update(
@@ -225,7 +225,7 @@ class Peer:
             now_s=time.time(),
         )  # fmt: skip
         changes = self._index.flush(self._store, self._chain.label)
-        marks = high_water(batches)
+        marks = high_water(messages)
         self._chain.commit(
             changes, state=AgentState(ledger=self._ledger.state()), marks=marks, outbox=[], exchange=self._exchange,
             applied=list(marks.items()), now_s=time.time(),

@@ -24,7 +24,7 @@ PARTS = ("table", "scale", "real")
 SCALES = tuple((websites, clients) for websites in (100, 1_000, 10_000) for clients in (3, 10, 30, 100))
 SCALE_DRAWS = 5
 SCALE_EXPONENT = 0.5  # of sizes by rank: with a steeper law the largest website alone decides, and plans are trivial
-_PLANNERS = ("next-free", "next-free-reversed", "seed-times", "multifit", "lpt")
+_PLANNERS = ("next-free", "next-free-reversed", "pechnikov-times", "multifit", "lpt")
 SHOWN = columns(
     "part: web | clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | spread: ± | "
     "gain: batch-times is faster by | paper_s: paper s | paper_gain: paper: faster by"

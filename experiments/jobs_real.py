@@ -36,8 +36,8 @@ SHOWN = columns(
 RUNS = {
     "round-robin": ("round-robin", "lpt", False),
     "round-robin-reversed": ("round-robin", "lpt", True),
-    "batch-pages": ("batch", "seed-pages", False),
-    "batch-times": ("batch", "seed-times", False),
+    "batch-pages": ("batch", "pechnikov-pages", False),
+    "batch-times": ("batch", "pechnikov-times", False),
     "batch": ("batch", "lpt", False),
     "dynamic": ("dynamic", "lpt", False),
 }

@@ -76,7 +76,7 @@ def reenacted(seed: int) -> Web:
         web.pages[first] = max(web.pages.max(), share / (1 - share) * (web.pages.sum() - web.pages[first]))
         web = web.sorted()
         if all(_ratio(web, clients) >= _paper_ratio(clients) for clients in PAPER_S):
-            scale = PAPER_S[3]["batch-times"] / plan(web.task(3), "seed-times").makespan_s
+            scale = PAPER_S[3]["batch-times"] / plan(web.task(3), "pechnikov-times").makespan_s
             return Web(web.pages, web.work_s * scale)
     raise GossamerError(f"no web like Pechnikov's among {_TRIES:,}: choose another --seed")
 
@@ -151,7 +151,7 @@ def _paper_ratio(clients: int) -> float:
 
 def _ratio(web: Web, clients: int) -> float:
     task = web.task(clients)
-    return plan(task, "next-free-reversed").makespan_s / plan(task, "seed-times").makespan_s
+    return plan(task, "next-free-reversed").makespan_s / plan(task, "pechnikov-times").makespan_s
 
 
 def enacted_s(before: Task, now: Task, mode: str) -> float:
@@ -159,7 +159,7 @@ def enacted_s(before: Task, now: Task, mode: str) -> float:
     if mode.startswith("round-robin"):  # which plans nothing
         return plan(now, "next-free" if mode == "round-robin" else "next-free-reversed").makespan_s
     if mode in ("batch-pages", "batch-times"):
-        owner = plan(before, "seed-pages" if mode == "batch-pages" else "seed-times").owner
+        owner = plan(before, "pechnikov-pages" if mode == "batch-pages" else "pechnikov-times").owner
         return float(loads_s(now, owner).max())
     return enact(Dispatch(before.times_s, [1] * before.clients, mode), now.times_s)[0]
 

@@ -16,7 +16,7 @@ from gossamer.placement.stream import FENNEL, GAMMA, LDG, Rule
 
 Random = np.random.Generator
 
-SEED_CONSTANT = GAMMA / 2  # seed 000 prints FENNEL's price with this factor
+LEADS_CONSTANT = GAMMA / 2  # LEADS D1.4 prints FENNEL's price with this factor
 SAMPLE = 0.1
 
 
@@ -80,7 +80,9 @@ def _all() -> Iterator[Partitioner]:
     yield Partitioner("ldg-tight", "LDG, links fade to nothing at n / k", _tight)
     yield Partitioner("ldg", "LDG", partial(_once, rule=LDG))
     yield Partitioner("fennel", "FENNEL", partial(_once, rule=FENNEL))
-    yield Partitioner("fennel-seed", "FENNEL, seed's constant", partial(_once, rule=FENNEL, constant=SEED_CONSTANT))
+    yield Partitioner(
+        "fennel-leads", "FENNEL, constant of LEADS D1.4", partial(_once, rule=FENNEL, constant=LEADS_CONSTANT)
+    )
     yield Partitioner("fennel-live", "FENNEL, n and m as seen so far", partial(_live, rule=FENNEL))
     yield Partitioner("sample-fennel", "METIS on the first tenth, then FENNEL", _sampled, random=True)
     yield Partitioner("buffered-16", "16 buffers", partial(_in_buffers, buffers=16), random=True)

@@ -90,10 +90,10 @@ def traffic(lab: Lab) -> None:
                 rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address), other))
     lab.notes += [
         f"traffic: {note}; {arguments.sites} sites of one agent each, all on this machine",
-        "a link crosses once per round and target, however many pages have it; bytes are of the letters, on the wire "
+        "a link crosses once per round and target, however many pages have it; bytes are of the messages, on the wire "
         "also those of TLS, NATS and receipts, both directions",
         "all links: what would have crossed for the same pages between the sites that had them, computed from the "
-        "archive: pages encoded as in our letters, their referrers' keys, two bytes for the score of each link; "
+        "archive: pages encoded as in our messages, their referrers' keys, two bytes for the score of each link; "
         "stretched: files that crossed while one crawler over two places crawled the same, and with what carries them "
         "(on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
     ]

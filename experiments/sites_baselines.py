@@ -23,7 +23,7 @@ from gossamer.frontier.pages import host_of_key
 from gossamer.sharing import compact
 from gossamer.sharing.sent_cache import SentCache
 
-SCORE_BYTES = 2  # of a link's score, which the archive does not have: as long as the cash in our letters is
+SCORE_BYTES = 2  # of a link's score, which the archive does not have: as long as the cash in our messages is
 _LINKS = """SELECT source, target, target_url, round FROM links WHERE verdict IN ('followed', 'later') ORDER BY round"""
 
 
@@ -38,15 +38,15 @@ class Crossing(NamedTuple):
 
 
 def link_database(federation: Federation) -> int:
-    """Bytes of L. As in letters, a URL is sent as text once, and by its key from then on."""
+    """Bytes of L. As in messages, a URL is sent as text once, and by its key from then on."""
     entries = federation.config.site.sent_cache
     caches = {number: SentCache(entries) for number in range(len(federation.sites))}
     total = 0
     for links in crossing(federation):
         targets, first = np.unique(links.target, return_index=True)
         is_known = caches[links.from_site].add(str(links.to_site), targets)
-        letter = [*target_parts(links, targets, first, is_known), *referrer_parts(links)]
-        total += sum(map(len, letter)) + SCORE_BYTES * len(links.target)
+        message = [*target_parts(links, targets, first, is_known), *referrer_parts(links)]
+        total += sum(map(len, message)) + SCORE_BYTES * len(links.target)
     return total
 
 
@@ -65,14 +65,14 @@ def crossing(federation: Federation) -> Iterator[Crossing]:
 
 
 def target_parts(links: Crossing, targets: Keys, first: I64, is_known: Bools) -> list[bytes]:
-    """The pages, each once with the number of links to it, as our letters say it."""
+    """The pages, each once with the number of links to it, as our messages say it."""
     hits = np.unique(links.target, return_counts=True)[1]
     urls = [links.url[row] for row in first.tolist()]
     return compact.encode(_columns(targets, hits, urls), is_known)
 
 
 def referrer_parts(links: Crossing) -> list[bytes]:
-    """The pages that have these links, each once, as our letters say known pages; and of each link, in the order of the
+    """The pages that have these links, each once, as messages name known pages; and of each link, in the order of the
     targets, the number of its referrer."""
     referrers, number, hits = np.unique(links.referrer, return_inverse=True, return_counts=True)
     parts = compact.encode(_columns(referrers, hits, [""] * len(referrers)), np.ones(len(referrers), np.bool_))

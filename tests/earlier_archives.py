@@ -36,7 +36,7 @@ def rewritten(store: Store, agent: str, drop: tuple[str, ...] = ()) -> None:
             del body["zones"]
         changed = {field for field in AgentState.__struct_fields__ if _get(found.state, field) != _get(before, field)}
         body["state"] = {NAMES.get(field, field): _value(field, found.state) for field in sorted(changed)}
-        body["outbox"] = [[n, size, *_row(batch)] for n, size, batch in found.outbox]
+        body["outbox"] = [[n, size, *_row(message)] for n, size, message in found.outbox]
         before = found.state
         store.put(name, encoded({field: value for field, value in body.items() if field not in drop}))
 
@@ -55,8 +55,17 @@ def _value(field: str, state: AgentState) -> Any:
     return found
 
 
-def _row(batch: Any) -> list[Any]:
-    return [batch.sender, batch.number, batch.part, batch.to, batch.kind, batch.parts, batch.previous, batch.protocol]
+def _row(message: Any) -> list[Any]:
+    return [
+        message.sender,
+        message.number,
+        message.part,
+        message.to,
+        message.kind,
+        message.parts,
+        message.previous,
+        message.protocol,
+    ]
 
 
 def states(directory: Path) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from gossamer.archive.state import replace
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
-from gossamer.sharing.exchange import ANY, Batch
+from gossamer.sharing.exchange import ANY, Message
 
 _numbers = itertools.count()
 T = TypeVar("T")
@@ -59,22 +59,22 @@ class Network:
             exchange.close()
         self._wire.call(lambda link: link.purge("links", 1 << 60, "links.>"))
 
-    def publish(self, batch: Batch) -> bool:
-        return self.agent(batch.sender).publish(
-            replace(batch, sender=self._name(batch.sender), to=self._name(batch.to))
+    def publish(self, message: Message) -> bool:
+        return self.agent(message.sender).publish(
+            replace(message, sender=self._name(message.sender), to=self._name(message.to))
         )
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         exchange, me = self.agent(to), self._name(to)
         mine = {self._stream(stream): number for stream, number in marks.items()}
-        last = Batch(f"last-{next(_numbers)}", 1, 0, me, b"")
+        last = Message(f"last-{next(_numbers)}", 1, 0, me, b"")
         assert exchange.publish(last)
         found = eventually(lambda: (found := exchange.pending(me, mine)) and last in found and found)
         exchange.acknowledge(last.stream, 1)
         return [
-            replace(batch, sender=batch.sender.removesuffix(self._mine), to=batch.to.removesuffix(self._mine))
-            for batch in found
-            if batch.sender.endswith(self._mine)
+            replace(message, sender=message.sender.removesuffix(self._mine), to=message.to.removesuffix(self._mine))
+            for message in found
+            if message.sender.endswith(self._mine)
         ]
 
     def acknowledge(self, stream: str, number: int) -> None:

@@ -30,11 +30,11 @@ from typing import Protocol
 from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
 from gossamer.archive.manifest import (
     ZONES_IN_ALL,
-    Batch,
     Changes,
     Delta,
     Files,
-    Letter,
+    Message,
+    OutboxEntry,
     Snapshot,
     file_name,
     file_names,
@@ -54,7 +54,7 @@ _EPOCHS = 100  # the last ones, of which the state says with which number they b
 class Publisher(Protocol):
     """`Publisher` is the part of the Exchange port that the chain needs."""
 
-    def publish(self, batch: Batch) -> bool: ...
+    def publish(self, message: Message) -> bool: ...
 
     def acknowledge(self, stream: str, number: int) -> None: ...
 
@@ -131,9 +131,9 @@ class Chain:
         """Returns what names of the next commit's files contain: no two agents, or rounds, have the same."""
         return f"{self.agent}-{self.round:08d}"
 
-    def letter(self, to: str, data: bytes, kind: str) -> Batch:
+    def message(self, to: str, data: bytes, kind: str) -> Message:
         """Makes a message for another agent, to go out with the next commit."""
-        return Batch(self.agent, self.round, 0, to, data, kind)
+        return Message(self.agent, self.round, 0, to, data, kind)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -165,7 +165,7 @@ class Chain:
         *,
         state: AgentState | None = None,
         marks: Mapping[str, int],
-        outbox: Sequence[Batch],
+        outbox: Sequence[Message],
         exchange: Publisher,
         applied: Sequence[tuple[str, int]],
         now_s: float,
@@ -178,11 +178,11 @@ class Chain:
         now on, if that changes.
         """
         old = self._at
-        batches, sent = _numbered(outbox, old.sent)
-        waiting = tuple(letter for letter in old.outbox if not _is_confirmed(letter.batch, exchange))
-        named = tuple(Letter(_outbox_name(b), len(b.data), replace(b, data=b"")) for b in batches)
-        for letter, batch in zip(named, batches, strict=True):
-            self._store.put(letter.name, batch.data)
+        messages, sent = _numbered(outbox, old.sent)
+        waiting = tuple(entry for entry in old.outbox if not _is_confirmed(entry.message, exchange))
+        named = tuple(OutboxEntry(_outbox_name(b), len(b.data), replace(b, data=b"")) for b in messages)
+        for entry, message in zip(named, messages, strict=True):
+            self._store.put(entry.name, message.data)
         delta = Delta(
             number=old.number + 1,
             time_s=now_s,
@@ -214,16 +214,16 @@ class Chain:
 
     def publish(self, exchange: Publisher) -> None:
         """Does step 3; whatever a link that is down did not take is tried again the next time."""
-        self._published &= set() if exchange.lost() else {letter.name for letter in self._at.outbox}
-        for letter in self._at.outbox:
-            if letter.name not in self._published and not _is_confirmed(letter.batch, exchange):
-                if not exchange.publish(replace(letter.batch, data=self._store.get(letter.name))):
+        self._published &= set() if exchange.lost() else {entry.name for entry in self._at.outbox}
+        for entry in self._at.outbox:
+            if entry.name not in self._published and not _is_confirmed(entry.message, exchange):
+                if not exchange.publish(replace(entry.message, data=self._store.get(entry.name))):
                     return
-                self._published.add(letter.name)
+                self._published.add(entry.name)
 
     def backlog(self, exchange: Publisher) -> int:
         """Returns the bytes that others have not committed yet."""
-        return sum(letter.size for letter in self._at.outbox if not _is_confirmed(letter.batch, exchange))
+        return sum(entry.size for entry in self._at.outbox if not _is_confirmed(entry.message, exchange))
 
     def _finish(self, exchange: Publisher) -> None:
         """Does steps 3 and 4; doing them again is harmless."""
@@ -258,29 +258,29 @@ def snapshots(store: Store) -> dict[str, Snapshot]:
     return {agent: Chain.read(store, agent) for agent in sorted(chains(store))}
 
 
-def _is_confirmed(batch: Batch, exchange: Publisher) -> bool:
-    return batch.number <= exchange.confirmed(batch.stream)
+def _is_confirmed(message: Message, exchange: Publisher) -> bool:
+    return message.number <= exchange.confirmed(message.stream)
 
 
-def _numbered(outbox: Sequence[Batch], sent: Mapping[str, int]) -> tuple[list[Batch], dict[str, int]]:
+def _numbered(outbox: Sequence[Message], sent: Mapping[str, int]) -> tuple[list[Message], dict[str, int]]:
     """Returns the messages with their count of parts and the number before them, and the last number of each stream."""
-    parts = Counter((batch.stream, batch.number) for batch in outbox)
+    parts = Counter((message.stream, message.number) for message in outbox)
     previous: dict[tuple[str, int], int] = {}
     last: dict[str, int] = {}
     for stream, number in sorted(parts):
         previous[stream, number] = last.get(stream, sent.get(stream, 0))
         if number <= previous[stream, number]:
-            raise ArchiveError(f"batch {number} of {stream} was sent before; numbers must rise")
+            raise ArchiveError(f"message {number} of {stream} was sent before; numbers must rise")
         last[stream] = number
-    found = sorted(outbox, key=lambda batch: (batch.stream, batch.number, batch.part))
-    keys = [(batch.stream, batch.number) for batch in found]
+    found = sorted(outbox, key=lambda message: (message.stream, message.number, message.part))
+    keys = [(message.stream, message.number) for message in found]
     return [
-        replace(batch, parts=parts[key], previous=previous[key]) for batch, key in zip(found, keys, strict=True)
+        replace(message, parts=parts[key], previous=previous[key]) for message, key in zip(found, keys, strict=True)
     ], last
 
 
-def _outbox_name(batch: Batch) -> str:
-    return f"outbox/{batch.to or 'any'}/{batch.sender}-{batch.number:012d}-{batch.part:04d}.{batch.kind}"
+def _outbox_name(message: Message) -> str:
+    return f"outbox/{message.to or 'any'}/{message.sender}-{message.number:012d}-{message.part:04d}.{message.kind}"
 
 
 def _carries(name: str, agent: str) -> bool:

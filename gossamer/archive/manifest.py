@@ -23,7 +23,7 @@ ANY = ""  # the receiver of messages that are for whoever reads them: seeds
 SEED_FILES = "files"  # the sender of those that name files of seeds
 MOVES = "moves"  # the sender of those that order which hosts go to other sites
 # Kinds of messages.
-LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
+LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 PROTOCOL = 3  # the version in which messages are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10
@@ -33,8 +33,8 @@ _SEAL_BYTES = len(',"xxh3":"0123456789abcdef"}')
 _GONE = 512  # names of files that were removed last and are remembered
 
 
-class Batch(Struct, frozen=True, array_like=True):
-    """`Batch` is one part of an agent's message to another in a round; `Chain.commit` sets `parts` and `previous`."""
+class Message(Struct, frozen=True, array_like=True):
+    """`Message` is one part of an agent's message to another in a round; `Chain.commit` sets `parts` and `previous`."""
 
     sender: str
     number: int
@@ -51,12 +51,12 @@ class Batch(Struct, frozen=True, array_like=True):
         return self.sender if self.to == ANY else f"{self.sender}>{self.to}"
 
 
-class Letter(NamedTuple):
-    """`Letter` is a message of the outbox: where its data is, and how long that is."""
+class OutboxEntry(NamedTuple):
+    """`OutboxEntry` is a message of the outbox: where its data is, and how long that is."""
 
     name: str
     size: int
-    batch: Batch  # without its data
+    message: Message  # without its data
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Delta(
     marks: dict[str, int] = {}  # streams that are not here stay as they were; so do those of `sent`
     sent: dict[str, int] = {}
     state: AgentState = AgentState()
-    outbox: tuple[Letter, ...] = ()
+    outbox: tuple[OutboxEntry, ...] = ()
     applied: tuple[tuple[str, int], ...] = ()
     sums: dict[str, Checksum] = {}  # of files that are new
 
@@ -103,7 +103,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     marks: dict[str, int] = {}  # stream: last number applied
     sent: dict[str, int] = {}  # stream: last number published
     state: AgentState = AgentState()
-    outbox: tuple[Letter, ...] = ()  # what receivers may not have committed yet
+    outbox: tuple[OutboxEntry, ...] = ()  # what receivers may not have committed yet
     applied: tuple[tuple[str, int], ...] = ()
     sums: dict[str, Checksum] = {}  # of the files; of those written by earlier versions, none
     # Files that were removed last. A crash, or a power failure that undoes deletions, may have left some of them.
@@ -133,7 +133,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         )
 
     def names(self) -> set[str]:
-        return {name for names in self.files.values() for name in names} | {letter.name for letter in self.outbox}
+        return {name for names in self.files.values() for name in names} | {entry.name for entry in self.outbox}
 
 
 class EarlierDelta(NamedTuple):

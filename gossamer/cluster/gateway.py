@@ -7,7 +7,7 @@ The receiver pulls. A link that is down costs nothing but time: messages wait in
 import sys
 from collections.abc import Collection, Mapping
 
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.cluster.federation_file import site_of
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
@@ -30,12 +30,12 @@ class Gateway:
         self._own, self._site, self._gone = own, site, gone
         self._others = {name: NatsExchange(wire, site, aside=aside) for name, wire in others.items()}
 
-    def publish(self, batch: Batch) -> bool:
-        return self._own.publish(batch)
+    def publish(self, message: Message) -> bool:
+        return self._own.publish(message)
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
-        abroad = [batch for other in self._others.values() for batch in other.pending(self._site, marks)]
-        return self._own.pending(to, marks) + abroad
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
+        remote = [message for other in self._others.values() for message in other.pending(self._site, marks)]
+        return self._own.pending(to, marks) + remote
 
     def acknowledge(self, stream: str, number: int) -> None:
         sender, _, to = stream.partition(">")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from nats.aio.msg import Msg
 from nats.js import api
 
-from gossamer.archive.manifest import ANY, Batch
+from gossamer.archive.manifest import ANY, Message
 from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.crawl.inbox import Aside
@@ -87,9 +87,9 @@ class NatsExchange:
         for end in self._ends:
             end()
 
-    def publish(self, batch: Batch) -> bool:
-        subject = subject_of(batch)
-        for headers, data in sealed(batch):
+    def publish(self, message: Message) -> bool:
+        subject = subject_of(message)
+        for headers, data in sealed(message):
             try:
                 at = self._wire.call(partial(self._send, subject, headers, data))
             except Unreachable:
@@ -105,13 +105,13 @@ class NatsExchange:
             await self._prepare(link)
             return await link.send(subject, data, headers)
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         self._wire.check()
         with self._guard:
-            batches = joined(held.piece for held in self._held.values() if held.piece.batch.to in (to, ANY))
-        for stream, number in stale(batches, marks).items():
+            messages = joined(held.piece for held in self._held.values() if held.piece.message.to in (to, ANY))
+        for stream, number in stale(messages, marks).items():
             self.acknowledge(stream, number)
-        ready = in_order(batches, marks)
+        ready = in_order(messages, marks)
         with self._guard:
             self._refusals = self._refusals + 1 if self._bytes >= self._limit else 0
             is_stuck = self._refusals % _STUCK == _STUCK - 1
@@ -126,7 +126,7 @@ class NatsExchange:
         with self._guard:
             self._refusals = 0
             for key in [key for key in self._held if key[0] == stream and key[1] <= number]:
-                self._bytes -= len(self._held.pop(key).piece.batch.data)
+                self._bytes -= len(self._held.pop(key).piece.message.data)
             self._due[stream] = max(number, self._due.get(stream, 0))
         self._wire.soon(self._has_room.set)
         self._wire.soon(self._has_due.set)
@@ -177,12 +177,12 @@ class NatsExchange:
             self._top = max(self._top, at)
 
     def _hold(self, at: int, piece: Piece) -> None:
-        batch = piece.batch
-        key = (batch.stream, batch.number, batch.part, piece.piece)
+        message = piece.message
+        key = (message.stream, message.number, message.part, piece.piece)
         with self._guard:
             held = self._held.get(key)
             if held is None:
-                self._bytes += len(batch.data)
+                self._bytes += len(message.data)
             if held is None or not held.at:  # of two copies the first: both go when it does
                 self._held[key] = _Held(at, piece)
 

@@ -180,8 +180,8 @@ class Neighbours:
         return known or now_s - done_s > _LINGER_S
 
     def _is_second(self, mine: Summary, others: Mapping[str, Summary | None]) -> bool:
-        heard = [other for other in others.values() if other is not None]
-        if len(heard) < len(others) or not all(other.finished for other in heard):
+        received = [other for other in others.values() if other is not None]
+        if len(received) < len(others) or not all(other.finished for other in received):
             self._wave = None
             return False
         everyone = {self.site: mine, **{name: other for name, other in others.items() if other is not None}}

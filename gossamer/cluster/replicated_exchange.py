@@ -7,7 +7,7 @@ names them is at all replicas.
 
 from collections.abc import Callable, Mapping
 
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.sharing.exchange import Exchange
 
 Acknowledged = tuple[int, str, int]  # the commit that applied it, stream, number
@@ -22,10 +22,10 @@ class Gate:
         self.committed: Callable[[], int] = lambda: begun  # the last commit
         self._waiting: list[Acknowledged] = []
 
-    def publish(self, batch: Batch) -> bool:
-        return batch.number <= self._replicated() and self._exchange.publish(batch)
+    def publish(self, message: Message) -> bool:
+        return message.number <= self._replicated() and self._exchange.publish(message)
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         """Returns what has come. The exchange under us acknowledges again what comes again below the marks: it gets to
         see only marks that are at the replicas."""
         self._pass_on()
@@ -33,7 +33,7 @@ class Gate:
         for _, stream, number in self._waiting:
             safe[stream] = min(safe.get(stream, 0), number - 1)
         found = self._exchange.pending(to, safe)
-        return [batch for batch in found if batch.number > marks.get(batch.stream, 0)]
+        return [message for message in found if message.number > marks.get(message.stream, 0)]
 
     def acknowledge(self, stream: str, number: int) -> None:
         self._waiting.append((self.committed(), stream, number))

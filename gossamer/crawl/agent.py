@@ -6,7 +6,7 @@ from math import ceil
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import SEEDS, Batch
+from gossamer.archive.manifest import SEEDS, Message
 from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
@@ -48,7 +48,7 @@ class Agent:
         self._restore_politeness()
         self._tally = Tally(books.store, chain, peers.is_site)
         self._scheduler = Scheduler(books, self._fetching, clock, peers.is_native)
-        self._arrived: list[Batch] = []  # messages found at the last look
+        self._arrived: list[Message] = []  # messages found at the last look
         self._stopping = False
         self._ended = ""
         self._phase = ""
@@ -164,7 +164,7 @@ class Agent:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
         if self._peers.is_due or self._intake.seeds:
             return True
-        if any(SEEDS in (batch.kind, batch.sender) for batch in self._arrived):
+        if any(SEEDS in (message.kind, message.sender) for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False
@@ -286,7 +286,7 @@ class Agent:
             known=books.index.count,
             sent_links=sent.links,
             sent_bytes=sum(len(message.data) for message in sent.outbox),
-            abroad=sent.remote,
+            remote=sent.remote,
             generate_s=self._scheduler.cost_s,
             seconds=self._commit_cost_s,
         )

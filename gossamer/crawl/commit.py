@@ -147,7 +147,7 @@ def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
     """Counts which hosts brought content of their own, and which brought content that is known from elsewhere."""
     brought = np.array([outcome == _OK for outcome in rows["outcome"]], np.bool_) & ~np.array(rows["is_robots"], bool)
     hosts = host_of_key(np.array(rows["key"], np.uint64)[brought])
-    books.index.kin.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
+    books.index.traps.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
 
 
 def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> None:

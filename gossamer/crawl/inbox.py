@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from gossamer.archive.manifest import ANY, LINKS, NEWS, SEEDS, Batch
+from gossamer.archive.manifest import ANY, LINKS, NEWS, SEEDS, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory, Store
 from gossamer.columns import CONTRIBUTION, Contributions
@@ -37,30 +37,30 @@ class Inbox:
         """Stores data under the next free number of the sender; several processes may do so at once."""
         while True:
             number = self._last(sender) + 1
-            batch = Batch(sender, number, 0, ANY, data, previous=number - 1)
+            message = Message(sender, number, 0, ANY, data, previous=number - 1)
             # If a higher number is there after we took ours, two others may have come and gone meanwhile, and
             # the receiver's mark may be above us: add it again. Seeds twice are harmless, seeds lost are not.
-            if self._store.create(_name(batch), data) and self._last(sender) == number:
+            if self._store.create(_name(message), data) and self._last(sender) == number:
                 return number
 
-    def publish(self, batch: Batch) -> bool:
-        self._store.create(_name(batch), batch.data)
+    def publish(self, message: Message) -> bool:
+        self._store.create(_name(message), message.data)
         return True
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         found = []
-        for name, batch in self._entries():
-            if batch.number > marks.get(batch.stream, 0) and batch.to in (to, ANY):
+        for name, message in self._entries():
+            if message.number > marks.get(message.stream, 0) and message.to in (to, ANY):
                 try:
-                    found.append(replace(batch, data=self._store.get(name)))
+                    found.append(replace(message, data=self._store.get(name)))
                 except FileNotFoundError:  # acknowledged meanwhile
                     continue
         return in_order(found, marks)
 
     def acknowledge(self, stream: str, number: int) -> None:
         # The number itself stays until the next one: from it `add` knows which numbers are taken.
-        for name, batch in self._entries():
-            if batch.stream == stream and batch.number < number:
+        for name, message in self._entries():
+            if message.stream == stream and message.number < number:
                 self._store.delete(name)
 
     def confirmed(self, stream: str) -> int:
@@ -73,19 +73,19 @@ class Inbox:
     def _last(self, stream: str) -> int:
         return max((b.number for _, b in self._entries() if b.stream == stream), default=0)
 
-    def _entries(self) -> Iterable[tuple[str, Batch]]:
+    def _entries(self) -> Iterable[tuple[str, Message]]:
         for name in self._store.list("inbox/"):
-            batch = _named(name)
-            if batch is not None:
-                yield name, batch
+            message = _named(name)
+            if message is not None:
+                yield name, message
 
 
-def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
+def in_order(messages: Iterable[Message], marks: Mapping[str, int]) -> list[Message]:
     """Returns the messages that may be applied now: complete, above the marks, and without a gap before them."""
-    numbers: dict[str, dict[int, dict[int, Batch]]] = {}
-    for batch in batches:
-        numbers.setdefault(batch.stream, {}).setdefault(batch.number, {})[batch.part] = batch
-    ready: list[Batch] = []
+    numbers: dict[str, dict[int, dict[int, Message]]] = {}
+    for message in messages:
+        numbers.setdefault(message.stream, {}).setdefault(message.number, {})[message.part] = message
+    ready: list[Message] = []
     for stream in sorted(numbers):
         high = marks.get(stream, 0)
         for number in sorted(n for n in numbers[stream] if n > high):
@@ -98,15 +98,15 @@ def in_order(batches: Iterable[Batch], marks: Mapping[str, int]) -> list[Batch]:
     return ready
 
 
-def high_water(batches: Iterable[Batch]) -> dict[str, int]:
+def high_water(messages: Iterable[Message]) -> dict[str, int]:
     """Returns the marks to commit once these messages are applied."""
     marks: dict[str, int] = {}
-    for batch in batches:
-        marks[batch.stream] = max(batch.number, marks.get(batch.stream, 0))
+    for message in messages:
+        marks[message.stream] = max(message.number, marks.get(message.stream, 0))
     return marks
 
 
-def blank(message: Batch) -> Batch:
+def blank(message: Message) -> Message:
     """Returns an empty message with the same number, which keeps its place in the stream."""
     return replace(message, kind=NEWS, data=b"{}")
 
@@ -202,17 +202,18 @@ def refused(store: Store) -> list[Mapping[str, Any]]:
 _NAME = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\.(\d+)\.(\d+)of(\d+)\.([a-z]+))?\.arrow")
 
 
-def _name(batch: Batch) -> str:
-    plain = batch.to == ANY and batch.parts == 1 and batch.previous == batch.number - 1 and batch.kind == LINKS
-    rest = "" if plain else f".to.{batch.to}.{batch.previous}.{batch.part}of{batch.parts}.{batch.kind}"
-    return f"inbox/{batch.sender}-{batch.number:012d}{rest}.arrow"
+def _name(message: Message) -> str:
+    is_next = message.parts == 1 and message.previous == message.number - 1
+    plain = message.to == ANY and is_next and message.kind == LINKS
+    rest = "" if plain else f".to.{message.to}.{message.previous}.{message.part}of{message.parts}.{message.kind}"
+    return f"inbox/{message.sender}-{message.number:012d}{rest}.arrow"
 
 
-def _named(name: str) -> Batch | None:
+def _named(name: str) -> Message | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
     sender, number, to, previous, part, parts, kind = match.groups()
     if to is None:
-        return Batch(sender, int(number), 0, ANY, b"", previous=int(number) - 1)
-    return Batch(sender, int(number), int(part), to, b"", kind, int(parts), int(previous))
+        return Message(sender, int(number), 0, ANY, b"", previous=int(number) - 1)
+    return Message(sender, int(number), int(part), to, b"", kind, int(parts), int(previous))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gossamer.archive.chain import Publisher
-from gossamer.archive.manifest import SEED_FILES, SEEDS, Batch, Changes
+from gossamer.archive.manifest import SEED_FILES, SEEDS, Changes, Message
 from gossamer.archive.state import AgentState
 from gossamer.arrays import Bools
 from gossamer.columns import Contributions
@@ -35,7 +35,7 @@ class Arrived(NamedTuple):
 class Sent(NamedTuple):
     """`Sent` is what goes out with a commit."""
 
-    outbox: Sequence[Batch] = ()
+    outbox: Sequence[Message] = ()
     changes: Changes = Changes()
     links: int = 0
     remote: tuple[int, int] = (0, 0)  # links to remote sites so far, and how many of them a cache knew
@@ -53,10 +53,10 @@ class Peers(Whose, Protocol):
     def exchange(self) -> Publisher:
         """Returns the exchange that carries messages."""
 
-    def pending(self) -> list[Batch]:
+    def pending(self) -> list[Message]:
         """Returns the messages that the next commit may apply."""
 
-    def take(self, messages: list[Batch], round_: Round) -> Arrived:
+    def take(self, messages: list[Message], round_: Round) -> Arrived:
         """Applies messages with this round."""
 
     def send(self, _closed: Closed, /) -> Sent:
@@ -135,11 +135,11 @@ class Alone(Peers):
     def allowed(self) -> int | None:
         return self._books.config.crawl.pages or None
 
-    def pending(self) -> list[Batch]:
+    def pending(self) -> list[Message]:
         found = self._inbox.pending(self._books.chain.agent, self._books.chain.marks)
         return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES)]
 
-    def take(self, messages: list[Batch], round_: Round) -> Arrived:
+    def take(self, messages: list[Message], round_: Round) -> Arrived:
         books, intake = self._books, self._intake
         seeds = intake.take(messages)
         hosts, namings = intake.scope.widen(seeds), intake.named.add(round_.named)

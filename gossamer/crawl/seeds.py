@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.archive.chain import Chain, snapshots
-from gossamer.archive.manifest import NEWS, SEED_FILES, SEEDS, Batch, Changes
+from gossamer.archive.manifest import NEWS, SEED_FILES, SEEDS, Changes, Message
 from gossamer.archive.state import name_as_text, name_of_text
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
@@ -85,7 +85,7 @@ def check_urls(urls: Iterable[str]) -> None:
         raise Unreadable("something in it is no normalised URL")
 
 
-def readable(message: Batch, aside: Aside) -> Batch:
+def readable(message: Message, aside: Aside) -> Message:
     """Returns the same message if its seeds can be read; else sets it aside and returns a blank."""
     try:
         if message.sender == SEED_FILES:
@@ -163,7 +163,7 @@ class Intake:
         self.seeds: list[str] = []
         self.files = SeedFiles((), chain.state.seed_files)
 
-    def read(self, messages: Iterable[Batch], now_s: float) -> None:
+    def read(self, messages: Iterable[Message], now_s: float) -> None:
         """Reads new lines of seed files, also of files that have just been handed in."""
         for message in messages:
             self._add_files(message)
@@ -173,7 +173,7 @@ class Intake:
     def has_seeds(self) -> bool:
         return bool(self.seeds or self.files.offsets)
 
-    def take(self, messages: Iterable[Batch]) -> list[str]:
+    def take(self, messages: Iterable[Message]) -> list[str]:
         """Returns the seeds that the next commit applies, each once: those that were read, and those in messages."""
         seeds, self.seeds = dict.fromkeys(self.seeds), []
         for message in messages:
@@ -182,7 +182,7 @@ class Intake:
             self._add_files(message)
         return list(seeds)
 
-    def _add_files(self, message: Batch) -> None:
+    def _add_files(self, message: Message) -> None:
         if message.sender == SEED_FILES and message.kind != NEWS:  # not a `blank` in the place of one
             self.files.add(files_in(message.data))
 

@@ -188,7 +188,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     entering = _Entering.of(index, own.where(enters), texts, ledger.v)
     referrers = np.concatenate((inbox.referrer, visits["key"][columns.links.source[followed]]))
     is_redirect = np.concatenate((inbox.hops > 0, (visits["policy"] == Policy.PASS)[columns.links.source[followed]]))
-    generation = caps.generations(index.hosts, index.kin, entering.homes, said, referrers, is_redirect)
+    generation = caps.generations(index.hosts, index.traps, entering.homes, said, referrers, is_redirect)
     verdicts = entering.judge(index, rules, generation)
     ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
 
@@ -199,7 +199,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     new = entering.enter(index, rows, to[enters], verdicts)
     _count_hosts(index, entering.homes, new.key, visits, before["status"])
     entered = entering.homes.is_new & np.isin(entering.homes.hosts, host_of_key(new.key))
-    index.kin.enter(entering.homes.hosts[entered], generation[entered])
+    index.traps.enter(entering.homes.hosts[entered], generation[entered])
     keep = found.copy()
     keep[to[enters]] = verdicts == Verdict.FOLLOWED
     rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
@@ -332,7 +332,7 @@ class _Entering:
         order = np.lexsort((self.targets.key[self.usable], -ranks))
         urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host else ()
         most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host)
-        capped = caps.caps(index.hosts, index.kin, self.homes, order, rules.limits, most, generation)
+        capped = caps.caps(index.hosts, index.traps, self.homes, order, rules.limits, most, generation)
         ranked = self.usable[order]
         verdicts[ranked] = capped
         best = rules.best

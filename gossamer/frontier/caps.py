@@ -70,7 +70,7 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
 
 
 def generations(
-    index: Hosts, kin: WildcardTraps, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools
+    index: Hosts, traps: WildcardTraps, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools
 ) -> U8:
     """Returns the generation that each host would be of, by all links that lead to pages of it; NOBODY vouches for one
     that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
@@ -79,7 +79,7 @@ def generations(
     at = np.flatnonzero(homes.is_new)[at[here]]
     leads, which = np.unique(host_of_key(referrers[here]), return_inverse=True)
     known, rows = index.look_up(leads)
-    generation, is_barren = kin.standing(leads)
+    generation, is_barren = traps.standing(leads)
     is_kin = (referrers[here] != 0) & known[which] & (rows["domain"][which] == homes.domains[at])
     next_one = np.minimum(generation[which].astype(np.int64) + ~is_redirect[here], NOBODY - 1)
     offered = np.where(is_kin, np.where(is_barren[which], NOBODY, next_one), 0).astype(np.uint8)
@@ -88,7 +88,7 @@ def generations(
 
 
 def caps(
-    index: Hosts, kin: WildcardTraps, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8
+    index: Hosts, traps: WildcardTraps, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8
 ) -> U8:
     """Returns for each page in this order 0 if it enters, or the limit that is in its way; each takes room from the
     next."""
@@ -101,7 +101,7 @@ def caps(
         new = arrived[np.argsort(first)]
         new = new[homes.is_new[new]]
         # What barren hosts take from the others is given back, but they do not get more and more of it.
-        used = domain_hosts - np.minimum(kin.barren(homes.domains), limits.hosts_per_domain)
+        used = domain_hosts - np.minimum(traps.barren(homes.domains), limits.hosts_per_domain)
         fits = _fitting(used, homes.domains, new, generation, limits.hosts_per_domain)
         found[~fits[host]] = HOSTS_PER_DOMAIN
     if limits.pages_per_domain:

@@ -24,15 +24,15 @@ class PageIndex:
     overlay for a moment)."""
 
     def __init__(
-        self, pages: Table, visited: Table, onward: Table, heap: TextHeap, hosts: Hosts, kin: WildcardTraps
+        self, pages: Table, visited: Table, onward: Table, heap: TextHeap, hosts: Hosts, traps: WildcardTraps
     ) -> None:
         self.pages = pages
         self.visited = visited
         self.onward = onward
         self.heap = heap
         self.hosts = hosts
-        self.kin = kin
-        self._tables = (pages, visited, onward, kin.table)
+        self.traps = traps
+        self._tables = (pages, visited, onward, traps.table)
 
     @classmethod
     def open(cls, store: FileStore, files: Named, settings: config.Index) -> "PageIndex":
@@ -70,7 +70,7 @@ class PageIndex:
         for table in self._tables:
             changes |= table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
-        self.kin.recount()
+        self.traps.recount()
         return changes
 
     def release(self, changes: Changes) -> None:

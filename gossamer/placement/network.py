@@ -48,7 +48,7 @@ class RoundTrips:
         self._reported |= news
         return {country: round(seconds, 5) for country, seconds in news.items()}
 
-    def hear(self, site: str, news: Mapping[str, float]) -> None:
+    def receive(self, site: str, news: Mapping[str, float]) -> None:
         for country, seconds in news.items():
             self._row(country)[self._sites.index(site)] = seconds
 
@@ -64,7 +64,7 @@ class RoundTrips:
     def recall(self, state: Mapping[str, Mapping[str, float]]) -> None:
         for site, seconds in state.items():
             if site in self._sites:
-                self.hear(site, seconds)
+                self.receive(site, seconds)
 
     def _row(self, country: str) -> F64:
         return self._seconds.setdefault(country, np.full(len(self._sites), np.nan))

@@ -171,7 +171,7 @@ def _named_fault(store: Directory, name: str, kind: str, problem: str) -> Fault:
 
 def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
     yield from ((kind, name) for kind, names in at.files.items() for name in names)
-    yield from (("outbox", letter.name) for letter in at.outbox)
+    yield from (("outbox", entry.name) for entry in at.outbox)
 
 
 def _is_current(store: Directory, at: Snapshot, name: str) -> bool:

@@ -4,7 +4,7 @@ carries a crawl's links: in order, each once, whatever breaks meanwhile."""
 from collections import deque
 from collections.abc import Iterator
 
-from gossamer.sharing.exchange import PART_BYTES, Batch, Exchange
+from gossamer.sharing.exchange import PART_BYTES, Exchange, Message
 
 _KIND = "scan"
 
@@ -16,8 +16,8 @@ class Mailbox:
         self._exchange, self._me = exchange, me
         self._last: dict[str, int] = {}  # by receiver
         self._marks: dict[str, int] = {}  # by stream: what has been handled
-        self._waiting: deque[Batch] = deque()  # until they can be published, and
-        self._sent: deque[Batch] = deque()  # until they are confirmed
+        self._waiting: deque[Message] = deque()  # until they can be published, and
+        self._sent: deque[Message] = deque()  # until they are confirmed
 
     def send(self, to: str, line: bytes, data: bytes = b"") -> None:
         """Sends a line. `data` goes with it, in as many parts as it takes."""
@@ -25,7 +25,7 @@ class Mailbox:
         content = line + b"\n" + data
         pieces = [content[i : i + PART_BYTES] for i in range(0, len(content), PART_BYTES)]
         for part, piece in enumerate(pieces):
-            self._waiting.append(Batch(self._me, number, part, to, piece, _KIND, len(pieces), number - 1))
+            self._waiting.append(Message(self._me, number, part, to, piece, _KIND, len(pieces), number - 1))
         self.flush()
 
     def flush(self) -> None:
@@ -40,18 +40,18 @@ class Mailbox:
 
     def receive(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yields the sender, the line, and the data. A message counts as handled when the next one is asked for."""
-        parts: list[Batch] = []
-        for batch in self._exchange.pending(self._me, dict(self._marks)):
-            parts.append(batch)
-            if len(parts) < batch.parts:
+        parts: list[Message] = []
+        for message in self._exchange.pending(self._me, dict(self._marks)):
+            parts.append(message)
+            if len(parts) < message.parts:
                 continue
             line, _, data = b"".join(part.data for part in parts).partition(b"\n")
             parts = []
-            yield batch.sender, line, data
-            self._marks[batch.stream] = batch.number
-            self._exchange.acknowledge(batch.stream, batch.number)
+            yield message.sender, line, data
+            self._marks[message.stream] = message.number
+            self._exchange.acknowledge(message.stream, message.number)
 
     def forget(self, to: str) -> None:
         """Forgets a receiver that is gone, and will not read its messages."""
-        self._waiting = deque(batch for batch in self._waiting if batch.to != to)
-        self._sent = deque(batch for batch in self._sent if batch.to != to)
+        self._waiting = deque(message for message in self._waiting if message.to != to)
+        self._sent = deque(message for message in self._sent if message.to != to)

@@ -39,11 +39,11 @@ def _handed_out(task: Task, order: I64) -> I64:
     return owner
 
 
-def seed_by_pages(task: Task) -> I64:
+def pechnikov_by_pages(task: Task) -> I64:
     return _five_steps(task.pages, task.speed)
 
 
-def seed_by_times(task: Task) -> I64:
+def pechnikov_by_times(task: Task) -> I64:
     return _five_steps(task.work_s, task.speed)
 
 
@@ -134,8 +134,8 @@ PLANNERS: dict[str, Planner] = {
         Planner("deal", "round robin, dealt out like cards", deal),
         Planner("next-free", "round robin: the next website to the next free client", next_free),
         Planner("next-free-reversed", "the same from the list's end", next_free_reversed),
-        Planner("seed-pages", "the seed's five steps, by numbers of pages", seed_by_pages),
-        Planner("seed-times", "the seed's five steps, by scan times", seed_by_times),
+        Planner("pechnikov-pages", "the five steps of Pechnikov et al., by numbers of pages", pechnikov_by_pages),
+        Planner("pechnikov-times", "the five steps of Pechnikov et al., by scan times", pechnikov_by_times),
         Planner("lpt", "longest first, then moves and exchanges while they help", lpt),
         Planner("multifit", "the least time limit under which all fit, by halving", multifit),
         Planner("unrelated", "the linear relaxation, rounded, then moves and exchanges", exact.relaxed),

@@ -22,16 +22,16 @@ from gossamer.crawl.seeds import check_urls, files_in
 from gossamer.errors import Unreadable
 from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.exchange import (
-    ABROAD,
     HOSTS,
     LINKS,
     MOVES,
     NEWS,
+    REMOTE_LINKS,
     SEED_FILES,
     SEEDS,
     ZONES,
-    Batch,
     Exchange,
+    Message,
     decode,
 )
 
@@ -48,24 +48,24 @@ class Checked:
         self._exchange, self._aside, self._store, self._sites = exchange, aside, store, sites
         self._verdicts: dict[tuple[str, int, int], Verdict] = {}
 
-    def publish(self, batch: Batch) -> bool:
-        return self._exchange.publish(batch)
+    def publish(self, message: Message) -> bool:
+        return self._exchange.publish(message)
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         found = self._exchange.pending(to, marks)
         before, self._verdicts = self._verdicts, {}
-        for batch in found:
-            key = (batch.stream, batch.number, batch.part)
-            self._verdicts[key] = before[key] if key in before else self._judged(batch)
-        good: list[Batch] = []
+        for message in found:
+            key = (message.stream, message.number, message.part)
+            self._verdicts[key] = before[key] if key in before else self._judged(message)
+        good: list[Message] = []
         barred = set()
-        for (stream, number), group in groupby(found, lambda batch: (batch.stream, batch.number)):
+        for (stream, number), group in groupby(found, lambda message: (message.stream, message.number)):
             parts = _whole_letter(list(group))
-            verdicts = [self._verdicts[stream, number, batch.part] for batch in parts]
+            verdicts = [self._verdicts[stream, number, message.part] for message in parts]
             if any(waits for _, waits in verdicts):
                 barred.add(stream)
             if stream not in barred:
-                good += [blank(batch) if wrong else batch for batch, (wrong, _) in zip(parts, verdicts, strict=True)]
+                good += [blank(part) if wrong else part for part, (wrong, _) in zip(parts, verdicts, strict=True)]
         return good
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -77,45 +77,45 @@ class Checked:
     def lost(self) -> bool:
         return self._exchange.lost()
 
-    def _judged(self, batch: Batch) -> Verdict:
-        wrong, waits = verdict(batch, self._store, self._sites)
-        facts = {"stream": batch.stream, "number": batch.number, "part": batch.part, "kind": batch.kind}
+    def _judged(self, message: Message) -> Verdict:
+        wrong, waits = verdict(message, self._store, self._sites)
+        facts = {"stream": message.stream, "number": message.number, "part": message.part, "kind": message.kind}
         if waits:
             self._aside.refuse(wrong, **facts)
         elif wrong:  # before anybody can commit, and acknowledge, that it was seen
-            self._aside.put(batch.data, wrong, **facts)
+            self._aside.put(message.data, wrong, **facts)
         return wrong, waits
 
 
-def _whole_letter(parts: list[Batch]) -> list[Batch]:
+def _whole_letter(parts: list[Message]) -> list[Message]:
     """Drops all else from a number that has hosts. In version 1 of the protocol it could begin with news of other
     hosts; an agent that lacks these sends links to where those hosts were, from where they are sent on."""
-    return [batch for batch in parts if batch.kind == HOSTS] or parts
+    return [message for message in parts if message.kind == HOSTS] or parts
 
 
-def verdict(batch: Batch, store: Store, sites: Collection[str]) -> Verdict:
+def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
     """Returns why a message cannot be applied, if so."""
     try:
-        if batch.sender == MOVES:
-            _check_names(json.loads(batch.data))
-        elif batch.sender == SEED_FILES:
-            files_in(batch.data)
-        elif SEEDS in (batch.kind, batch.sender):
-            check_urls(decode(batch.data).url)
-        elif batch.kind in (LINKS, ABROAD):
-            found = decode(batch.data) if batch.kind == LINKS else compact.decode(batch.data)
+        if message.sender == MOVES:
+            _check_names(json.loads(message.data))
+        elif message.sender == SEED_FILES:
+            files_in(message.data)
+        elif SEEDS in (message.kind, message.sender):
+            check_urls(decode(message.data).url)
+        elif message.kind in (LINKS, REMOTE_LINKS):
+            found = decode(message.data) if message.kind == LINKS else compact.decode(message.data)
             check_urls(url for url in found.url if url)  # others know the page by its key
-        elif batch.kind == NEWS:
-            return _of_news(json.loads(batch.data), sites)
-        elif batch.kind in (ZONES, HOSTS):
-            _check_transfer(batch, store, sites)
+        elif message.kind == NEWS:
+            return _of_news(json.loads(message.data), sites)
+        elif message.kind in (ZONES, HOSTS):
+            _check_transfer(message, store, sites)
         else:
             return (
-                f"nobody here knows what {batch.kind!r} is: is there a later version of gossamer at the sender?",
+                f"nobody here knows what {message.kind!r} is: is there a later version of gossamer at the sender?",
                 True,
             )
     except Exception as error:  # any error of a decoder, for data that came from outside
-        return f"{type(error).__name__}: {error}"[:300], batch.kind in (ZONES, HOSTS)
+        return f"{type(error).__name__}: {error}"[:300], message.kind in (ZONES, HOSTS)
     return GOOD
 
 
@@ -147,15 +147,15 @@ def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     return GOOD
 
 
-def _check_transfer(batch: Batch, store: Store, sites: Collection[str]) -> None:
-    is_first = batch.part == 0 or (batch.protocol == 1 and batch.data[:1] == b"{")
+def _check_transfer(message: Message, store: Store, sites: Collection[str]) -> None:
+    is_first = message.part == 0 or (message.protocol == 1 and message.data[:1] == b"{")
     if not is_first:  # the first part has what holds for all of them, the others have tables
-        estate.decoded(batch.data)
+        estate.decoded(message.data)
         return
-    said = json.loads(batch.data)
+    said = json.loads(message.data)
     zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
     _check_rests(_typed(said, "resting", dict, {}))
-    if batch.kind == ZONES:
+    if message.kind == ZONES:
         if len(set(zones)) < len(zones):
             raise Unreadable("it names a zone twice")
         _number(said["quiet_until_s"])

@@ -1,6 +1,6 @@
 """This module puts a message into NATS messages, and back: only it knows their headers, and how much one may carry.
 
-A `Batch` of any length can be sent: it is cut into pieces, each a NATS message of its own. Only the headers `number`,
+A `Message` of any length can be sent: it is cut into pieces, each a NATS message of its own. Only the headers `number`,
 `part`, `parts`, `previous` and `kind` are required. `protocol` is the version of the protocol, `piece` and `pieces` say
 which piece of the data it is, and `digest` is the xxh3 of that piece.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from gossamer.archive.manifest import ANY, PROTOCOL, Batch
+from gossamer.archive.manifest import ANY, PROTOCOL, Message
 from gossamer.archive.state import replace
 from gossamer.errors import TooNew, Unreadable
 
@@ -24,9 +24,9 @@ _NUMBERS = {"number": None, "part": None, "parts": None, "previous": None, "prot
 
 
 class Piece(NamedTuple):
-    """`Piece` is one NATS message: a `Batch` with a piece of its data."""
+    """`Piece` is one NATS message: a `Message` with a piece of its data."""
 
-    batch: Batch
+    message: Message
     piece: int = 0
     pieces: int = 1
 
@@ -36,25 +36,25 @@ def token(name: str) -> str:
     if name == ANY:
         return ANYONE
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for an agent: letters, digits, - and _ only")
+        raise ValueError(f"{name!r} is no name for an agent: messages, digits, - and _ only")
     return name
 
 
-def subject_of(batch: Batch) -> str:
-    return f"links.{token(batch.to)}.{token(batch.sender)}"
+def subject_of(message: Message) -> str:
+    return f"links.{token(message.to)}.{token(message.sender)}"
 
 
-def sealed(batch: Batch) -> Iterator[tuple[dict[str, str], bytes]]:
-    """Returns the NATS messages of a batch: headers, and data."""
-    pieces = max(1, -(-len(batch.data) // PIECE_BYTES))
+def sealed(message: Message) -> Iterator[tuple[dict[str, str], bytes]]:
+    """Returns the NATS messages of a message: headers, and data."""
+    pieces = max(1, -(-len(message.data) // PIECE_BYTES))
     for piece in range(pieces):
         names = ("number", "part", "parts", "previous", "kind", "protocol")
-        headers = {name: str(getattr(batch, name)) for name in names}
+        headers = {name: str(getattr(message, name)) for name in names}
         # The server takes the same message only once, for a while.
-        headers["Nats-Msg-Id"] = f"{batch.stream}/{batch.number}/{batch.part}" + (f"/{piece}" if piece else "")
+        headers["Nats-Msg-Id"] = f"{message.stream}/{message.number}/{message.part}" + (f"/{piece}" if piece else "")
         if pieces > 1:
             headers |= {"piece": str(piece), "pieces": str(pieces)}
-        data = batch.data[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
+        data = message.data[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES]
         headers["digest"] = xxh3_64_hexdigest(data)
         yield headers, data
 
@@ -72,21 +72,21 @@ def opened(subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
         raise Unreadable("its numbers contradict each other")
     if headers.get("digest", digest := xxh3_64_hexdigest(data)) != digest:
         raise Unreadable("its data were damaged on their way; its sender has them, and sends them when it starts again")
-    return Piece(Batch(sender, number, part, to, data, kind, parts, previous, protocol), piece, pieces)
+    return Piece(Message(sender, number, part, to, data, kind, parts, previous, protocol), piece, pieces)
 
 
-def joined(pieces: Iterable[Piece]) -> list[Batch]:
-    """Returns the batches of which all pieces are there."""
+def joined(pieces: Iterable[Piece]) -> list[Message]:
+    """Returns the messages of which all pieces are there."""
     found: dict[tuple[str, int, int], dict[int, Piece]] = {}
     for each in pieces:
-        found.setdefault((each.batch.stream, each.batch.number, each.batch.part), {})[each.piece] = each
+        found.setdefault((each.message.stream, each.message.number, each.message.part), {})[each.piece] = each
     whole = []
     for by_number in found.values():
-        first, count = next((each.batch, each.pieces) for each in by_number.values())
+        first, count = next((each.message, each.pieces) for each in by_number.values())
         if count == 1:
             whole.append(first)
         elif all(number in by_number for number in range(count)):
-            data = b"".join(by_number[number].batch.data for number in range(count))
+            data = b"".join(by_number[number].message.data for number in range(count))
             whole.append(replace(first, data=data))
     return whole
 

@@ -48,11 +48,11 @@ def to_arrow(part: Part) -> pa.RecordBatch:
     return pa.record_batch([column, pa.array(part.texts, pa.binary())], schema=of_rows)
 
 
-def from_arrow(table: str, batch: pa.RecordBatch) -> Part:
-    check_table(batch, schema(table))
-    column, dtype = batch.column(0), DTYPES[table]
+def from_arrow(table: str, message: pa.RecordBatch) -> Part:
+    check_table(message, schema(table))
+    column, dtype = message.column(0), DTYPES[table]
     rows = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize).copy()
-    return Part(table, rows, batch.column(1).to_pylist())
+    return Part(table, rows, message.column(1).to_pylist())
 
 
 def encoded(part: Part) -> list[bytes]:
@@ -64,15 +64,15 @@ def decoded(data: bytes) -> Part:
     """Decodes what `encoded` made; anything else is an error."""
     table, _, rows = data.partition(b"\n")
     with pa.ipc.open_stream(rows) as reader:
-        (batch,) = list(reader)
-    return from_arrow(table.decode(), batch)
+        (message,) = list(reader)
+    return from_arrow(table.decode(), message)
 
 
 def gather(books: Books, first: Keys, last: Keys, hosts: Rows) -> list[Part]:
     """Returns what is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it.
     Ranges are whole hosts, in order."""
     index = books.index
-    tables = (index.pages, index.visited, index.onward, index.kin.table)
+    tables = (index.pages, index.visited, index.onward, index.traps.table)
     pages, visited, ahead, kin = (table.ranges(first, last) for table in tables)
     pages = pages[np.argsort(pages["text"], kind="stable")]  # in order of discovery, as the new owner will have them
     pages["cash"] += books.ledger.v
@@ -132,7 +132,7 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
         elif table == ONWARD.name:
             onward.write(index, rows["key"], [onward.unpacked(text) for text in texts])
         elif table == KIN.name:
-            index.kin.table.write(rows)
+            index.traps.table.write(rows)
         else:
             known, visited = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
             for hosts, new, settled in grown:
@@ -140,7 +140,7 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
                 np.add.at(known, places[here], new[here])
                 np.add.at(visited, places[here], settled[here])
             index.hosts.grow(rows["host"], rows["domain"], known, visited)
-    index.kin.recount()
+    index.traps.recount()
     changes = index.flush(books.store, books.chain.label) | books.resting.write(resting)
     books.frontier.rank_anew()
     return changes | books.frontier.flush(books.store, books.chain.label)

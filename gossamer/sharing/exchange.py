@@ -12,16 +12,16 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from gossamer.archive.manifest import ABROAD as ABROAD
 from gossamer.archive.manifest import ANY as ANY
 from gossamer.archive.manifest import HOSTS as HOSTS
 from gossamer.archive.manifest import LINKS as LINKS
 from gossamer.archive.manifest import MOVES as MOVES
 from gossamer.archive.manifest import NEWS as NEWS
+from gossamer.archive.manifest import REMOTE_LINKS as REMOTE_LINKS
 from gossamer.archive.manifest import SEED_FILES as SEED_FILES
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES
-from gossamer.archive.manifest import Batch as Batch
+from gossamer.archive.manifest import Message as Message
 from gossamer.columns import Contributions as Contributions
 from gossamer.crawl.inbox import PART_BYTES as PART_BYTES
 from gossamer.crawl.inbox import Inbox as Inbox
@@ -34,10 +34,10 @@ from gossamer.crawl.inbox import in_order as in_order
 class Exchange(Protocol):
     """This port carries messages. All methods may be called from any thread, and again after a crash."""
 
-    def publish(self, batch: Batch) -> bool:
+    def publish(self, message: Message) -> bool:
         """Sends a message of any length; False: not now. The same (stream, number, part) again changes nothing."""
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         """Returns what this agent has not applied: per stream in order, all parts, without a gap."""
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -55,21 +55,21 @@ class InProcess:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._batches: dict[tuple[str, int, int], Batch] = {}
+        self._batches: dict[tuple[str, int, int], Message] = {}
         self._done: dict[str, int] = {}
 
-    def publish(self, batch: Batch) -> bool:
+    def publish(self, message: Message) -> bool:
         with self._guard:
-            if batch.number > self._done.get(batch.stream, 0):
-                self._batches.setdefault((batch.stream, batch.number, batch.part), batch)
+            if message.number > self._done.get(message.stream, 0):
+                self._batches.setdefault((message.stream, message.number, message.part), message)
         return True
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         with self._guard:
-            batches = [batch for batch in self._batches.values() if batch.to in (to, ANY)]
-        for stream, number in stale(batches, marks).items():
+            messages = [message for message in self._batches.values() if message.to in (to, ANY)]
+        for stream, number in stale(messages, marks).items():
             self.acknowledge(stream, number)
-        return in_order(batches, marks)
+        return in_order(messages, marks)
 
     def acknowledge(self, stream: str, number: int) -> None:
         with self._guard:
@@ -92,10 +92,10 @@ class Joined:
         self._exchange = exchange
         self._inbox = inbox
 
-    def publish(self, batch: Batch) -> bool:
-        return self._exchange.publish(batch)
+    def publish(self, message: Message) -> bool:
+        return self._exchange.publish(message)
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         return self._exchange.pending(to, marks) + self._inbox.pending(to, marks)
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -108,12 +108,12 @@ class Joined:
         return self._exchange.lost()
 
 
-def stale(batches: Iterable[Batch], marks: Mapping[str, int]) -> dict[str, int]:
+def stale(messages: Iterable[Message], marks: Mapping[str, int]) -> dict[str, int]:
     """Returns the marks of streams of which something came again: their senders do not know of our commit."""
-    return {b.stream: marks[b.stream] for b in batches if b.number <= marks.get(b.stream, 0)}
+    return {b.stream: marks[b.stream] for b in messages if b.number <= marks.get(b.stream, 0)}
 
 
-def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
+def news_parts(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
     """Returns JSON. A long message becomes several, by halves of its longest list or table, so that nobody must hold
     much at a time. What cannot be halved stays one, however long: an Exchange carries it all the same."""
     data = json.dumps(said).encode()
@@ -126,4 +126,4 @@ def messages(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
     items = list(value.items()) if isinstance(value, dict) else value
     halves = [items[: len(items) // 2], items[len(items) // 2 :]]
     first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
-    return messages({**said, name: first}, limit) + messages({name: second}, limit)
+    return news_parts({**said, name: first}, limit) + news_parts({name: second}, limit)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.manifest import Changes, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import U64
@@ -20,18 +20,18 @@ from gossamer.crawl.seeds import Intake, minted
 from gossamer.frontier.pages import PageIndex
 from gossamer.sharing import compact
 from gossamer.sharing.exchange import (
-    ABROAD,
     HOSTS,
     LINKS,
     MOVES,
     NEWS,
+    REMOTE_LINKS,
     SEED_FILES,
     SEEDS,
     ZONES,
     Exchange,
     decode,
     encode,
-    messages,
+    news_parts,
 )
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import Links
@@ -45,12 +45,12 @@ class Arrived(NamedTuple):
 
     rows: Contributions
     changes: Changes
-    outbox: list[Batch]  # seeds of other agents' zones, and NEWS messages for them
+    outbox: list[Message]  # seeds of other agents' zones, and NEWS messages for them
     widened: bool  # the scope
     unknown_there: dict[str, list[int]]  # pages that another site does not know, though we sent their keys
     unknown_here: list[int]  # the same, of our own site: others are asked for them
-    from_abroad: U64  # pages that remote sites sent
-    heard: list[tuple[str, dict[str, Any]]]  # NEWS messages, and the site that each comes from
+    from_remote: U64  # pages that remote sites sent
+    received: list[tuple[str, dict[str, Any]]]  # NEWS messages, and the site that each comes from
 
 
 class Incoming(Intake):
@@ -62,17 +62,17 @@ class Incoming(Intake):
         self.again = Contributions.none()  # what is to be sent once more
         self._opened = chain.number
 
-    def batches(self) -> list[Batch]:
+    def messages(self) -> list[Message]:
         """Returns the messages that may be applied now. Those behind a transfer wait for it. Those that we sent
         ourselves, for a zone that was on its way to us, wait until it has come, when the agent opens anew, or until it
         shall go elsewhere."""
         found, barred = [], set()
-        for batch in self._exchange.pending(self._chain.agent, self._chain.marks):
-            is_own = batch.sender == self._chain.agent and batch.number > self._opened
-            if batch.kind in (ZONES, HOSTS) or is_own:
-                barred.add(batch.stream)
-            if batch.stream not in barred:
-                found.append(batch)
+        for message in self._exchange.pending(self._chain.agent, self._chain.marks):
+            is_own = message.sender == self._chain.agent and message.number > self._opened
+            if message.kind in (ZONES, HOSTS) or is_own:
+                barred.add(message.stream)
+            if message.stream not in barred:
+                found.append(message)
         return found
 
     def owners_changed(self) -> None:
@@ -81,7 +81,7 @@ class Incoming(Intake):
 
     def arrived(
         self,
-        batches: list[Batch],
+        messages: list[Message],
         sitemaps: Iterable[str],
         named: Iterable[Naming],
         index: PageIndex,
@@ -91,54 +91,54 @@ class Incoming(Intake):
         followed: Callable[[], tuple[U64, Mapping[int, str]]] = lambda: (NO_KEYS, {}),
     ) -> Arrived:
         owners = owners or Owners(self._chain.agent, self._chain.zones, orders.owners)
-        seeds = self.take(batches)
+        seeds = self.take(messages)
         parts = [mentioned(list(sitemaps)), self.again]
         self.again = Contributions.none()
         links: list[Links] = []
-        names, from_abroad = set[str](), set[str]()
+        names, from_remote = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
-        told: list[Batch] = []
-        heard: list[tuple[str, dict[str, Any]]] = []
-        own_namings, namings_abroad, namings_here = self.named.add(named), list[Naming](), list[Naming]()
-        for batch in batches:
-            if batch.kind == NEWS:
-                news = json.loads(batch.data)
-                (from_abroad if owners.speaks_for_site(batch.to) else names).update(news.get("scope", ()))
+        told: list[Message] = []
+        received: list[tuple[str, dict[str, Any]]] = []
+        own_namings, namings_remote, namings_here = self.named.add(named), list[Naming](), list[Naming]()
+        for message in messages:
+            if message.kind == NEWS:
+                news = json.loads(message.data)
+                (from_remote if owners.speaks_for_site(message.to) else names).update(news.get("scope", ()))
                 ledger.pool += news.get("pool", 0)
-                heard.append((site_of(batch.sender), news))
-                of_whom = namings_abroad if owners.speaks_for_site(batch.to) else namings_here
+                received.append((site_of(message.sender), news))
+                of_whom = namings_remote if owners.speaks_for_site(message.to) else namings_here
                 of_whom += self.named.add(news.get("sitemaps", ()))
                 if "hosts" in news and owners.placing is not None:
-                    owners.placing.hear(news)
-                asking = unknown_there.setdefault(site_of(batch.sender), [])
-                (asking if owners.speaks_for_site(batch.to) else unknown_here).extend(news.get("unknown", ()))
-            elif batch.sender == MOVES:
-                news = {"moves": json.loads(batch.data)}
-                heard.append(("", news))
-                made = messages(news)
-                told += [self._chain.letter(name, data, NEWS) for name in sorted(orders.others) for data in made]
-            elif batch.kind == ABROAD:
-                parts.append(compact.decode(batch.data))
-                links.append((parts[-1].key, parts[-1].hits, site_of(batch.sender)))
-            elif batch.kind == LINKS and batch.sender not in (SEEDS, SEED_FILES):
-                parts.append(decode(batch.data))
+                    owners.placing.receive(news)
+                asking = unknown_there.setdefault(site_of(message.sender), [])
+                (asking if owners.speaks_for_site(message.to) else unknown_here).extend(news.get("unknown", ()))
+            elif message.sender == MOVES:
+                news = {"moves": json.loads(message.data)}
+                received.append(("", news))
+                made = news_parts(news)
+                told += [self._chain.message(name, data, NEWS) for name in sorted(orders.others) for data in made]
+            elif message.kind == REMOTE_LINKS:
+                parts.append(compact.decode(message.data))
+                links.append((parts[-1].key, parts[-1].hits, site_of(message.sender)))
+            elif message.kind == LINKS and message.sender not in (SEEDS, SEED_FILES):
+                parts.append(decode(message.data))
         if owners.may_decide:
             self._place_hosts(owners, links, parts, seeds, followed(), index)
-        of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_abroad)
+        of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_remote)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(seeds, owners)
         outbox += told
         parts.append(minted(own, index, ledger))
         others = sorted(orders.others)
         outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)
-        outbox += self._news("scope", of_seeds, owners.abroad)
-        outbox += self._news("sitemaps", own_namings + namings_abroad, others)
-        outbox += self._news("sitemaps", own_namings + namings_here, owners.abroad)
-        abroad = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
-        changes = self.write(new, own_namings + namings_abroad + namings_here)
+        outbox += self._news("scope", of_seeds, owners.remote_sites)
+        outbox += self._news("sitemaps", own_namings + namings_remote, others)
+        outbox += self._news("sitemaps", own_namings + namings_here, owners.remote_sites)
+        remote = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
+        changes = self.write(new, own_namings + namings_remote + namings_here)
         rows = Contributions.joined(parts)
-        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, abroad, heard)
+        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, remote, received)
 
     def _place_hosts(
         self,
@@ -151,8 +151,8 @@ class Incoming(Intake):
     ) -> None:
         """Decides about hosts that are ours to place, before anything is sorted by owner."""
         assert owners.placing is not None
-        abroad = {id(keys) for keys, _, _ in links}
-        here: list[Links] = [(part.key, part.hits, owners.site) for part in parts if id(part.key) not in abroad]
+        remote = {id(keys) for keys, _, _ in links}
+        here: list[Links] = [(part.key, part.hits, owners.site) for part in parts if id(part.key) not in remote]
         targets, urls = round_links
         keys = page_keys(seeds)
         here += [(targets, np.ones(len(targets)), owners.site), (keys, np.zeros(len(keys)), owners.site)]
@@ -161,29 +161,29 @@ class Incoming(Intake):
             texts |= {key: url for key, url in zip(part.key.tolist(), part.url, strict=True) if url}
         owners.placing.decide(links + here, lambda key: urls.get(key) or texts.get(key, ""), index.count)
 
-    def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Batch]]:
+    def _sorted_out(self, urls: list[str], owners: Owners) -> tuple[list[str], list[Message]]:
         """Returns our own seeds, and messages with those of others: the owner of a page decides whether it is new."""
         keys = page_keys(urls)
         is_own = owners.is_native(keys)
         others = np.flatnonzero(~is_own)
-        letters = [
-            self._chain.letter(name, data, SEEDS)
+        messages = [
+            self._chain.message(name, data, SEEDS)
             for name, rows in owners.by_name(keys[others])
             for data in encode(mentioned([urls[row] for row in others[rows].tolist()]))
         ]
-        return [urls[row] for row in np.flatnonzero(is_own).tolist()], letters
+        return [urls[row] for row in np.flatnonzero(is_own).tolist()], messages
 
-    def _news(self, about: str, items: Sequence[Any], names: Iterable[str]) -> list[Batch]:
-        made = messages({about: items}) if items else []
-        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
+    def _news(self, about: str, items: Sequence[Any], names: Iterable[str]) -> list[Message]:
+        made = news_parts({about: items}) if items else []
+        return [self._chain.message(name, data, NEWS) for name in names for data in made]
 
 
-def numbered_parts(batches: Iterable[Batch]) -> list[Batch]:
+def numbered_parts(messages: Iterable[Message]) -> list[Message]:
     """Numbers the messages of a round to each agent, as parts of one number."""
     count: dict[str, int] = {}
     found = []
-    for batch in batches:
-        part = count.get(batch.stream, 0)
-        count[batch.stream] = part + 1
-        found.append(replace(batch, part=part))
+    for message in messages:
+        part = count.get(message.stream, 0)
+        count[message.stream] = part + 1
+        found.append(replace(message, part=part))
     return found

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import Rows
 from gossamer.placement.hostmap import ENTRY
-from gossamer.sharing.exchange import HOSTS, NEWS, Exchange, messages
+from gossamer.sharing.exchange import HOSTS, NEWS, Exchange, news_parts
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import unpacked
 from gossamer.sharing.transfer import is_settled
@@ -44,7 +44,7 @@ class Membership:
             return False
         return not set(place.gone) <= set(self._chain.state.gone)
 
-    def hear(self, site: str, news: Mapping[str, Any]) -> None:
+    def receive(self, site: str, news: Mapping[str, Any]) -> None:
         """Takes a message from another site, or about moves from our own."""
         self.moves |= news.get("moves", {})
         for word in (RELEASED, CLEAN):
@@ -64,7 +64,7 @@ class Membership:
             return
         self._due = word if is_settled(self._store, place.version) else ""
 
-    def letters(self, scope: list[str]) -> list[Batch]:
+    def messages(self, scope: list[str]) -> list[Message]:
         """Returns messages for the next commit: new sites also receive what the others know already."""
         if not self._due or self._place is None:
             return []
@@ -75,14 +75,14 @@ class Membership:
             if self._due == RELEASED and site not in known:
                 news = [{"scope": scope}, *(place.placing.all_news(self._on_their_way()) if place.placing else [])]
             news.append({self._due: place.version})
-            made += [self._chain.letter(site, data, NEWS) for each in news for data in messages(each)]
+            made += [self._chain.message(site, data, NEWS) for each in news for data in news_parts(each)]
         self._said[self._due], self._due = place.version, ""
         return made
 
     def _on_their_way(self) -> Rows:
         """Returns the hosts that we gave to other sites, and that may not be there yet."""
-        letters = [letter for letter in self._chain.snapshot.outbox if letter.batch.kind == HOSTS]
-        headers = [json.loads(self._store.get(name)) for name, _, batch in letters if batch.part == 0]
+        messages = [message for message in self._chain.snapshot.outbox if message.message.kind == HOSTS]
+        headers = [json.loads(self._store.get(name)) for name, _, message in messages if message.part == 0]
         return np.concatenate([np.zeros(0, ENTRY), *(unpacked(header["hosts"]) for header in headers)])
 
     def noted(self, state: AgentState) -> AgentState:
@@ -104,9 +104,9 @@ class Membership:
         if self._place is None:
             return {}
         passing = any(
-            batch.kind == HOSTS
-            and batch.to not in self._place.others
-            and batch.number > exchange.confirmed(batch.stream)
-            for _, _, batch in self._chain.snapshot.outbox
+            message.kind == HOSTS
+            and message.to not in self._place.others
+            and message.number > exchange.confirmed(message.stream)
+            for _, _, message in self._chain.snapshot.outbox
         )
         return {"clean": self._heard[CLEAN], "passing": passing, "is_clean": self._said[CLEAN] >= self._place.version}

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.arrays import U64, Bools
 from gossamer.columns import Contributions
 from gossamer.config import FIREWALL, Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.sharing import compact
-from gossamer.sharing.exchange import ABROAD, LINKS, NEWS, encode, messages
+from gossamer.sharing.exchange import LINKS, NEWS, REMOTE_LINKS, encode, news_parts
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.sent_cache import SentCache
 
@@ -30,8 +30,8 @@ class Outgoing:
         self.crossed: dict[str, dict[str, int]] = dict(chain.state.crossed)  # to other sites, so far
         self._cache = SentCache(config.site.sent_cache)
 
-    def letters(self, columns: Contributions, owners: Owners, from_abroad: U64 = NO_KEYS) -> list[Batch]:
-        """Returns links by owner. The cash of links that are not sent goes to the virtual page. `from_abroad` are pages
+    def messages(self, columns: Contributions, owners: Owners, from_remote: U64 = NO_KEYS) -> list[Message]:
+        """Returns links by owner. The cash of links that are not sent goes to the virtual page. `from_remote` are pages
         that remote sites sent, though their hosts have moved on."""
         if self._config.site.mode == FIREWALL:
             self._ledger.pool += int(columns.cash.sum())
@@ -40,18 +40,18 @@ class Outgoing:
         for name, rows in owners.by_name(columns.key):
             part = columns.take(rows)
             if owners.is_abroad(name):
-                most = -(-self._config.limits.new_per_round // (len(owners.abroad) + 1))
-                parts = self._abroad(name, part, from_abroad, most)
-                made += [self._chain.letter(name, data, ABROAD) for data in parts]
+                most = -(-self._config.limits.new_per_round // (len(owners.remote_sites) + 1))
+                parts = self._abroad(name, part, from_remote, most)
+                made += [self._chain.message(name, data, REMOTE_LINKS) for data in parts]
             else:
-                made += [self._chain.letter(name, data, LINKS) for data in encode(part)]
+                made += [self._chain.message(name, data, LINKS) for data in encode(part)]
         return made
 
-    def news(self, said: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Batch]:
-        made = [data for each in said for data in messages(each)]
-        return [self._chain.letter(name, data, NEWS) for name in names for data in made]
+    def news(self, said: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Message]:
+        made = [data for each in said for data in news_parts(each)]
+        return [self._chain.message(name, data, NEWS) for name in names for data in made]
 
-    def questions(self, keys: list[int], owners: Owners) -> list[Batch]:
+    def questions(self, keys: list[int], owners: Owners) -> list[Message]:
         """Asks for URLs: the senders of these keys must send them, since we do not know the pages."""
         return self.news([{"unknown": keys}], owners.informants) if keys else []
 
@@ -60,10 +60,10 @@ class Outgoing:
         for site, keys in unknown.items():
             self._cache.forget(site, np.array(keys, np.uint64))
 
-    def shares(self, others: Mapping[str, int]) -> list[Batch]:
+    def shares(self, others: Mapping[str, int]) -> list[Message]:
         """Returns messages with virtual cash for the pages that others know."""
         shares = self._ledger.share(others)
-        return [self._chain.letter(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
+        return [self._chain.message(name, json.dumps({"pool": cash}).encode(), NEWS) for name, cash in shares.items()]
 
     def _best(self, site: str, columns: Contributions, seen: Bools, most: int) -> tuple[Contributions, Bools]:
         """Keeps only so many new URLs, those with most cash. The others were not sent; found again, they may be."""
@@ -74,14 +74,14 @@ class Outgoing:
         keep = np.setdiff1d(np.arange(len(seen)), late)
         return columns.take(keep), seen[keep]
 
-    def _abroad(self, site: str, columns: Contributions, from_abroad: U64, most: int) -> list[bytes]:
+    def _abroad(self, site: str, columns: Contributions, from_remote: U64, most: int) -> list[bytes]:
         """Encodes links for a remote site. A URL is sent as text once; from then on, with global scores, its key is
         enough, and with others nothing more is sent. Without scores only the page's existence is sent."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)
         # What is sent on goes as it came. By its key alone: the site that had the host knew it, and its successor does.
         # With its text: it may have been under way while the host was, and nobody knows it. Links of pages that did
         # not change, and those that vanished, have no text either: the site has it already.
-        seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_abroad) | ~has_text
+        seen = self._cache.add(site, columns.key) & ~np.isin(columns.key, from_remote) | ~has_text
         self._count(site, links=len(seen), cache_hits=int(seen.sum()))
         if most:
             columns, seen = self._best(site, columns, seen, most)
@@ -101,11 +101,11 @@ class Outgoing:
         columns = columns._replace(cash=rounded).take(keep)
         parts = compact.encode(columns, seen[keep])
         known = int(seen[keep].sum())
-        self._count(site, urls=len(keep) - known, keys=known, bytes=sum(map(len, parts)), letters=len(parts))
+        self._count(site, urls=len(keep) - known, keys=known, bytes=sum(map(len, parts)), messages=len(parts))
         return parts
 
     @property
-    def abroad(self) -> tuple[int, int]:
+    def remote(self) -> tuple[int, int]:
         """Returns the links to remote sites so far, and how many of them the cache knew."""
         sent = self.crossed.values()
         return sum(each.get("links", 0) for each in sent), sum(each.get("cache_hits", 0) for each in sent)

@@ -107,10 +107,10 @@ class Owners:
         self._zones[list(zones)] = True
         sites = list(place.sites.sites) if place else []
         # The agent that speaks with remote sites takes care of their pages.
-        abroad = [name if place and place.home == agent else place.home for name in sites] if place else []
-        self._names = sorted({*owners, *abroad, *([place.home] if place else [])})
+        remote = [name if place and place.home == agent else place.home for name in sites] if place else []
+        self._names = sorted({*owners, *remote, *([place.home] if place else [])})
         self._of_zone = np.array([self._names.index(name) for name in owners])
-        self._of_site = np.array([self._names.index(name) for name in abroad], np.intp)
+        self._of_site = np.array([self._names.index(name) for name in remote], np.intp)
         self._here = sites.index(place.site) if place else 0
         # The speaker of a host's home decides about it; we reach it through our own speaker.
         self._deciding = self._of_site.copy()
@@ -169,10 +169,10 @@ class Owners:
         """Returns who sends us links to our pages from remote sites."""
         if self._place is None:
             return []
-        return self.abroad or [self._place.home]
+        return self.remote_sites or [self._place.home]
 
     @property
-    def abroad(self) -> list[str]:
+    def remote_sites(self) -> list[str]:
         """Returns the remote sites that this agent speaks with."""
         if self._place is None or self._place.home != self._agent:
             return []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import Bools
 from gossamer.config import CROSS_OVER, FIREWALL
@@ -126,10 +126,10 @@ class Sharing:
 
     # A commit
 
-    def pending(self) -> list[Batch]:
-        return self.intake.batches()
+    def pending(self) -> list[Message]:
+        return self.intake.messages()
 
-    def take(self, messages: list[Batch], round_: Round) -> Arrived:
+    def take(self, messages: list[Message], round_: Round) -> Arrived:
         books = self._books
         arrived = self._arrived = self.intake.arrived(
             messages,
@@ -141,8 +141,8 @@ class Sharing:
             self._owners(),
             round_.followed,
         )
-        for site, news in arrived.heard:
-            self._membership.hear(site, news)
+        for site, news in arrived.received:
+            self._membership.receive(site, news)
         self._outgoing.forget(arrived.unknown_there)
         return Arrived(arrived.rows, arrived.changes, arrived.widened)
 
@@ -150,17 +150,18 @@ class Sharing:
         books, owners, arrived, outgoing = self._books, self._owners(), self._arrived, self._outgoing
         assert arrived is not None
         links, sent = closed.links, Sent()
-        letters = arrived.outbox + outgoing.letters(links, owners, arrived.from_abroad) + outgoing.shares(self._others)
+        messages = arrived.outbox + outgoing.messages(links, owners, arrived.from_remote)
+        messages += outgoing.shares(self._others)
         if self._place and self._place.placing:
             self._place.placing.saw(closed.visits["country"], closed.visits["connect_s"])
             if news := self._place.placing.take_news():
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
                 sent = sent._replace(changes=written)
-                letters += outgoing.news(news, [*sorted(self._orders.others), *owners.abroad])
-        letters += self._membership.letters(self.intake.scope.hosts)
-        letters += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
+                messages += outgoing.news(news, [*sorted(self._orders.others), *owners.remote_sites])
+        messages += self._membership.messages(self.intake.scope.hosts)
+        messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
-        return sent._replace(outbox=numbered_parts(letters), links=count, remote=outgoing.abroad)
+        return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)
 
     def noted(self, state: AgentState) -> AgentState:
         place, state = self._place, replace(state, crossed=self._outgoing.crossed)

@@ -110,10 +110,10 @@ class Placing:
         for start in range(0, len(entries), _ENTRIES):
             yield self.news(entries[start : start + _ENTRIES])
 
-    def hear(self, news: Mapping[str, Any]) -> None:
+    def receive(self, news: Mapping[str, Any]) -> None:
         """Takes a message: decisions, how many pages its sender's site has, and how far hosts are from there."""
         self._new.append(self._hosts.record(unpacked(news["hosts"])))
-        self._round_trips.hear(news["site"], news.get("round_trips", {}))
+        self._round_trips.receive(news["site"], news.get("round_trips", {}))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
     def take_news(self) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.archive.chain import Chain, snapshots
-from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Batch, Changes
+from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Changes, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, Bools, HostKeys, Rows
@@ -38,16 +38,16 @@ HOSTS_AT_ONCE = 4_000  # few enough for one header to name them all
 FILES = "handover"  # the kind of files in which zones went until version 2 of the protocol
 
 Header = dict[str, Any]
-Message = list[Batch]  # all its parts
+Parts = list[Message]  # of one message, with the same number
 
 
-def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Place | None) -> list[Message]:
+def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Place | None) -> list[Parts]:
     """Returns transfers that are next in their streams."""
-    found: dict[str, Message] = {}
-    for batch in exchange.pending(chain.agent, chain.marks):
-        parts = found.setdefault(batch.stream, [])
-        if not parts or parts[0].number == batch.number:
-            parts.append(batch)
+    found: dict[str, Parts] = {}
+    for message in exchange.pending(chain.agent, chain.marks):
+        parts = found.setdefault(message.stream, [])
+        if not parts or parts[0].number == message.number:
+            parts.append(message)
     return [
         parts
         for parts in found.values()
@@ -55,7 +55,7 @@ def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Pla
     ]
 
 
-def _may_take(first: Batch, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
+def _may_take(first: Message, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
     """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
@@ -77,7 +77,7 @@ def unowned(store: Store) -> list[int]:
     owned: set[int] = set()
     for at in snapshots(store).values():
         owned.update(at.zones)
-        headers = [name for name, _, batch in at.outbox if batch.kind == ZONES and batch.part == 0]
+        headers = [name for name, _, message in at.outbox if message.kind == ZONES and message.part == 0]
         owned.update(zone for name in headers for zone in json.loads(store.get(name))["zones"])
     return [zone for zone in range(ZONES_IN_ALL) if zone not in owned]
 
@@ -90,9 +90,9 @@ def is_settled(store: Store, version: int) -> bool:
         carried_out = at.state.members.version if at.state.members else 1
         if at.zones and (carried_out < version or at.state.settling):
             return False
-        for _, _, batch in at.outbox:
-            to = everyone.get(batch.to)
-            if batch.kind in (ZONES, HOSTS) and to and to.marks.get(batch.stream, 0) < batch.number:
+        for _, _, message in at.outbox:
+            to = everyone.get(message.to)
+            if message.kind in (ZONES, HOSTS) and to and to.marks.get(message.stream, 0) < message.number:
                 return False
     return True
 
@@ -110,8 +110,8 @@ class Transfer:
     def settle(self) -> None:
         """Takes in what has come and hands over what shall go."""
         while found := arrivals(self.exchange, self.books.chain, self.orders.owners, self.place):
-            for message in found:
-                self.take(message)
+            for received in found:
+                self.take(received)
         self.give_zones()
         self.give_hosts()
         if self.place is not None and self.place.placing is not None:
@@ -180,17 +180,17 @@ class Transfer:
 
     # The new owner
 
-    def take(self, message: Message) -> None:
+    def take(self, received: Parts) -> None:
         """Takes a transfer in, or sends it on, in one commit."""
-        header = json.loads(message[0].data)
-        if message[0].kind == ZONES:
-            changes = estate.take_in(self.books, self._parts(message, header))
+        header = json.loads(received[0].data)
+        if received[0].kind == ZONES:
+            changes = estate.take_in(self.books, self._parts(received, header))
             mine = {*self.books.chain.zones, *header["zones"]}
-            self._commit(changes, [], message, header["quiet_until_s"], mine)
+            self._commit(changes, [], received, header["quiet_until_s"], mine)
         elif self.place is not None:
-            self._take_hosts(self.place, message, header)
+            self._take_hosts(self.place, received, header)
 
-    def _take_hosts(self, place: Place, message: Message, header: Header) -> None:
+    def _take_hosts(self, place: Place, received: Parts, header: Header) -> None:
         """Takes in the hosts in our zones, and sends the rest on. The agent that speaks for our site reports to the
         remote sites that the hosts are here: links that they send will be behind the hosts. The agent that takes hosts
         in reports it to the other agents here: until then the hosts have no owner."""
@@ -202,10 +202,10 @@ class Transfer:
         # The old owner may have contacted the hosts just before: `now_s` is quiet time.
         if header["site"] != place.site:
             to = place.towards(chain.agent, header["site"])
-            passed = [chain.letter(to, batch.data, HOSTS) for batch in message]
-            self._commit(changes, passed, message, self.now_s)
+            passed = [chain.message(to, message.data, HOSTS) for message in received]
+            self._commit(changes, passed, received, self.now_s)
             return
-        parts = self._parts(message, header)
+        parts = self._parts(received, header)
         passed = self._announced(place, header["hosts"], place.others if chain.agent == place.home else [])
         # A zone that we are to give away takes its hosts along.
         owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
@@ -221,30 +221,30 @@ class Transfer:
             changes |= estate.take_in(books, [_in_zones(part, own) for part in parts])
             hosts = _header_in_zones(header, own)["hosts"]
             passed += self._announced(place, hosts, sorted(self.orders.others.keys() - zones.keys()))
-        self._commit(changes, passed, message, self.now_s)
+        self._commit(changes, passed, received, self.now_s)
 
-    def _announced(self, place: Place, hosts: str, names: Iterable[str]) -> Message:
+    def _announced(self, place: Place, hosts: str, names: Iterable[str]) -> Parts:
         if place.placing is None:
             return []
         news = json.dumps(place.placing.news(placing.unpacked(hosts))).encode()
-        return [self.books.chain.letter(name, news, NEWS) for name in names]
+        return [self.books.chain.message(name, news, NEWS) for name in names]
 
     # Messages and commits
 
-    def _message(self, kind: str, to: str, header: Header, parts: Sequence[estate.Part]) -> Message:
+    def _message(self, kind: str, to: str, header: Header, parts: Sequence[estate.Part]) -> Parts:
         pages = [part.rows for part in parts if part.table == "page"]
         hosts = np.concatenate([np.zeros(0, np.uint32), *(part.rows["host"] for part in parts if part.table == "host")])
         figures = {"pages": sum(map(len, pages)), "cash": sum(int(rows["cash"].sum()) for rows in pages)}
         zones = header["zones"] if kind == ZONES else np.unique(zone_of_host(hosts)).tolist()
         first = json.dumps({**header, **figures, "zones": zones}).encode()
         data = [first, *(piece for part in parts for piece in estate.encoded(part))]
-        return [self.books.chain.letter(to, each, kind) for each in data]
+        return [self.books.chain.message(to, each, kind) for each in data]
 
     def _commit(
         self,
         changes: Changes,
-        outbox: Message,
-        applied: Message | None = None,
+        outbox: Parts,
+        applied: Parts | None = None,
         quiet_s: float = 0.0,
         zones: Collection[int] | None = None,
     ) -> None:
@@ -266,10 +266,10 @@ class Transfer:
         )
         books.index.release(changes)
 
-    def _parts(self, message: Message, header: Header) -> list[estate.Part]:
+    def _parts(self, received: Parts, header: Header) -> list[estate.Part]:
         """Returns the tables of a transfer. Until version 2 of the protocol zones came in files; in version 1 resting
         hosts were in the header."""
-        parts = [estate.decoded(batch.data) for batch in message[1:]]
+        parts = [estate.decoded(message.data) for message in received[1:]]
         for name, table in zip(header.pop("files", ()), estate.DTYPES, strict=False):
             with pa.OSFile(str(self.books.store.local(name)), "rb") as file, pa.ipc.open_stream(file) as reader:
                 parts += [estate.from_arrow(table, batch) for batch in reader]
@@ -280,10 +280,10 @@ class Transfer:
     def _forget_delivered(self) -> None:
         """Deletes what was delivered: the messages, and the files of earlier versions."""
         chain, exchange = self.books.chain, self.exchange
-        sent = [batch for _, _, batch in chain.snapshot.outbox if batch.kind in (ZONES, HOSTS)]
+        sent = [message for _, _, message in chain.snapshot.outbox if message.kind in (ZONES, HOSTS)]
         waiting = {f"{b.sender}-{b.number:08d}" for b in sent if b.number > exchange.confirmed(b.stream)}
         files = [name for name in chain.files.get(FILES, []) if name.split("/")[1].rsplit("-", 1)[0] not in waiting]
-        if files or any(f"{batch.sender}-{batch.number:08d}" not in waiting for batch in sent):
+        if files or any(f"{message.sender}-{message.number:08d}" not in waiting for message in sent):
             changes = Changes({}, {FILES: files})
             chain.commit(changes, marks={}, outbox=[], exchange=exchange, applied=[], now_s=self.now_s)
 

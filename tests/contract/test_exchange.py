@@ -1,4 +1,4 @@
-"""What every Exchange does with batches that come twice, too late or in the wrong order."""
+"""What every Exchange does with messages that come twice, too late or in the wrong order."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -16,26 +16,26 @@ from gossamer.archive.store import Memory
 from gossamer.cluster.jetstream import MESSAGE_BYTES
 from gossamer.sharing.envelope import PIECE_BYTES
 from gossamer.sharing.exchange import (
-    ABROAD,
     ANY,
     HOSTS,
     LINKS,
     NEWS,
     PART_BYTES,
+    REMOTE_LINKS,
     SEEDS,
     ZONES,
-    Batch,
     Contributions,
     Exchange,
     Inbox,
     InProcess,
     Joined,
+    Message,
     decode,
     encode,
     high_water,
 )
 
-KINDS = (LINKS, ABROAD, SEEDS, NEWS, ZONES, HOSTS)
+KINDS = (LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS)
 site = pytest.fixture(nats_site.running, scope="module", name="site")
 Make = Callable[[], AbstractContextManager[Exchange]]
 
@@ -54,21 +54,23 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
         wire.close()
 
 
-def batch(number: int, previous: int = 0, to: str = "a3", part: int = 0, parts: int = 1, sender: str = "a1") -> Batch:
+def message(
+    number: int, previous: int = 0, to: str = "a3", part: int = 0, parts: int = 1, sender: str = "a1"
+) -> Message:
     data = f"{sender}-{to}-{number}-{part}".encode()
-    return Batch(sender, number, part, to, data, parts=parts, previous=previous)
+    return Message(sender, number, part, to, data, parts=parts, previous=previous)
 
 
 def test_publish_is_idempotent(make: Make) -> None:
     with make() as exchange:
         for _ in range(3):
-            assert exchange.publish(batch(1))
-        assert exchange.pending("a3", {}) == [batch(1)]
+            assert exchange.publish(message(1))
+        assert exchange.pending("a3", {}) == [message(1)]
 
 
 def test_all_of_a_batch_arrives(make: Make) -> None:
     with make() as exchange:
-        full = Batch("a-1", 2**40, 0, "a_3", bytes(range(256)) * 3906, kind=ZONES, parts=1, previous=0)
+        full = Message("a-1", 2**40, 0, "a_3", bytes(range(256)) * 3906, kind=ZONES, parts=1, previous=0)
         assert len(full.data) > 999_000
         assert exchange.publish(full)
         assert exchange.pending("a_3", {}) == [full]
@@ -89,7 +91,7 @@ sizes = st.one_of(
 def test_whatever_its_kind_and_size_it_arrives(make: Make, rounds: list[tuple[str, list[int]]]) -> None:
     """Whatever a commit names must be publishable: there is no second chance to make it smaller."""
     made = [
-        Batch("a1", number, part, "a3", random.Random(size).randbytes(size), kind, len(parts), number - 1)
+        Message("a1", number, part, "a3", random.Random(size).randbytes(size), kind, len(parts), number - 1)
         for number, (kind, parts) in enumerate(rounds, 1)
         for part, size in enumerate(parts)
     ]
@@ -101,15 +103,15 @@ def test_whatever_its_kind_and_size_it_arrives(make: Make, rounds: list[tuple[st
 
 def test_only_for_me(make: Make) -> None:
     with make() as exchange:
-        seeds = batch(1, to=ANY, sender="s")
-        for one in (batch(1), batch(1, to="a4"), seeds):
+        seeds = message(1, to=ANY, sender="s")
+        for one in (message(1), message(1, to="a4"), seeds):
             exchange.publish(one)
-        assert exchange.pending("a4", {}) == [batch(1, to="a4"), seeds]
+        assert exchange.pending("a4", {}) == [message(1, to="a4"), seeds]
 
 
 def test_marks_and_acknowledgements(make: Make) -> None:
     with make() as exchange:
-        one, two = batch(1), batch(7, previous=1)
+        one, two = message(1), message(7, previous=1)
         exchange.publish(one)
         exchange.publish(two)
         assert exchange.pending("a3", {"a1>a3": 1}) == [two]
@@ -123,7 +125,7 @@ def test_marks_and_acknowledgements(make: Make) -> None:
 def test_senders_learn_what_is_acknowledged(make: Make) -> None:
     with make() as exchange:
         assert exchange.confirmed("a1>a3") == 0
-        for one in (batch(1), batch(7, previous=1), batch(2, to="a4")):
+        for one in (message(1), message(7, previous=1), message(2, to="a4")):
             exchange.publish(one)
         exchange.pending("a3", {})
         exchange.acknowledge("a1>a3", 7)
@@ -136,31 +138,31 @@ def test_what_comes_again_is_confirmed_again(make: Make) -> None:
     """The receiver crashed between its commit and its acknowledgement; later rounds do not name it again."""
     with make() as exchange:
         for part in range(2):
-            exchange.publish(batch(4, part=part, parts=2))
+            exchange.publish(message(4, part=part, parts=2))
         assert exchange.pending("a3", {"a1>a3": 4}) == []
         eventually(lambda: exchange.confirmed("a1>a3") == 4)
 
 
 def test_a_number_is_delivered_with_all_its_parts(make: Make) -> None:
     with make() as exchange:
-        parts = [batch(1, part=i, parts=3) for i in range(3)]
+        parts = [message(1, part=i, parts=3) for i in range(3)]
         exchange.publish(parts[2])
         exchange.publish(parts[0])
-        exchange.publish(batch(2, previous=1))
+        exchange.publish(message(2, previous=1))
         assert exchange.pending("a3", {}) == []
         exchange.publish(parts[1])
-        assert exchange.pending("a3", {}) == [*parts, batch(2, previous=1)]
+        assert exchange.pending("a3", {}) == [*parts, message(2, previous=1)]
 
 
 def test_a_batch_that_overtakes_waits(make: Make) -> None:
     with make() as exchange:
-        exchange.publish(batch(9, previous=5))
+        exchange.publish(message(9, previous=5))
         assert exchange.pending("a3", {}) == []
-        exchange.publish(batch(5))
-        assert exchange.pending("a3", {}) == [batch(5), batch(9, previous=5)]
+        exchange.publish(message(5))
+        assert exchange.pending("a3", {}) == [message(5), message(9, previous=5)]
 
 
-def _streams(counts: dict[str, list[int]], to: str) -> list[Batch]:
+def _streams(counts: dict[str, list[int]], to: str) -> list[Message]:
     """Per sender numbers with gaps, each with that many parts; those of seeds are for anyone."""
     made = []
     for sender, parts in counts.items():
@@ -168,7 +170,7 @@ def _streams(counts: dict[str, list[int]], to: str) -> list[Batch]:
         for step, count in enumerate(parts):
             number = previous + 1 + step % 3
             receiver = ANY if sender == "s" else to
-            made += [batch(number, previous, receiver, part, count, sender) for part in range(count)]
+            made += [message(number, previous, receiver, part, count, sender) for part in range(count)]
             previous = number
     return made
 
@@ -181,11 +183,11 @@ streams = st.dictionaries(st.sampled_from(["a1", "a-2", "b", "s"]), st.lists(st.
 def test_each_exactly_once_and_in_order(make: Make, counts: dict[str, list[int]], data: st.DataObject) -> None:
     """Whatever order they are published in and however often, and with a receiver that crashes before its
     acknowledgements: each part is applied once, per stream in order; in the end every sender knows it."""
-    batches = _streams(counts, "a3")
-    again = data.draw(st.lists(st.sampled_from(batches), max_size=8)) if batches else []
-    deliveries = data.draw(st.permutations(batches + again))
+    messages = _streams(counts, "a3")
+    again = data.draw(st.lists(st.sampled_from(messages), max_size=8)) if messages else []
+    deliveries = data.draw(st.permutations(messages + again))
     marks: dict[str, int] = {}
-    applied: list[Batch] = []
+    applied: list[Message] = []
     with make() as exchange:
         for delivery in deliveries:
             assert exchange.publish(delivery)
@@ -203,19 +205,19 @@ def test_each_exactly_once_and_in_order(make: Make, counts: dict[str, list[int]]
         assert exchange.pending("a3", marks) == []
         for stream, number in marks.items():
             eventually(lambda stream=stream, number=number: exchange.confirmed(stream) == number)
-    by_stream = {b.stream: [a for a in applied if a.stream == b.stream] for b in batches}
+    by_stream = {b.stream: [a for a in applied if a.stream == b.stream] for b in messages}
     for stream, found in by_stream.items():
-        assert found == [b for b in batches if b.stream == stream]
-    assert len(applied) == len(batches)
+        assert found == [b for b in messages if b.stream == stream]
+    assert len(applied) == len(messages)
 
 
 def test_joined_has_links_and_seeds() -> None:
     links, inbox = InProcess(), Inbox(Memory())
     both = Joined(links, inbox)
     inbox.add(b"seed")
-    both.publish(batch(1))
+    both.publish(message(1))
     found = both.pending("a3", {})
-    assert [b.data for b in found] == [batch(1).data, b"seed"]
+    assert [b.data for b in found] == [message(1).data, b"seed"]
     assert inbox.pending("a3", {}) == found[1:]
     inbox.add(b"more")
     for stream, number in high_water(both.pending("a3", {})).items():
@@ -301,5 +303,5 @@ def test_parts_are_small() -> None:
 
 
 def test_stream_names() -> None:
-    assert batch(1).stream == "a1>a3"
-    assert replace(batch(1), to=ANY).stream == "a1"
+    assert message(1).stream == "a1>a3"
+    assert replace(message(1), to=ANY).stream == "a1"

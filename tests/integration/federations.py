@@ -32,7 +32,7 @@ from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing import compact
-from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, decode
+from gossamer.sharing.exchange import HOSTS, LINKS, REMOTE_LINKS, decode
 from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0
@@ -168,7 +168,7 @@ class Sites:
                 assert set(owners.tolist()) <= {list(ring.sites).index(site)}, "a page at a site that does not own it"
 
     def missing_cash(self) -> int:
-        """What all ledgers together lack, letters that are on their way counted: always 0."""
+        """What all ledgers together lack, messages that are on their way counted: always 0."""
         everywhere = {name: at for site in self.federation.sites for name, at in self.at(site).items()}
         marks = {stream: number for at in everywhere.values() for stream, number in at.marks.items()}
         missing = on_its_way = 0
@@ -177,12 +177,12 @@ class Sites:
             for name, at in self.at(site).items():
                 stored = sum(int(rows["cash"].sum()) for rows in indexes[name].pages.scan())
                 missing += Ledger.of(at.state.ledger).missing(stored)
-                for letter in at.outbox:
-                    if letter.batch.number > marks.get(letter.batch.stream, 0):
-                        data = store.get(letter.name)
-                        rows = {LINKS: decode, ABROAD: compact.decode}.get(letter.batch.kind)
+                for message in at.outbox:
+                    if message.message.number > marks.get(message.message.stream, 0):
+                        data = store.get(message.name)
+                        rows = {LINKS: decode, REMOTE_LINKS: compact.decode}.get(message.message.kind)
                         on_its_way += int(rows(data).cash.sum()) if rows else 0
-                        if letter.batch.kind == HOSTS and letter.batch.part == 0:
+                        if message.message.kind == HOSTS and message.message.part == 0:
                             on_its_way += json.loads(data)["cash"]
         return missing - on_its_way
 

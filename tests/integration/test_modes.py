@@ -93,16 +93,16 @@ def cash_of(kind: str, data: bytes) -> int:
 
 
 def check_cash(found: Crawl) -> None:
-    """Whatever was minted is on pages, in pools, or in letters that are not committed yet."""
+    """Whatever was minted is on pages, in pools, or in messages that are not committed yet."""
     at, store, lacking, flying = states(found), Directory(found.directory), 0, 0
     for snapshot in at.values():
         opened, rows = index(found, snapshot)
         ledger = Ledger.of(snapshot.state.ledger)
         assert ledger.known == len(rows) == opened.count
         lacking += ledger.missing(int(rows["cash"].sum()))
-        for letter in snapshot.outbox:
-            if letter.batch.number > at[letter.batch.to].marks.get(letter.batch.stream, 0):
-                flying += cash_of(letter.batch.kind, store.get(letter.name))
+        for message in snapshot.outbox:
+            if message.message.number > at[message.message.to].marks.get(message.message.stream, 0):
+                flying += cash_of(message.message.kind, store.get(message.name))
     assert lacking == flying, "cash was lost or made"
 
 

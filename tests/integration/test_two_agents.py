@@ -23,7 +23,7 @@ from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
-from gossamer.sharing.exchange import Batch, Inbox, InProcess, Joined, decode
+from gossamer.sharing.exchange import Inbox, InProcess, Joined, Message, decode
 from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -81,7 +81,7 @@ class Place:
             return Snapshot(self.config.crawl.agent)
         return Chain.read(Directory(self.directory), self.config.crawl.agent)
 
-    def pending(self) -> list[Batch]:
+    def pending(self) -> list[Message]:
         return self.exchange.pending(self.config.crawl.agent, self.snapshot().marks)
 
     def index(self) -> PageIndex:
@@ -111,7 +111,7 @@ def places(directory: Path, web: RunningWeb, *zones: range, values: dict[str, An
 
 
 def in_flight(both: list[Place]) -> int:
-    return sum(int(decode(batch.data).cash.sum()) for place in both for batch in place.pending())
+    return sum(int(decode(message.data).cash.sum()) for place in both for message in place.pending())
 
 
 def take_turns(both: list[Place]) -> None:

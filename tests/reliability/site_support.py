@@ -180,14 +180,14 @@ def snapshots(directory: Path) -> dict[str, Snapshot]:
 
 
 def in_flight(directory: Path) -> list[tuple[str, bytes]]:
-    """Kind and data of letters that their receivers have not committed."""
+    """Kind and data of messages that their receivers have not committed."""
     at, store = snapshots(directory), Directory(directory)
-    letters = [letter for snapshot in at.values() for letter in snapshot.outbox]
+    messages = [message for snapshot in at.values() for message in snapshot.outbox]
     none = Snapshot("")
     return [
-        (letter.batch.kind, store.get(letter.name))
-        for letter in letters
-        if letter.batch.number > at.get(letter.batch.to, none).marks.get(letter.batch.stream, 0)
+        (message.message.kind, store.get(message.name))
+        for message in messages
+        if message.message.number > at.get(message.message.to, none).marks.get(message.message.stream, 0)
     ]
 
 
@@ -244,7 +244,7 @@ def check_indexes(directory: Path) -> None:
         assert set(visited["key"].tolist()) <= set(rows["key"].tolist())
         states = zip(rows["key"].tolist(), index.urls(rows), rows["status"].tolist(), strict=True)
         known |= {key: (url, status) for key, url, status in states}
-    assert lacking == sum(_cash_of(*letter) for letter in in_flight(directory)), "cash was lost or made"
+    assert lacking == sum(_cash_of(*message) for message in in_flight(directory)), "cash was lost or made"
     pages = {row["key"]: row for row in ask(directory, "SELECT * FROM pages")}
     assert {key: row["url"] for key, row in pages.items()} == {key: url for key, (url, _) in known.items()}
     for key, (_, status) in known.items():

@@ -22,7 +22,7 @@ from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, read_address
 from gossamer.crawl.inbox import Aside, refused, set_aside
 from gossamer.crawl.resting import Resting
-from gossamer.sharing.exchange import ABROAD, HOSTS, LINKS, NEWS, SEEDS, ZONES, Batch, Inbox
+from gossamer.sharing.exchange import HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Inbox, Message
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -48,7 +48,8 @@ NO_ENVELOPE: list[dict[str, str] | None] = [
     {**GOOD, "digest": "0123456789abcdef"},
 ]
 NO_DATA = [
-    (LINKS, GARBAGE), (LINKS, b""), (ABROAD, GARBAGE), (ABROAD, b"\xff" * 100), (SEEDS, GARBAGE), (NEWS, GARBAGE),
+    (LINKS, GARBAGE), (LINKS, b""), (REMOTE_LINKS, GARBAGE), (REMOTE_LINKS, b"\xff" * 100),
+    (SEEDS, GARBAGE), (NEWS, GARBAGE),
     (NEWS, b"[]"), (NEWS, b'{"scope": 5}'), (NEWS, b'{"pool": "much"}'), (NEWS, b'{"unknown": [-1]}'),
     (NEWS, b"[" * 50_000), (NEWS, b'{"moves": {"h": 5}}'), (NEWS, b'{"hosts": "", "site": 7}'),
 ]  # fmt: skip
@@ -140,7 +141,7 @@ def test_bad_messages_are_removed_and_later_versions_stay(site: Server) -> None:
     wire, store = connected(site), Memory()
     try:
         sender, receiver = NatsExchange(wire, "a0"), NatsExchange(wire, "a1", aside=Aside("a1", store))
-        one = Batch("a0", 1, 0, "a1", b"one")
+        one = Message("a0", 1, 0, "a1", b"one")
         assert sender.publish(one)
         send(wire, "links.a1.a0", GARBAGE, {"number": "2"})
         send(wire, "links.a1.a0", b"later", {**GOOD, "number": "2", "previous": "1", "protocol": "4"})

@@ -22,7 +22,7 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, find, read_address
 from gossamer.errors import SiteError
-from gossamer.sharing.exchange import HOSTS, ZONES, Batch, high_water
+from gossamer.sharing.exchange import HOSTS, ZONES, Message, high_water
 
 site = pytest.fixture(nats_site.running, name="site")
 
@@ -40,8 +40,8 @@ def kill(server: Server) -> None:
     eventually(lambda: not server.is_alive())
 
 
-def batches(count: int, sender: str = "a0", to: str = "a1", size: int = 1000) -> list[Batch]:
-    return [Batch(sender, n, 0, to, b"%d " % n + bytes(size), previous=n - 1) for n in range(1, count + 1)]
+def messages(count: int, sender: str = "a0", to: str = "a1", size: int = 1000) -> list[Message]:
+    return [Message(sender, n, 0, to, b"%d " % n + bytes(size), previous=n - 1) for n in range(1, count + 1)]
 
 
 class Receiver:
@@ -50,7 +50,7 @@ class Receiver:
     def __init__(self, exchange: NatsExchange, name: str) -> None:
         self.exchange, self.name = exchange, name
         self.marks: dict[str, int] = {}
-        self.applied: list[Batch] = []
+        self.applied: list[Message] = []
 
     def round(self) -> int:
         """How many it has applied in all."""
@@ -63,7 +63,7 @@ class Receiver:
         return len(self.applied)
 
 
-def messages(wire: Wire) -> int:
+def in_stream(wire: Wire) -> int:
     """How many are still in the stream."""
     from gossamer.cluster.nats_exchange import _LINKS
 
@@ -71,18 +71,18 @@ def messages(wire: Wire) -> int:
 
 
 def test_killed_again_and_again_while_agents_talk(site: Server, wires: list[Wire]) -> None:
-    """Two agents send to each other; each batch is applied exactly once, in order, and the senders know it."""
+    """Two agents send to each other; each message is applied exactly once, in order, and the senders know it."""
     names = ["a0", "a1"]
     exchanges = [NatsExchange(wire, name) for wire, name in zip(wires, names, strict=True)]
     receivers = [Receiver(*one) for one in zip(exchanges, names, strict=True)]
-    sent = {name: batches(400, name, other, 20_000) for name, other in zip(names, reversed(names), strict=True)}
+    sent = {name: messages(400, name, other, 20_000) for name, other in zip(names, reversed(names), strict=True)}
     rng = random.Random(4)
 
-    def send(exchange: NatsExchange, mine: list[Batch]) -> None:
-        for batch in mine:
-            eventually(lambda batch=batch: exchange.publish(batch), 60)
+    def send(exchange: NatsExchange, mine: list[Message]) -> None:
+        for message in mine:
+            eventually(lambda message=message: exchange.publish(message), 60)
             if rng.random() < 0.1:
-                exchange.publish(batch)
+                exchange.publish(message)
 
     threads = [
         threading.Thread(target=send, args=(exchange, sent[name]))
@@ -106,20 +106,20 @@ def test_killed_again_and_again_while_agents_talk(site: Server, wires: list[Wire
     assert receivers[1].applied == sent["a0"]
     assert receivers[0].applied == sent["a1"]
     eventually(lambda: exchanges[0].confirmed("a0>a1") == exchanges[1].confirmed("a1>a0") == 400)
-    eventually(lambda: [receiver.round() for receiver in receivers] and messages(wires[0]) == 0)
+    eventually(lambda: [receiver.round() for receiver in receivers] and in_stream(wires[0]) == 0)
     assert not any(exchange.lost() for exchange in exchanges), "a killed process loses nothing that is on its disk"
 
 
 def test_a_receiver_that_starts_again_gets_what_it_has_not_acknowledged(site: Server, wires: list[Wire]) -> None:
     sender = NatsExchange(wires[0], "a0")
-    mine = batches(20)
-    for batch in mine:
-        assert sender.publish(batch)
+    mine = messages(20)
+    for message in mine:
+        assert sender.publish(message)
     first = NatsExchange(wires[1], "a1")
     eventually(lambda: first.pending("a1", {}) == mine)
     first.acknowledge("a0>a1", 12)
     eventually(lambda: sender.confirmed("a0>a1") == 12)
-    eventually(lambda: messages(wires[0]) == 8)
+    eventually(lambda: in_stream(wires[0]) == 8)
     wires[1].close()
     wires[1] = connected(site)
     second = NatsExchange(wires[1], "a1")
@@ -131,7 +131,7 @@ def test_a_receiver_that_starts_again_gets_what_it_has_not_acknowledged(site: Se
 def test_what_overtook_is_not_removed_with_what_came_late(site: Server, wires: list[Wire]) -> None:
     """9 is stored before 5. When 5 is acknowledged 9 must stay, or a crash of its receiver loses it."""
     sender, receiver = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1")
-    five, nine = Batch("a0", 5, 0, "a1", b"5"), Batch("a0", 9, 0, "a1", b"9", previous=5)
+    five, nine = Message("a0", 5, 0, "a1", b"5"), Message("a0", 9, 0, "a1", b"9", previous=5)
     for one in (nine, five):
         assert sender.publish(one)
     eventually(lambda: receiver.pending("a1", {}) == [five, nine])
@@ -141,32 +141,32 @@ def test_what_overtook_is_not_removed_with_what_came_late(site: Server, wires: l
     again = NatsExchange(wires[1], "a1")
     eventually(lambda: again.pending("a1", {"a0>a1": 5}) == [nine])
     again.acknowledge("a0>a1", 9)
-    eventually(lambda: messages(wires[0]) == 0)
+    eventually(lambda: in_stream(wires[0]) == 0)
 
 
 def test_acknowledged_while_the_server_is_down(site: Server, wires: list[Wire]) -> None:
     sender, receiver = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1")
-    mine = batches(3)
-    for batch in mine:
-        assert sender.publish(batch)
+    mine = messages(3)
+    for message in mine:
+        assert sender.publish(message)
     eventually(lambda: receiver.pending("a1", {}) == mine)
     kill(site)
     eventually(lambda: not wires[0].is_up and not wires[1].is_up)
     receiver.acknowledge("a0>a1", 2)
     receiver.acknowledge("a0>a1", 3)
-    assert not sender.publish(Batch("a0", 4, 0, "a1", b"", previous=3))
+    assert not sender.publish(Message("a0", 4, 0, "a1", b"", previous=3))
     assert receiver.pending("a1", {"a0>a1": 3}) == []
     site.start()
     eventually(lambda: sender.confirmed("a0>a1") == 3)
     # Those that this connection had not read again before the receipt went out are confirmed, and removed, again.
-    eventually(lambda: receiver.pending("a1", {"a0>a1": 3}) == [] and messages(wires[0]) == 0)
+    eventually(lambda: receiver.pending("a1", {"a0>a1": 3}) == [] and in_stream(wires[0]) == 0)
 
 
 def test_the_server_loses_its_data(site: Server, wires: list[Wire]) -> None:
     sender, receiver = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1")
-    mine = batches(6)
-    for batch in mine[:3]:
-        assert sender.publish(batch)
+    mine = messages(6)
+    for message in mine[:3]:
+        assert sender.publish(message)
     eventually(lambda: receiver.pending("a1", {}) == mine[:3])
     receiver.acknowledge("a0>a1", 1)
     eventually(lambda: sender.confirmed("a0>a1") == 1)
@@ -179,12 +179,12 @@ def test_the_server_loses_its_data(site: Server, wires: list[Wire]) -> None:
     eventually(sender.lost)
     assert not sender.lost(), "told once"
     again = NatsExchange(wires[1], "a1")
-    for batch in mine[1:3] + mine[4:]:
-        assert sender.publish(batch)
+    for message in mine[1:3] + mine[4:]:
+        assert sender.publish(message)
     eventually(lambda: again.pending("a1", {"a0>a1": 1}) == mine[1:])
     again.acknowledge("a0>a1", 6)
     eventually(lambda: sender.confirmed("a0>a1") == 6)
-    eventually(lambda: messages(wires[0]) == 0)
+    eventually(lambda: in_stream(wires[0]) == 0)
     assert not again.lost()
 
 
@@ -192,11 +192,11 @@ def test_memory_is_bounded_and_nothing_waits_for_ever(site: Server, wires: list[
     limit = 3_000_000
     sender = NatsExchange(wires[0], "a0")
     receiver = Receiver(NatsExchange(wires[1], "a1", buffer_bytes=limit), "a1")
-    mine = batches(60, size=500_000)
+    mine = messages(60, size=500_000)
     # The last number alone is more than memory may have.
-    mine += [Batch("a0", 61, part, "a1", bytes(999_000), parts=9, previous=60) for part in range(9)]
-    for batch in mine:
-        assert sender.publish(batch)
+    mine += [Message("a0", 61, part, "a1", bytes(999_000), parts=9, previous=60) for part in range(9)]
+    for message in mine:
+        assert sender.publish(message)
     most = 0
     while len(receiver.applied) < 60:
         most = max(most, sum(len(b.data) for b in receiver.exchange.pending("a1", receiver.marks)))
@@ -207,10 +207,10 @@ def test_memory_is_bounded_and_nothing_waits_for_ever(site: Server, wires: list[
 
 
 def test_no_batch_is_too_long(site: Server, wires: list[Wire]) -> None:
-    """A server takes messages up to a limit; longer batches arrive whole, also when the server dies in between."""
+    """A server takes messages up to a limit; longer messages arrive whole, also when the server dies in between."""
     sender, receiver = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1")
-    long = Batch("a0", 1, 0, "a1", random.Random(1).randbytes(5 * server_module.MESSAGE_BYTES + 1))
-    behind = Batch("a0", 2, 0, "a1", b"behind", previous=1)
+    long = Message("a0", 1, 0, "a1", random.Random(1).randbytes(5 * server_module.MESSAGE_BYTES + 1))
+    behind = Message("a0", 2, 0, "a1", b"behind", previous=1)
     assert sender.publish(long)
     assert sender.publish(behind)
     assert eventually(lambda: receiver.pending("a1", {}) == [long, behind]), "the second may come a moment later"
@@ -221,7 +221,7 @@ def test_no_batch_is_too_long(site: Server, wires: list[Wire]) -> None:
     assert eventually(lambda: again.pending("a1", {})) == [long, behind]
     again.acknowledge("a0>a1", 2)
     eventually(lambda: sender.confirmed("a0>a1") == 2)
-    eventually(lambda: messages(wires[0]) == 0)
+    eventually(lambda: in_stream(wires[0]) == 0)
 
 
 def test_names_of_agents(wires: list[Wire]) -> None:
@@ -257,7 +257,7 @@ def test_a_stranger_gets_nothing(site: Server, wires: list[Wire], hello: dict[st
     number = 0
     while listening.is_alive():
         number += 1
-        assert exchange.publish(Batch("a0", number, 0, "a1", b"secret", previous=number - 1))
+        assert exchange.publish(Message("a0", number, 0, "a1", b"secret", previous=number - 1))
     lines = heard[0].split(b"\r\n")
     assert lines[0].startswith(b"INFO ")
     assert [line for line in lines[1:] if line] == [b"-ERR 'Authorization Violation'"]
@@ -268,9 +268,9 @@ def test_a_wire_with_a_wrong_password(site: Server) -> None:
     wire = Wire({**site.address, "password": "guessed"})
     exchange = NatsExchange(wire, "a0")
     assert not wire.wait_up(1)
-    assert not exchange.publish(batches(1)[0])
+    assert not exchange.publish(messages(1)[0])
     wire.close()
-    assert not exchange.publish(batches(1)[0]), "closed is as good as down"
+    assert not exchange.publish(messages(1)[0]), "closed is as good as down"
 
 
 def test_only_the_user_may_read_the_password(site: Server) -> None:
@@ -284,10 +284,10 @@ def test_only_the_user_may_read_the_password(site: Server) -> None:
 
 def test_port_password_and_data_stay(site: Server, wires: list[Wire]) -> None:
     address = site.address
-    mine = batches(3)
+    mine = messages(3)
     sender = NatsExchange(wires[0], "a0")
-    for batch in mine:
-        assert sender.publish(batch)
+    for message in mine:
+        assert sender.publish(message)
     site.start()  # it runs: nothing happens
     kill(site)
     site.start()
@@ -369,7 +369,7 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
     code = """if True:
         import os, signal, sys, time
         from pathlib import Path
-        from gossamer.sharing.exchange import Batch
+        from gossamer.sharing.exchange import Message
         from gossamer.cluster.nats_exchange import NatsExchange
         from gossamer.cluster.nats_connection import Wire
         from gossamer.cluster.registrar import of_agents
@@ -381,7 +381,7 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
         for number in range(1, 8):
             wire.wait_up(20)
             os.kill(server.pid, signal.SIGKILL) if number % 2 else None
-            exchange.publish(Batch("a0", number, 0, "a0", b"", previous=number - 1))
+            exchange.publish(Message("a0", number, 0, "a0", b"", previous=number - 1))
             registrar.alive(), registrar.orders("a0"), registrar.take_wishes()
             exchange.acknowledge("a0>a0", number)
             time.sleep(0.05)
@@ -401,6 +401,6 @@ def test_letters_that_must_wait_for_others_do_not_keep_them_out(site: Server, wi
     sender, other = NatsExchange(wires[0], "a0"), NatsExchange(wires[0], "a2")
     receiver = NatsExchange(wires[1], "a1", buffer_bytes=100)
     for number in range(1, 13):
-        assert sender.publish(Batch("a0", number, 0, "a1", b"x" * 500_000, HOSTS, previous=number - 1))
-    assert other.publish(Batch("a2", 1, 0, "a1", b"zones", ZONES))
-    eventually(lambda: [batch for batch in receiver.pending("a1", {}) if batch.sender == "a2"])
+        assert sender.publish(Message("a0", number, 0, "a1", b"x" * 500_000, HOSTS, previous=number - 1))
+    assert other.publish(Message("a2", 1, 0, "a1", b"zones", ZONES))
+    eventually(lambda: [message for message in receiver.pending("a1", {}) if message.sender == "a2"])

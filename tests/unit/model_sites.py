@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Batch
+from gossamer.archive.manifest import Message
 from gossamer.archive.state import replace as renew
 from gossamer.archive.store import Memory
 from gossamer.cluster.federation_file import Site, home_of
@@ -64,9 +64,9 @@ class _Box:
         self.publish, self.acknowledge = sent.publish, sent.acknowledge
         self.confirmed, self.lost = sent.confirmed, sent.lost
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         found = self._sent.pending(self._site, marks)
-        found = [batch for batch in found if batch.number <= self._arrived.get(batch.stream, 0)]
+        found = [message for message in found if message.number <= self._arrived.get(message.stream, 0)]
         return self._sent.pending(to, marks) + found
 
 
@@ -112,31 +112,31 @@ class OneSite:
         owners, books = self.owners(), self.books
         columns = self._visit(owners, visits)
         followed = columns.links.target, columns.urls
-        batches = self._incoming.batches()
+        messages = self._incoming.messages()
         arrived = self._incoming.arrived(
-            batches, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
+            messages, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
         )
-        for site, said in arrived.heard:
-            self._membership.hear(site, said)
+        for site, said in arrived.received:
+            self._membership.receive(site, said)
         result = update(
             books.index, None, books.ledger, replace(columns, inbox=arrived.rows), limits=CONFIG.limits,
             strategy=ORDER, is_own=owners.is_own, now_s=1.0,
         )  # fmt: skip
         self._outgoing.forget(arrived.unknown_there)
-        letters = arrived.outbox + self._outgoing.letters(result.outbox, owners, arrived.from_abroad)
+        messages = arrived.outbox + self._outgoing.messages(result.outbox, owners, arrived.from_remote)
         changes = arrived.changes | books.index.flush(self._store, self.chain.label)
         assert self.place.placing is not None
         news = self.place.placing.take_news()
         changes |= placing.write(self._store, self.chain.label, [each["hosts"] for each in news])
-        letters += self._outgoing.news(news, owners.abroad) + self._membership.letters([])
-        letters += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
+        messages += self._outgoing.news(news, owners.remote_sites) + self._membership.messages([])
+        messages += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
         self.chain.commit(
             changes,
             state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
-            marks=high_water(batches),
-            outbox=numbered_parts(letters),
+            marks=high_water(messages),
+            outbox=numbered_parts(messages),
             exchange=self._exchange,
-            applied=[(batch.stream, batch.number) for batch in batches],
+            applied=[(message.stream, message.number) for message in messages],
             now_s=1.0,
         )
         books.index.release(changes)

@@ -14,7 +14,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveError, Deposed
-from gossamer.sharing.exchange import ANY, SEEDS, Batch, Inbox, InProcess, high_water
+from gossamer.sharing.exchange import ANY, SEEDS, Inbox, InProcess, Message, high_water
 
 
 class Crash(BaseException):
@@ -26,7 +26,7 @@ class Wide(InProcess):
 
     def __init__(self) -> None:
         super().__init__()
-        self.received: list[Batch] = []
+        self.received: list[Message] = []
 
     def take(self) -> list[bytes]:
         """Whatever a3 has ever got."""
@@ -34,7 +34,7 @@ class Wide(InProcess):
         self.received += ready
         for stream, number in high_water(ready).items():
             self.acknowledge(stream, number)
-        return [batch.data for batch in self.received]
+        return [message.data for message in self.received]
 
 
 class Mortal:
@@ -62,7 +62,7 @@ class Mortal:
             raise Crash
         return result
 
-    def pending(self, to: str, marks: Mapping[str, int]) -> list[Batch]:
+    def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         return self._inner[1].pending(to, marks)
 
 
@@ -84,7 +84,7 @@ def crawl(store: Any, exchange: Any, rounds: int) -> None:
         name = f"warc/a0-{chain.round:08d}-0.warc.gz"
         store.put(name, b"%d" % chain.round)
         total = chain.state.counters.visits + sum(int(b.data) for b in ready)
-        send = [Batch("a0", chain.round, part, "a3", b"%d/%d" % (chain.round, part)) for part in range(2)]
+        send = [Message("a0", chain.round, part, "a3", b"%d/%d" % (chain.round, part)) for part in range(2)]
         changes = Changes({"warc": [name]}, {"warc": chain.files.get("warc", [])[:-1]})
         state = counted(total)
         commit(chain, exchange, changes, state=state, marks=marks, outbox=send, applied=list(marks.items()))
@@ -98,7 +98,7 @@ def told(rounds: int) -> list[bytes]:
 def seeded() -> tuple[Memory, Wide]:
     exchange = Wide()
     for number in range(1, 4):
-        exchange.publish(Batch("b", number, 0, "a0", b"%d" % 10**number, previous=number - 1))
+        exchange.publish(Message("b", number, 0, "a0", b"%d" % 10**number, previous=number - 1))
     return Memory(), exchange
 
 
@@ -134,7 +134,7 @@ def test_crash_at_every_operation(k: int, before: bool) -> None:
     assert end.state == counted(1110)
     assert exchange.pending("a0", end.marks) == []
     assert exchange.take() == told(3)
-    assert {letter.batch.number for letter in end.outbox} == {3}, "what is confirmed is no longer named"
+    assert {message.message.number for message in end.outbox} == {3}, "what is confirmed is no longer named"
     assert len(store.list("outbox/")) == 2
     assert store.get("warc/a0-00000003-0.warc.gz") == b"3"
 
@@ -346,28 +346,28 @@ def test_manifests_of_earlier_versions_open() -> None:
     rewritten(store, "a0", drop=("sums", "gone"))
     chain = Chain.open(store, "a0", exchange)
     assert (chain.number, chain.snapshot.sums, chain.state) == (3, {}, counted(0))
-    commit(chain, exchange, outbox=[chain.letter("a5", b"hello", "links")])
+    commit(chain, exchange, outbox=[chain.message("a5", b"hello", "links")])
     assert list(Chain.read(store, "a0").sums) == ["outbox/a5/a0-000000000004-0000.links"]
 
 
 class Down(InProcess):
-    """A link that takes so many batches more."""
+    """A link that takes so many messages more."""
 
     left = 0
 
-    def publish(self, batch: Batch) -> bool:
+    def publish(self, message: Message) -> bool:
         self.left -= 1
-        return self.left >= 0 and super().publish(batch)
+        return self.left >= 0 and super().publish(message)
 
 
 def test_what_could_not_be_published_is_kept() -> None:
     store, exchange = Memory(), Down()
     chain = Chain.open(store, "a0", exchange)
     for number in (1, 2):
-        commit(chain, exchange, outbox=[Batch("a0", number, 0, "a5", b"%d" % number)])
+        commit(chain, exchange, outbox=[Message("a0", number, 0, "a5", b"%d" % number)])
         assert exchange.pending("a5", {}) == []
     exchange.left = 2
-    commit(chain, exchange, outbox=[Batch("a0", 3, 0, "a5", b"3")])
+    commit(chain, exchange, outbox=[Message("a0", 3, 0, "a5", b"3")])
     assert [b.data for b in exchange.pending("a5", {})] == [b"1", b"2"], "in order; the third must wait"
     exchange.left = 1
     chain.publish(exchange)
@@ -379,8 +379,8 @@ def test_the_outbox_is_named_until_it_is_confirmed() -> None:
     exchange.left = 100
     chain = Chain.open(store, "a0", exchange)
     for number in (1, 2, 3):
-        outbox = [Batch("a0", number, part, "a5", b"12345") for part in range(number)]
-        commit(chain, exchange, outbox=[*outbox, Batch("a0", number, 0, "a6", b"1")])
+        outbox = [Message("a0", number, part, "a5", b"12345") for part in range(number)]
+        commit(chain, exchange, outbox=[*outbox, Message("a0", number, 0, "a6", b"1")])
     assert chain.backlog(exchange) == 6 * 5 + 3
     exchange.acknowledge("a0>a5", 2)
     assert chain.backlog(exchange) == 3 * 5 + 3
@@ -407,10 +407,10 @@ def test_the_outbox_is_named_until_it_is_confirmed() -> None:
 def test_numbers_of_a_stream_rise() -> None:
     store, exchange = Memory(), InProcess()
     chain = Chain.open(store, "a0", exchange)
-    commit(chain, exchange, outbox=[Batch("a0", 4, 0, "a5", b"")])
+    commit(chain, exchange, outbox=[Message("a0", 4, 0, "a5", b"")])
     with pytest.raises(ArchiveError, match="numbers must rise"):
-        commit(chain, exchange, outbox=[Batch("a0", 4, 1, "a5", b"")])
-    commit(chain, exchange, outbox=[Batch("a0", 4, 0, "a6", b""), Batch("a0", 9, 0, "a5", b"")])
+        commit(chain, exchange, outbox=[Message("a0", 4, 1, "a5", b"")])
+    commit(chain, exchange, outbox=[Message("a0", 4, 0, "a6", b""), Message("a0", 9, 0, "a5", b"")])
     assert [(b.number, b.previous) for b in exchange.pending("a5", {})] == [(4, 0), (9, 4)]
 
 

@@ -20,16 +20,16 @@ from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
 from gossamer.sharing.exchange import (
-    ABROAD,
     HOSTS,
     LINKS,
     MOVES,
     NEWS,
+    REMOTE_LINKS,
     SEED_FILES,
     SEEDS,
     ZONES,
-    Batch,
     InProcess,
+    Message,
     decode,
     encode,
 )
@@ -57,7 +57,7 @@ def pages() -> bytes:
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'"name"', b"{}", b"null"])
 def test_a_message_that_names_no_seed_files(data: bytes) -> None:
-    good = Batch(SEED_FILES, 1, 0, "", json.dumps(["/somewhere/seeds.txt"]).encode())
+    good = Message(SEED_FILES, 1, 0, "", json.dumps(["/somewhere/seeds.txt"]).encode())
     assert verdict(good, Memory(), ()) == GOOD
     wrong, waits = verdict(replace(good, data=data), Memory(), ())
     assert wrong
@@ -66,14 +66,15 @@ def test_a_message_that_names_no_seed_files(data: bytes) -> None:
 
 def test_news_of_sitemaps() -> None:
     def judged(*sitemaps: Any) -> bool:
-        return verdict(Batch("a1", 1, 0, "a0", json.dumps({"sitemaps": sitemaps}).encode(), NEWS), Memory(), ()) == GOOD
+        data = json.dumps({"sitemaps": sitemaps}).encode()
+        return verdict(Message("a1", 1, 0, "a0", data, NEWS), Memory(), ()) == GOOD
 
     assert judged(["a.test", "http://cdn.test/s.xml"])
     for bad in (["a.test"], ["a\n.test", "http://cdn.test/s.xml"], ["a.test", "s.xml"], ["a.test", 1], 1, "ab"):
         assert not judged(bad), bad
 
 
-def letters() -> dict[str, list[tuple[int, bytes]]]:
+def messages() -> dict[str, list[tuple[int, bytes]]]:
     """Good data of every kind, with the part that they are."""
     hosts = placing.packed(ENTRIES)
     news: list[dict[str, Any]] = [
@@ -88,7 +89,7 @@ def letters() -> dict[str, list[tuple[int, bytes]]]:
     return {
         LINKS: [(0, data) for data in encode(columns())],
         SEEDS: [(0, data) for data in encode(columns())],
-        ABROAD: [(0, data) for data in compact.encode(columns(), known)],
+        REMOTE_LINKS: [(0, data) for data in compact.encode(columns(), known)],
         NEWS: [(0, json.dumps(each).encode()) for each in news],
         ZONES: [
             (0, json.dumps(zones).encode()),
@@ -101,7 +102,7 @@ def letters() -> dict[str, list[tuple[int, bytes]]]:
     }
 
 
-GOOD_LETTERS = [(kind, part, data) for kind, found in letters().items() for part, data in found]
+GOOD_LETTERS = [(kind, part, data) for kind, found in messages().items() for part, data in found]
 
 
 @pytest.fixture(scope="module")
@@ -112,31 +113,34 @@ def store() -> Memory:
     return made
 
 
-def batch(kind: str, part: int, data: bytes) -> Batch:
-    return Batch(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
+def message(kind: str, part: int, data: bytes) -> Message:
+    return Message(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
 
 
 @pytest.mark.parametrize(("kind", "part", "data"), GOOD_LETTERS)
 def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
-    assert verdict(batch(kind, part, data), store, SITES) == GOOD
+    assert verdict(message(kind, part, data), store, SITES) == GOOD
 
 
-def judged(store: Memory, one: Batch) -> None:
+def judged(store: Memory, one: Message) -> None:
     """Never an error; and whatever is called good, the decoders read."""
     wrong, waits = verdict(one, store, SITES)
     assert waits or not (wrong and one.kind in (ZONES, HOSTS)), "what carries hosts is never thrown away"
     if wrong:
         return
-    if one.kind in (LINKS, SEEDS, ABROAD):
-        found = (compact.decode if one.kind == ABROAD else decode)(one.data)
+    if one.kind in (LINKS, SEEDS, REMOTE_LINKS):
+        found = (compact.decode if one.kind == REMOTE_LINKS else decode)(one.data)
         assert len({len(column) for column in found}) == 1
         assert len(page_keys([url for url in found.url if url])) <= len(found.key)
     elif one.kind in (ZONES, HOSTS) and one.part:
         estate.decoded(one.data)
 
 
+KINDS = [LINKS, SEEDS, REMOTE_LINKS, NEWS, ZONES, HOSTS, MOVES]
+
+
 @settings(deadline=None, max_examples=400)
-@given(st.sampled_from([LINKS, SEEDS, ABROAD, NEWS, ZONES, HOSTS, MOVES]), st.integers(0, 1), st.binary(max_size=200))
+@given(st.sampled_from(KINDS), st.integers(0, 1), st.binary(max_size=200))
 @example(NEWS, 0, b"[" * 100_000)
 @example(NEWS, 0, b'{"pool": 1' + b"0" * 400 + b"}")
 @example(NEWS, 0, b'{"scope": ["\\ud800"]}')
@@ -145,20 +149,20 @@ def judged(store: Memory, one: Batch) -> None:
 @example(NEWS, 0, b'{"hosts": "", "site": "lima"}')
 @example(NEWS, 0, b'{"moves": {"a": 1}}')
 @example(ZONES, 0, b'{"zones": [256], "files": [], "quiet_until_s": NaN}')
-@example(ABROAD, 0, b"\xff" * 300)
+@example(REMOTE_LINKS, 0, b"\xff" * 300)
 @example(SEEDS, 0, encode(columns()._replace(url=["x"] * len(URLS)))[0])
 def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:
-    judged(store, batch(kind, part, data))
+    judged(store, message(kind, part, data))
 
 
 @settings(deadline=None, max_examples=600)
 @given(st.sampled_from(GOOD_LETTERS), st.data())
-def test_any_flipped_bit_or_cut(store: Memory, letter: tuple[str, int, bytes], data: st.DataObject) -> None:
-    kind, part, good = letter
+def test_any_flipped_bit_or_cut(store: Memory, message: tuple[str, int, bytes], data: st.DataObject) -> None:
+    kind, part, good = message
     bad = bytearray(good)
     for place in data.draw(st.lists(st.integers(0, 8 * len(good) - 1), min_size=1, max_size=3)):
         bad[place // 8] ^= 1 << place % 8
-    judged(store, batch(kind, part, bytes(bad[: data.draw(st.integers(len(good) // 2, len(good)))])))
+    judged(store, message(kind, part, bytes(bad[: data.draw(st.integers(len(good) // 2, len(good)))])))
 
 
 json_values = st.recursive(
@@ -173,7 +177,7 @@ NAMES = ["scope", "pool", "unknown", "hosts", "site", "pages", "round_trips", "m
 @settings(deadline=None, max_examples=400)
 @given(st.sampled_from([NEWS, ZONES, HOSTS, MOVES]), st.dictionaries(st.sampled_from(NAMES), json_values) | json_values)
 def test_any_json(store: Memory, kind: str, said: Any) -> None:
-    judged(store, batch(kind, 0, json.dumps(said).encode()))
+    judged(store, message(kind, 0, json.dumps(said).encode()))
 
 
 # What becomes of them
@@ -188,9 +192,9 @@ def test_what_cannot_be_read_is_set_aside_and_the_rest_goes_on() -> None:
     store = Memory()
     exchange, checked = world(store)
     good, garbage = encode(columns())[0], b"\x00garbage"
-    exchange.publish(Batch("a1", 1, 0, "lima", good, parts=2))
-    exchange.publish(Batch("a1", 1, 1, "lima", garbage, parts=2))
-    exchange.publish(Batch("a1", 2, 0, "lima", good, previous=1))
+    exchange.publish(Message("a1", 1, 0, "lima", good, parts=2))
+    exchange.publish(Message("a1", 1, 1, "lima", garbage, parts=2))
+    exchange.publish(Message("a1", 2, 0, "lima", good, previous=1))
     for _ in range(2):
         found = checked.pending("lima", {})
         assert [(b.number, b.part, b.kind, b.data) for b in found] == [
@@ -206,17 +210,17 @@ def test_what_cannot_be_read_is_set_aside_and_the_rest_goes_on() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [Batch("a1", 1, 0, "lima", b"{}", "greetings"), Batch("a1", 1, 0, "lima", b"garbage", ZONES),
-     Batch("a1", 1, 0, "lima", b"garbage", HOSTS),
-     Batch("a1", 1, 0, "lima", json.dumps({"hosts": "", "site": "rome", "pages": 1}).encode(), NEWS)],
+    [Message("a1", 1, 0, "lima", b"{}", "greetings"), Message("a1", 1, 0, "lima", b"garbage", ZONES),
+     Message("a1", 1, 0, "lima", b"garbage", HOSTS),
+     Message("a1", 1, 0, "lima", json.dumps({"hosts": "", "site": "rome", "pages": 1}).encode(), NEWS)],
     ids=["unknown kind", "zones", "hosts", "a site that we do not know yet"],
 )  # fmt: skip
-def test_what_is_refused_stays_and_holds_up_its_own_stream_only(bad: Batch) -> None:
+def test_what_is_refused_stays_and_holds_up_its_own_stream_only(bad: Message) -> None:
     store = Memory()
     exchange, checked = world(store)
     exchange.publish(bad)
-    exchange.publish(Batch("a1", 2, 0, "lima", b"{}", NEWS, previous=1))
-    other = Batch("a2", 1, 0, "lima", b"{}", NEWS)
+    exchange.publish(Message("a1", 2, 0, "lima", b"{}", NEWS, previous=1))
+    other = Message("a2", 1, 0, "lima", b"{}", NEWS)
     exchange.publish(other)
     for _ in range(2):
         assert checked.pending("lima", {}) == [other]
@@ -230,7 +234,7 @@ def test_what_is_refused_stays_and_holds_up_its_own_stream_only(bad: Batch) -> N
 
 # Envelopes
 
-BATCH = Batch("a1", 7, 2, "lima", b"data", ABROAD, 3, 5)
+BATCH = Message("a1", 7, 2, "lima", b"data", REMOTE_LINKS, 3, 5)
 ((HEADERS, _),) = sealed(BATCH)
 SUBJECT = "links.lima.a1"
 
@@ -274,7 +278,7 @@ def test_a_later_version_is_named() -> None:
 @given(st.text(max_size=30), st.dictionaries(st.sampled_from(sorted(HEADERS)) | st.text(), st.text()), st.binary())
 def test_any_envelope(subject: str, headers: dict[str, str], data: bytes) -> None:
     with contextlib.suppress(Unreadable):
-        assert opened(subject, headers, data).batch.data == data
+        assert opened(subject, headers, data).message.data == data
 
 
 @given(
@@ -286,5 +290,5 @@ def test_whatever_is_a_normal_form_can_be_sent(host: str, path: str) -> None:
     url = normalise(f"http://{host}/{path}")
     if url is not None:
         data = encode(mentioned([url]))[0]
-        assert verdict(Batch("a1", 1, 0, "a0", data, LINKS), Memory(), ()) == GOOD
-        assert verdict(Batch(SEEDS, 1, 0, "", data), Memory(), ()) == GOOD
+        assert verdict(Message("a1", 1, 0, "a0", data, LINKS), Memory(), ()) == GOOD
+        assert verdict(Message(SEEDS, 1, 0, "", data), Memory(), ()) == GOOD

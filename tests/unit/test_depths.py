@@ -58,7 +58,7 @@ def depths(graph: Graph, moved: set[int], deepest: int) -> dict[int, int]:
 
 
 class World:
-    """One agent or two that visit pages in any order; letters arrive whenever somebody commits."""
+    """One agent or two that visit pages in any order; messages arrive whenever somebody commits."""
 
     def __init__(self, graph: Graph, moved: set[int], deepest: int, agents: int, links: bool) -> None:
         self.graph, self.moved = graph, moved
@@ -66,7 +66,7 @@ class World:
         self.config = Config().replace({**values, "index.memory_mb": 16})
         self.store, self.exchange = Memory(), InProcess()
         self.names = AGENTS[:agents]
-        self.letters: dict[str, list[Contributions]] = {name: [] for name in self.names}
+        self.messages: dict[str, list[Contributions]] = {name: [] for name in self.names}
         self.books = {name: self._open(name) for name in self.names}
         self.held: dict[str, list[tuple[int, ...]]] = {name: [] for name in self.names}
         ledger = self.books["a0"].ledger
@@ -106,12 +106,12 @@ class World:
         for place in sorted({place % len(held) for place in visited}, reverse=True) if held else []:
             key, depth, hops, tries = held.pop(place)
             round_.add(reader.read(self._answer(numbers[key], depth=depth, hops=hops, tries=tries)))
-        rows = Contributions.joined([*self.letters[name], *([inbox] if inbox else [])])
-        self.letters[name] = []
+        rows = Contributions.joined([*self.messages[name], *([inbox] if inbox else [])])
+        self.messages[name] = []
         owners = Owners(name, self._zones(name), [self.names[zone % len(self.names)] for zone in range(256)])
         closed = commit.close(books, round_, rows, owners, 0, 1.0)
         for to, part in owners.by_name(closed.links.key):
-            self.letters[to].append(closed.links.take(part))
+            self.messages[to].append(closed.links.take(part))
         state = AgentState(ledger=books.ledger.state(), depth_limits=commit.depth_limits(self.config))
         books.chain.commit(
             closed.changes, state=state, marks={}, outbox=[], exchange=self.exchange, applied=[], now_s=1.0
@@ -132,7 +132,7 @@ class World:
             for name in self.names:
                 self.take(name)
                 self.held[name].sort(key=lambda held: places[held[0]])
-            if not any(self.held.values()) and not any(self.letters.values()):
+            if not any(self.held.values()) and not any(self.messages.values()):
                 return
             for name in self.names:
                 self.commit(name, [0])

@@ -181,7 +181,7 @@ def in_file(part: estate.Part) -> bytes:
 
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
-    """Whoever wrote it had tables in files, and at first all hosts that rest in the letter itself; it may be in an
+    """Whoever wrote it had tables in files, and at first all hosts that rest in the message itself; it may be in an
     outbox, and the sender gone."""
     store, exchange = world()
     before = facts(store)
@@ -190,7 +190,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     first, *others = exchange.pending("a1", {})
     said = json.loads(first.data)
     parts = {table: estate.Part(table, np.zeros(0, dtype), []) for table, dtype in estate.DTYPES.items()}
-    for part in (estate.decoded(batch.data) for batch in others):
+    for part in (estate.decoded(message.data) for message in others):
         assert not len(parts[part.table].rows), "in one piece"
         parts[part.table] = part
     resting = {host: list(rest) for host, rest in before["resting"].items() if zone_of_name(host) in said["zones"]}
@@ -254,11 +254,11 @@ def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     before, number = facts(store), Chain.read(store, "a0").number
     mine = books(store, exchange, "a0")
     Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
-    letters = [batch for batch in exchange.pending("a1", {}) if batch.kind == ZONES and batch.part == 0]
-    assert len(letters) > 3
-    assert all(json.loads(letter.data)["pages"] <= 20 for letter in letters)
-    assert mine.chain.number >= number + len(letters)
-    for _ in letters:
+    messages = [message for message in exchange.pending("a1", {}) if message.kind == ZONES and message.part == 0]
+    assert len(messages) > 3
+    assert all(json.loads(message.data)["pages"] <= 20 for message in messages)
+    assert mine.chain.number >= number + len(messages)
+    for _ in messages:
         settle(store, exchange, ALL_TO_ONE)
     assert facts(store) == before
 
@@ -268,7 +268,7 @@ def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
     store, exchange = world()
     mine = books(store, exchange, "a0")
     Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
-    assert {batch.kind for batch in exchange.pending("a1", {})} == {ZONES}
+    assert {message.kind for message in exchange.pending("a1", {})} == {ZONES}
     his = books(store, exchange, "a1")
     Transfer(his, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
     assert exchange.pending("a1", his.chain.marks) == []

@@ -1,4 +1,4 @@
-"""What reaches an agent besides its pages: seeds of other agents' zones, news, letters that must wait."""
+"""What reaches an agent besides its pages: seeds of other agents' zones, news, messages that must wait."""
 
 import json
 import os
@@ -24,11 +24,11 @@ from gossamer.sharing.exchange import (
     LINKS,
     NEWS,
     ZONES,
-    Batch,
     Contributions,
     Inbox,
     InProcess,
     Joined,
+    Message,
     decode,
     encode,
     high_water,
@@ -59,19 +59,19 @@ class Desk:
         self.incoming.seeds += urls
         self.incoming.files.add(files)
 
-    def commit(self, more: list[Batch] | None = None) -> Contributions:
-        batches = self.incoming.batches()
+    def commit(self, more: list[Message] | None = None) -> Contributions:
+        messages = self.incoming.messages()
         orders = Orders(self.owners, others=self.others)
-        arrived = self.incoming.arrived(batches, [], [], self.index, self.ledger, orders)
+        arrived = self.incoming.arrived(messages, [], [], self.index, self.ledger, orders)
         self.chain.commit(
-            arrived.changes, state=AgentState(seed_files=self.incoming.files.state()), marks=high_water(batches),
+            arrived.changes, state=AgentState(seed_files=self.incoming.files.state()), marks=high_water(messages),
             outbox=numbered_parts(arrived.outbox + (more or [])), exchange=self.exchange,
-            applied=[(batch.stream, batch.number) for batch in batches], now_s=1.0,
+            applied=[(message.stream, message.number) for message in messages], now_s=1.0,
         )  # fmt: skip
         return arrived.rows
 
-    def letter(self, to: str, kind: str, data: bytes) -> Batch:
-        return Batch(self.name, self.chain.round, 0, to, data, kind)
+    def message(self, to: str, kind: str, data: bytes) -> Message:
+        return Message(self.name, self.chain.round, 0, to, data, kind)
 
 
 def pair(**options: Any) -> tuple[Desk, Desk]:
@@ -106,7 +106,7 @@ def test_seeds_of_a_file_and_of_the_inbox_too(tmp_path: Path) -> None:
     one = Desk("a0", files=[file], exchange=exchange, store=store)
     other = Desk("a1", exchange=inner, store=store)
     Inbox(store).add(encode(mentioned(URLS[20:]))[0])
-    one.incoming.read(one.incoming.batches(), 1.0)
+    one.incoming.read(one.incoming.messages(), 1.0)
     assert set(one.commit().url) == of("a0")
     assert set(other.commit().url) == of("a1")
     assert one.commit().url == []
@@ -118,14 +118,14 @@ def test_seeds_are_read_once_however_often_the_agent_opens(tmp_path: Path, name:
     file = tmp_path / os.fsdecode(name)
     file.write_text(f"{URLS[0]}\n")
     one = Desk("a0", files=[file])
-    one.incoming.read(one.incoming.batches(), 1.0)
+    one.incoming.read(one.incoming.messages(), 1.0)
     one.commit()
     again = Incoming(one.store, one.chain, one.exchange, "host")
-    again.read(again.batches(), 1.0)
+    again.read(again.messages(), 1.0)
     assert again.seeds == []
     with file.open("a") as more:
         more.write(f"{URLS[1]}\n")
-    again.read(again.batches(), 1.0)
+    again.read(again.messages(), 1.0)
     assert again.seeds == [URLS[1]], "and files that were given once are followed"
 
 
@@ -146,7 +146,7 @@ def test_everybody_hears_of_new_hosts() -> None:
     assert not other.incoming.scope.admits("http://h3.test/deep")
     one.commit()
     assert one.incoming.scope.admits("http://h3.test/deep")
-    assert [batch.kind for batch in one.exchange.pending("a2", {})] == [NEWS]
+    assert [message.kind for message in one.exchange.pending("a2", {})] == [NEWS]
     other.commit()
     assert all(other.incoming.scope.admits(url) for url in URLS)
     late = Incoming(one.store, Chain.open(one.store, "a3", InProcess(), ()), InProcess(), "host")
@@ -155,7 +155,7 @@ def test_everybody_hears_of_new_hosts() -> None:
 
 def test_a_share_of_the_pool() -> None:
     one, other = pair()
-    one.commit([one.letter("a1", NEWS, json.dumps({"pool": 25}).encode())])
+    one.commit([one.message("a1", NEWS, json.dumps({"pool": 25}).encode())])
     other.commit()
     assert other.ledger.pool == 25
     other.commit()
@@ -169,15 +169,15 @@ def links(urls: list[str]) -> bytes:
 def test_links_behind_a_zone_wait_for_it() -> None:
     one, other = pair()
     urls = sorted(of("a1"))
-    one.commit([one.letter("a1", LINKS, links(urls[:1]))])
-    one.commit([one.letter("a1", ZONES, b"{}")])
-    one.commit([one.letter("a1", LINKS, links(urls[1:2]))])
-    assert [decode(batch.data).url for batch in other.incoming.batches()] == [urls[:1]]
+    one.commit([one.message("a1", LINKS, links(urls[:1]))])
+    one.commit([one.message("a1", ZONES, b"{}")])
+    one.commit([one.message("a1", LINKS, links(urls[1:2]))])
+    assert [decode(message.data).url for message in other.incoming.messages()] == [urls[:1]]
     assert not arrivals(one.exchange, other.chain, (), None), "first what is before it"
     assert other.commit().url == urls[:1]
-    assert other.incoming.batches() == []
-    (letter,) = arrivals(one.exchange, other.chain, (), None)
-    marks = high_water(letter)
+    assert other.incoming.messages() == []
+    (message,) = arrivals(one.exchange, other.chain, (), None)
+    marks = high_water(message)
     other.chain.commit(Changes(), marks=marks, outbox=[], exchange=one.exchange, applied=list(marks.items()), now_s=1.0)
     assert not arrivals(one.exchange, other.chain, (), None)
     assert other.commit().url == urls[1:2]
@@ -187,8 +187,8 @@ def test_a_zone_bars_only_its_own_stream() -> None:
     one, other = pair()
     third = Desk("a2", exchange=one.exchange, store=one.store)
     urls = sorted(of("a1"))
-    one.commit([one.letter("a1", ZONES, b"{}")])
-    third.commit([third.letter("a1", LINKS, links(urls[:1]))])
+    one.commit([one.message("a1", ZONES, b"{}")])
+    third.commit([third.message("a1", LINKS, links(urls[:1]))])
     assert other.commit().url == urls[:1]
 
 
@@ -227,8 +227,8 @@ def test_what_we_sent_ourselves_goes_on_when_the_zone_goes_elsewhere(expecting: 
 
 def test_parts_are_numbered_per_receiver() -> None:
     to = ["a1", "a2", "a1", "a1"]
-    batches = numbered_parts(Batch("a0", 7, 0, name, b"%d" % place) for place, name in enumerate(to))
-    assert [(batch.to, batch.part, batch.data) for batch in batches] == [
+    messages = numbered_parts(Message("a0", 7, 0, name, b"%d" % place) for place, name in enumerate(to))
+    assert [(message.to, message.part, message.data) for message in messages] == [
         ("a1", 0, b"0"), ("a2", 0, b"1"), ("a1", 1, b"2"), ("a1", 2, b"3"),
     ]  # fmt: skip
 
@@ -245,10 +245,10 @@ def test_a_known_page_that_becomes_a_seed_is_no_longer_deep() -> None:
 
 def test_sitemaps_elsewhere_are_told_to_the_other_agents() -> None:
     one, other = pair()
-    batches = one.incoming.batches()
+    messages = one.incoming.messages()
     orders = Orders(one.owners, others=one.others)
     naming = Naming("a.test", "http://cdn.test/s.xml")
-    arrived = one.incoming.arrived(batches, [], [naming], one.index, one.ledger, orders)
+    arrived = one.incoming.arrived(messages, [], [naming], one.index, one.ledger, orders)
     one.chain.commit(
         arrived.changes, marks={}, outbox=numbered_parts(arrived.outbox), exchange=one.exchange,
         applied=[], now_s=1.0,

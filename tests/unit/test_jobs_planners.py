@@ -103,7 +103,7 @@ def test_longest_first_with_search_is_within_a_thousandth(seed: int) -> None:
     each = power_law(1_000, 10, seed)
     found = plan(each, "lpt")
     assert found.ratio <= 1.001
-    assert plan(each, "seed-times").ratio >= found.ratio
+    assert plan(each, "pechnikov-times").ratio >= found.ratio
     assert plan(each, "multifit").ratio <= 1.01
 
 
@@ -118,18 +118,18 @@ def test_five_steps_by_hand() -> None:
     """Shares 10 and 5. The faster takes 6; 5 would exceed and goes back. The slower takes 5, not the first 2. From the
     smallest up, the slower is full: 2 and 2 go to the faster."""
     each = uniform([6.0, 5, 2, 2], [2.0, 1.0])
-    assert plan(each, "seed-times").owner.tolist() == [0, 1, 0, 0]
+    assert plan(each, "pechnikov-times").owner.tolist() == [0, 1, 0, 0]
 
 
 def test_five_steps_leave_a_website_above_every_share_to_the_fastest() -> None:
     each = uniform([100.0, 1, 1, 1], [1.0, 3.0])
-    assert plan(each, "seed-times").owner[0] == 1
+    assert plan(each, "pechnikov-times").owner[0] == 1
 
 
 def test_pages_and_times_are_different_measures() -> None:
     each = uniform([9.0, 1, 1, 1], [1.0, 1.0], pages=[1, 9, 1, 1])
-    assert plan(each, "seed-times").makespan_s == 9
-    assert plan(each, "seed-pages").makespan_s > 9
+    assert plan(each, "pechnikov-times").makespan_s == 9
+    assert plan(each, "pechnikov-pages").makespan_s > 9
 
 
 def test_distance_decides_where_clients_are_unrelated() -> None:

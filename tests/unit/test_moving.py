@@ -7,7 +7,7 @@ import numpy as np
 import test_handover as zones
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Batch, Changes
+from gossamer.archive.manifest import Changes, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
 from gossamer.cluster.site_list import Members
@@ -36,21 +36,21 @@ def place(site: str, hosts: np.ndarray, home: str = "a0") -> Place:
     )
 
 
-def left_paris() -> tuple[np.ndarray, list[list[Batch]], int]:
-    """All that paris knew, as letters of its agents to lima; and how much cash that was."""
+def left_paris() -> tuple[np.ndarray, list[list[Message]], int]:
+    """All that paris knew, as messages of its agents to lima; and how much cash that was."""
     store, exchange = zones.world()
     found = [zones.books(store, exchange, name).index.hosts.rows["host"] for name in zones.NAMES]
     hosts = np.sort(np.concatenate(found))
-    letters, cash = [], 0
+    messages, cash = [], 0
     for name in zones.NAMES:
         books = zones.books(store, exchange, name)
         Transfer(books, exchange, ORDERS[name], place("paris", hosts, home=name), 2.0).give_hosts()
         assert books.index.count == 0
-        outbox = [letter for letter in books.chain.snapshot.outbox if letter.batch.kind == HOSTS]
-        letters.append([replace(letter.batch, data=store.get(letter.name)) for letter in outbox])
-        cash += json.loads(letters[-1][0].data)["cash"]
+        outbox = [message for message in books.chain.snapshot.outbox if message.message.kind == HOSTS]
+        messages.append([replace(message.message, data=store.get(message.name)) for message in outbox])
+        cash += json.loads(messages[-1][0].data)["cash"]
         assert books.chain.state.members.version == 2, "by which list they went is on record with them"
-    return hosts, letters, cash
+    return hosts, messages, cash
 
 
 def empty_lima() -> tuple[Memory, InProcess]:
@@ -63,24 +63,24 @@ def empty_lima() -> tuple[Memory, InProcess]:
 
 
 def told(store: Memory, agent: str) -> dict[str, set[int]]:
-    """By receiver: the hosts that an agent's letters say are at lima now."""
+    """By receiver: the hosts that an agent's messages say are at lima now."""
     found: dict[str, set[int]] = {}
-    for letter in Chain.read(store, agent).outbox:
-        if letter.batch.kind == NEWS:
-            said: dict[str, Any] = json.loads(store.get(letter.name))
+    for message in Chain.read(store, agent).outbox:
+        if message.message.kind == NEWS:
+            said: dict[str, Any] = json.loads(store.get(message.name))
             entries = unpacked(said["hosts"])
             assert set(entries["site"].tolist()) == {1}
             assert set(entries["turn"].tolist()) == {1}
-            found.setdefault(letter.batch.to, set()).update(entries["host"].tolist())
+            found.setdefault(message.message.to, set()).update(entries["host"].tolist())
     return found
 
 
 def test_all_of_it_arrives_and_everybody_hears_of_it() -> None:
-    hosts, letters, cash = left_paris()
+    hosts, messages, cash = left_paris()
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
-    for letter in reversed(letters):  # first those of the other agent's zones
-        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
+    for message in reversed(messages):  # first those of the other agent's zones
+        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(message)
     # Nothing but what is committed counts: the processes may die here.
     assert told(store, "a0")["oslo"] == told(store, "a0")["paris"] == set(hosts.tolist())
     assert not is_settled(store, 2)
@@ -104,11 +104,11 @@ def test_hosts_of_two_agents_come_in_one_letter() -> None:
     hosts = np.sort(books.index.hosts.rows["host"])
     rests = books.resting.hosts
     Transfer(books, exchange, ORDERS["a0"], place("paris", hosts), 2.0).give_hosts()
-    letter = [replace(each.batch, data=store.get(each.name)) for each in books.chain.snapshot.outbox]
-    assert {batch.kind for batch in letter} == {HOSTS}
+    message = [replace(each.message, data=store.get(each.name)) for each in books.chain.snapshot.outbox]
+    assert {part.kind for part in message} == {HOSTS}
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
-    Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
+    Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(message)
     other, there = zones.books(store, exchange, "a1"), place("lima", hosts)
     Transfer(other, exchange, ORDERS["a1"], there, 3.0).settle()
     own, others = (set(books.index.hosts.rows["host"].tolist()) for books in (speaker, other))
@@ -121,11 +121,11 @@ def test_hosts_of_two_agents_come_in_one_letter() -> None:
 
 def test_an_agent_that_passes_hosts_on_is_not_taken_for_their_owner() -> None:
     """What it has on record says where they will be; who shall have them has them when they have come."""
-    hosts, letters, _ = left_paris()
+    hosts, messages, _ = left_paris()
     store, exchange = empty_lima()
     speaker = zones.books(store, exchange, "a0")
-    for letter in reversed(letters):  # first those of the other agent's zones
-        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(letter)
+    for message in reversed(messages):  # first those of the other agent's zones
+        Transfer(speaker, exchange, ORDERS["a0"], place("lima", hosts), 3.0).take(message)
     files = list(Chain.read(store, "a0").files["hostmap"])
     other = zones.books(store, exchange, "a1")
     there = place("lima", hosts)

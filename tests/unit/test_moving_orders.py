@@ -130,8 +130,8 @@ def test_a_site_that_has_given_its_hosts_away_is_lost_before_they_came() -> None
         site.begin(Members(3, AFTER, "fennel", before), gone=("south",))
     for _ in range(12):
         world.round()
-    waiting = [letter.batch for site in world.sites.values() for letter in site.chain.snapshot.outbox]
-    assert not [batch for batch in waiting if batch.sender == batch.to], "nobody waits for what will not come"
+    waiting = [message.message for site in world.sites.values() for message in site.chain.snapshot.outbox]
+    assert not [message for message in waiting if message.sender == message.to], "nobody waits for what will not come"
     assert not any(site.is_holding for site in world.sites.values())
 
 

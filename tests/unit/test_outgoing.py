@@ -41,11 +41,11 @@ def outgoing(**values: object) -> tuple[Outgoing, Ledger]:
     return Outgoing(config, Chain.open(Memory(), "north_a0", InProcess()), ledger), ledger
 
 
-def sent(out: Outgoing, columns: Contributions, from_abroad: np.ndarray | None = None) -> Contributions:
-    keys = np.zeros(0, np.uint64) if from_abroad is None else from_abroad
-    letters = out.letters(columns, OWNERS, keys)
-    assert {letter.to for letter in letters} <= {"east"}
-    return Contributions.joined([compact.decode(letter.data) for letter in letters])
+def sent(out: Outgoing, columns: Contributions, from_remote: np.ndarray | None = None) -> Contributions:
+    keys = np.zeros(0, np.uint64) if from_remote is None else from_remote
+    messages = out.messages(columns, OWNERS, keys)
+    assert {message.to for message in messages} <= {"east"}
+    return Contributions.joined([compact.decode(message.data) for message in messages])
 
 
 def test_text_once_then_keys() -> None:
@@ -74,8 +74,8 @@ def test_cash_that_does_not_travel_is_the_virtual_page_s(scores: str, first_cash
     assert int(first.cash.sum()) == first_cash
     assert sorted(first.hits.tolist()) == ([1, 1] if scores == "none" else [2, 3])
     assert ledger.pool == 64 - first_cash
-    letters = out.letters(columns, OWNERS)
-    assert sum(int(compact.decode(letter.data).cash.sum()) for letter in letters) == second_cash
+    messages = out.messages(columns, OWNERS)
+    assert sum(int(compact.decode(message.data).cash.sum()) for message in messages) == second_cash
     assert ledger.pool == 128 - first_cash - second_cash
 
 

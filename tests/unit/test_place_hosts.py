@@ -75,9 +75,9 @@ def test_measured_round_trips_count_more_than_maps() -> None:
     network = RoundTrips(list(SITES))
     network.measure("paris", ["KR", "KR", "KR", "FR"], [0.024, 0.02, 5.0, 0.0])
     assert placed("distance", ["kr.test", "fr.test"], round_trips=network) == [0, 0], "609 km, by the wire"
-    network.hear("tokyo", {"KR": 0.02})
+    network.receive("tokyo", {"KR": 0.02})
     assert placed("distance", ["kr.test"], round_trips=network) == [1]
-    network.hear("tokyo", {"KR": 0.09})
+    network.receive("tokyo", {"KR": 0.09})
     assert placed("distance", ["kr.test"], round_trips=network) == [0]
     assert placed("fennel+distance", ["kr.test"], [[0.0, 3.0, 0.0]], round_trips=network) == [0]
     assert placed("fennel+distance", ["kr.test"], [[0.0, 300.0, 0.0]], round_trips=network) == [1]
@@ -102,7 +102,7 @@ def test_what_sites_tell_each_other_of_round_trips() -> None:
     here.measure("a", ["DE", "DE", "", "FR"], [0.05, 0.07, 0.2, 0.0])
     news = here.news("a")
     assert news == {"DE": 0.06}
-    there.hear("a", news)
+    there.receive("a", news)
     np.testing.assert_array_equal(there.of(["DE", "FR"]), [[0.06, np.nan], [np.nan, np.nan]])
     here.measure("a", ["DE"], [0.061])
     assert here.news("a") == {}, "as good as the same"

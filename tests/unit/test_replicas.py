@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.archive.chain import Chain, snapshots
-from gossamer.archive.manifest import LINKS, Batch, Changes
+from gossamer.archive.manifest import LINKS, Changes, Message
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.nats_connection import Wire
@@ -146,18 +146,18 @@ def test_strangers_do_not_count(tmp_path: Path) -> None:
     assert not source.is_complete()
 
 
-def letter(number: int) -> Batch:
-    return Batch("a", number, 0, "b", b"x", LINKS, previous=number - 1)
+def message(number: int) -> Message:
+    return Message("a", number, 0, "b", b"x", LINKS, previous=number - 1)
 
 
 def test_nothing_leaves_before_it_is_replicated() -> None:
     inner, safe = InProcess(), 0
     gate = Gate(inner, 1, lambda: safe)
-    assert not gate.publish(letter(1))
+    assert not gate.publish(message(1))
     assert inner.pending("b", {}) == []
     safe = 1
-    assert gate.publish(letter(1))
-    assert [batch.number for batch in inner.pending("b", {})] == [1]
+    assert gate.publish(message(1))
+    assert [message.number for message in inner.pending("b", {})] == [1]
 
 
 def test_nothing_is_acknowledged_before_it_is_replicated() -> None:
@@ -165,9 +165,9 @@ def test_nothing_is_acknowledged_before_it_is_replicated() -> None:
     inner, safe, committed = InProcess(), 3, 3
     gate = Gate(inner, 3, lambda: safe)
     gate.committed = lambda: committed
-    inner.publish(letter(1))
-    inner.publish(letter(2))
-    assert [batch.number for batch in gate.pending("b", {})] == [1, 2]
+    inner.publish(message(1))
+    inner.publish(message(2))
+    assert [message.number for message in gate.pending("b", {})] == [1, 2]
     committed = 4
     gate.acknowledge("a>b", 1)
     committed = 5
@@ -185,7 +185,7 @@ def test_nothing_is_acknowledged_before_it_is_replicated() -> None:
 def test_what_was_acknowledged_before_a_restart_is_not_known() -> None:
     inner, safe = InProcess(), 3
     gate = Gate(inner, 5, lambda: safe)
-    inner.publish(letter(1))
+    inner.publish(message(1))
     assert gate.pending("b", {"a>b": 1}) == []
     assert inner.confirmed("a>b") == 0, "the commit that applied it may not be at the replicas"
     safe = 5

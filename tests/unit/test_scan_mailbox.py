@@ -1,7 +1,7 @@
 """What a scan's coordinator and its clients elsewhere say to each other, through any Exchange."""
 
 from gossamer.scan.mailbox import Mailbox
-from gossamer.sharing.exchange import PART_BYTES, Batch, InProcess
+from gossamer.sharing.exchange import PART_BYTES, InProcess, Message
 
 
 class Flaky(InProcess):
@@ -11,8 +11,8 @@ class Flaky(InProcess):
         super().__init__()
         self.is_down = self.has_lost = False
 
-    def publish(self, batch: Batch) -> bool:
-        return not self.is_down and super().publish(batch)
+    def publish(self, message: Message) -> bool:
+        return not self.is_down and super().publish(message)
 
     def lose(self) -> None:
         self._batches.clear()

@@ -38,7 +38,7 @@ class World:
         visits = np.array([(page_key(url), Status.FETCHED, 0, 0, policy)], VISIT.numpy)
         keys = page_keys(urls)
         columns = Links(np.zeros(len(urls), np.int32), keys, np.ones(len(urls), np.bool_))
-        self.index.kin.saw(host_of_key(visits["key"]), np.array([is_stale]))
+        self.index.traps.saw(host_of_key(visits["key"]), np.array([is_stale]))
         return self._update(RoundColumns(visits, columns, dict(zip(keys.tolist(), urls, strict=True))))
 
     def reopen(self) -> None:
@@ -134,6 +134,6 @@ def test_copies_give_back_the_room_that_they_took() -> None:
 def test_what_a_host_redirects_to_takes_its_place() -> None:
     world = World("http://d.test/")
     world.visit("http://d.test/", [WWW], policy=Policy.PASS)
-    generation, _ = world.index.kin.standing(np.array([host_key(host_of(WWW))], np.uint32))
+    generation, _ = world.index.traps.standing(np.array([host_key(host_of(WWW))], np.uint32))
     assert generation.tolist() == [0]
     assert len(world.visit(WWW, names("real", MOST))) == MOST - 2
