@@ -85,7 +85,7 @@ class Link:
             async with self._answers() as answers:
                 while True:
                     ask = {
-                        "message": _AT_ONCE,
+                        "batch": _AT_ONCE,
                         "max_bytes": max(await room(), MESSAGE_BYTES),
                         "expires": int(_WAIT_S * 1e9),
                         "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
@@ -100,7 +100,7 @@ class Link:
         """Returns the newest message of each subject that matches."""
         found: list[Msg] = []
         async with self._answers() as answers:
-            await answers.ask(f"$JS.API.DIRECT.GET.{stream}", {"multi_last": [subject], "message": _AT_ONCE})
+            await answers.ask(f"$JS.API.DIRECT.GET.{stream}", {"multi_last": [subject], "batch": _AT_ONCE})
             await answers.take(found.append)
         return found
 
