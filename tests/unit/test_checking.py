@@ -74,7 +74,7 @@ def test_news_of_sitemaps() -> None:
         assert not judged(bad), bad
 
 
-def messages() -> dict[str, list[tuple[int, bytes]]]:
+def good_messages() -> dict[str, list[tuple[int, bytes]]]:
     """Good data of every kind, with the part that they are."""
     hosts = placing.packed(ENTRIES)
     news: list[dict[str, Any]] = [
@@ -102,7 +102,7 @@ def messages() -> dict[str, list[tuple[int, bytes]]]:
     }
 
 
-GOOD_LETTERS = [(kind, part, data) for kind, found in messages().items() for part, data in found]
+GOOD_MESSAGES = [(kind, part, data) for kind, found in good_messages().items() for part, data in found]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def message(kind: str, part: int, data: bytes) -> Message:
     return Message(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
 
 
-@pytest.mark.parametrize(("kind", "part", "data"), GOOD_LETTERS)
+@pytest.mark.parametrize(("kind", "part", "data"), GOOD_MESSAGES)
 def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
     assert verdict(message(kind, part, data), store, SITES) == GOOD
 
@@ -156,9 +156,9 @@ def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:
 
 
 @settings(deadline=None, max_examples=600)
-@given(st.sampled_from(GOOD_LETTERS), st.data())
-def test_any_flipped_bit_or_cut(store: Memory, message: tuple[str, int, bytes], data: st.DataObject) -> None:
-    kind, part, good = message
+@given(st.sampled_from(GOOD_MESSAGES), st.data())
+def test_any_flipped_bit_or_cut(store: Memory, known: tuple[str, int, bytes], data: st.DataObject) -> None:
+    kind, part, good = known
     bad = bytearray(good)
     for place in data.draw(st.lists(st.integers(0, 8 * len(good) - 1), min_size=1, max_size=3)):
         bad[place // 8] ^= 1 << place % 8
@@ -285,6 +285,8 @@ def test_any_envelope(subject: str, headers: dict[str, str], data: bytes) -> Non
     st.text(alphabet="abz019-._~!$&'()*+,;=:@%[]{}\"`^|<> /?#\u00fc\u4e2d", min_size=1, max_size=20),
     st.text(max_size=20),
 )
+@example("0@.", "")
+@example("a@.", "x?q")
 def test_whatever_is_a_normal_form_can_be_sent(host: str, path: str) -> None:
     """A link or seed that we make ourselves is never set aside by who gets it, with all that came along."""
     url = normalise(f"http://{host}/{path}")
