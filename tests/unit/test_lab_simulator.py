@@ -255,6 +255,15 @@ def test_the_same_order_as_production(order, made, width, every, data):
         assert simulate(graph, order, starts, Conditions(seed=5), knowledge).order.tolist() == expected
 
 
+def test_pages_of_one_round_do_not_give_each_other_scores():
+    """Page 22 leads to page 0, and both are visited in the same round: page 0 passes on what it had before."""
+    links = {0: [0, 1, 8], 1: [2, 1, 4, 14], 13: [1, 7], 14: [0, 1, 2, 3, 6], 20: [3, 5, 10, 13, 19, 22], 22: [0]}
+    graph = graph_of([1, 6, 8, 8], {page: links.get(page, []) for page in range(23)})
+    order, knowledge = ORDERS["partial-pagerank"], Knowledge(every=9)
+    expected = Production(graph, order, knowledge, seed=5).crawl([20], 2)
+    assert simulate(graph, order, [20], Conditions(width=2, seed=5), knowledge).order.tolist() == expected
+
+
 # --- rounds as production makes them
 
 
