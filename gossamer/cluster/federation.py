@@ -26,11 +26,11 @@ from gossamer.cluster.site_list import in_words, why_behind
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, added, final
 from gossamer.config.last_run import remember
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0

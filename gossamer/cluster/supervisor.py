@@ -24,11 +24,11 @@ from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.totals import Totals
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
 from gossamer.errors import OutOfSpace, SiteError
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
+from gossamer.sharing.control import Orders
 
 if TYPE_CHECKING:
     from gossamer.cluster.neighbours import Neighbours
