@@ -23,18 +23,20 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import LINKS, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
+from gossamer.columns import Contributions
 from gossamer.config import Config
+from gossamer.crawl.inbox import decode, encode, high_water
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
-from gossamer.sharing.exchange import LINKS, Contributions, Message, decode, encode, high_water
 
 PROCESSES = 2
 _POLL_S = 0.002

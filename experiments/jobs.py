@@ -15,8 +15,8 @@ import numpy as np
 from experiments import jobs_real, jobs_webs
 from experiments.harness import Block, Results, Row, columns, publish
 from experiments.jobs_webs import MODES, PAPER_S, drawn, enacted_s, noise, reenacted, worst_ratio
+from experiments.uniform_clients import uniform
 from gossamer.scan.planners import plan
-from gossamer.scan.task import uniform
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 

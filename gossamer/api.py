@@ -10,18 +10,18 @@ from typing import Any, Protocol
 
 from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
+from gossamer.archive.manifest import site_of
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
 from gossamer.config import NEVER, Config
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
-from gossamer.crawl.control import site_of
-from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.opening import check_contact
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
+from gossamer.event_log import EventLog
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy

@@ -5,9 +5,10 @@ from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.config import NEVER, Config
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.inbox import Aside, Events, Inbox
+from gossamer.crawl.inbox import Aside, Inbox
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Alone
+from gossamer.event_log import EventLog
 
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
@@ -25,7 +26,7 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
     return books
 
 
-def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: Events) -> Agent:
+def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: EventLog) -> Agent:
     """Returns the agent of a crawl with one agent."""
     chain = Chain.open(store, config.crawl.agent, inbox)
     books = open_books(store, config, clock, chain)

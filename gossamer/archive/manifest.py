@@ -51,6 +51,11 @@ class Message(Struct, frozen=True, array_like=True):
         return self.sender if self.to == ANY else f"{self.sender}>{self.to}"
 
 
+def site_of(agent: str) -> str:
+    """Returns the site of a federation that an agent belongs to, by its name; empty if it belongs to none."""
+    return agent.rpartition("_a")[0]
+
+
 class OutboxEntry(NamedTuple):
     """`OutboxEntry` is a message of the outbox: where its data is, and how long that is."""
 

@@ -24,13 +24,14 @@ from gossamer.cluster.protocol import AgentOrders, AgentTask, Heartbeat, decode
 from gossamer.cluster.registrar import Registrar, of_agents
 from gossamer.cluster.replicated_exchange import Gate
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.control import Orders, Report
-from gossamer.crawl.event_log import EventLog
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, Inbox
+from gossamer.crawl.stats import Report
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
+from gossamer.event_log import EventLog
 from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
-from gossamer.sharing.exchange import Exchange, Inbox, Joined
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, Joined
 from gossamer.sharing.peers import ZONES_MOVE, Sharing
 from gossamer.sharing.transfer import unowned
 from gossamer.wiring import open_books

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from gossamer.archive.mark import MARK, is_federation
 from gossamer.config import Config
 from gossamer.config.schema import key, section
-from gossamer.crawl.control import site_of as site_of
 from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
 from gossamer.placement.partitioners import NAMES, check_places

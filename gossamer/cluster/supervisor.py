@@ -22,13 +22,13 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import AgentOrders, AgentTask, Summary, encode
 from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.site_agent import SiteAgent
-from gossamer.cluster.totals import Totals
+from gossamer.cluster.totals import Totals, committed
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
 from gossamer.errors import OutOfSpace, SiteError
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
+from gossamer.sharing.control import Orders
 
 if TYPE_CHECKING:
     from gossamer.cluster.neighbours import Neighbours
@@ -73,7 +73,7 @@ class Supervisor:
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self._agents}
         self._owners = self._planned()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
-        self.totals = totals or Totals(before.values(), clock)
+        self.totals = totals or Totals(committed(self._store), clock)
         self._ordered: dict[str, AgentOrders] = {}
         self._members = Members(engine or Processes(), clock, config.site.lease_s, slack_s=2 * _ASK_S)
         self._stopping = False
@@ -109,7 +109,7 @@ class Supervisor:
                 neighbours.close()
             wire.close()
             server.stop()
-        stats = self.totals.final(snapshots(self._store).values(), self._ended)
+        stats = self.totals.final(committed(self._store), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
 

@@ -11,19 +11,19 @@ from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.crawl import commit
-from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.inbox import Events, high_water
+from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books, Known, robots_rows
 from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.reader import Reader, Visit
-from gossamer.crawl.report import Accounts
+from gossamer.crawl.report import Accounts, Tally
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
 from gossamer.errors import SeedError
+from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
@@ -35,7 +35,7 @@ class Agent:
     """`Agent` crawls the zones of one chain. `run` may be called once, `stop` from any thread or signal handler. The
     constructor opens sockets and reads the archive; nothing is committed before `run`."""
 
-    def __init__(self, books: Books, clock: Clock, peers: Peers, log: Events) -> None:
+    def __init__(self, books: Books, clock: Clock, peers: Peers, log: EventLog) -> None:
         config, chain = books.config, books.chain
         self._books, self._config, self._clock, self._peers, self._log = books, config, clock, peers, log
         self._intake = peers.intake

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
@@ -20,6 +20,7 @@ from gossamer.archive.state import replace
 from gossamer.archive.store import Memory, Store
 from gossamer.columns import CONTRIBUTION, Contributions
 from gossamer.errors import Unreadable
+from gossamer.event_log import EventLog
 
 PART_BYTES = 1_000_000  # of a message that can be divided: the reader holds one part at a time
 
@@ -153,17 +154,11 @@ def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
     return [part for piece in slices for part in in_parts(piece, limit)]
 
 
-class Events(Protocol):
-    """`Events` is where refusals are logged; `crawl.event_log.EventLog` is one."""
-
-    def event(self, name: str, **fields: Any) -> None: ...
-
-
 class Aside:
     """`Aside` keeps the messages that one agent cannot read. All methods may be called from any thread. Without a store
     nothing outlives the process."""
 
-    def __init__(self, agent: str, store: Store | None = None, log: Events | None = None) -> None:
+    def __init__(self, agent: str, store: Store | None = None, log: EventLog | None = None) -> None:
         self._agent, self._log = agent, log
         self._store = store if store is not None else Memory()
         for name in self._store.list(f"{REFUSED}{agent}-"):  # by an earlier process: what still holds is noted again

@@ -1,10 +1,10 @@
 """This module makes depths independent of the order of discovery. When a shorter way to a visited page is found, all
 pages behind it are less deep too, and links that were refused as too deep are judged again.
 
-Where a visited page leads is in the index: the keys of the links that were followed (crawl/link_diff.py), and here, as
-texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper. All of it happens
-in the commit that found the shorter way; what is another's leaves with the same commit. While no depth changes, it
-costs next to nothing.
+Where a visited page leads is in the index: the keys of the links that were followed (crawl/visit_history.py), and
+here, as texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper.
+All of it happens in the commit that found the shorter way; what is another's leaves with the same commit. While no
+depth changes, it costs next to nothing.
 """
 
 import zlib
@@ -16,8 +16,8 @@ import numpy as np
 from gossamer.arrays import U8, U64, Indices, Rows
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
-from gossamer.crawl import link_diff
 from gossamer.crawl.update import NewPages, UpdateResult
+from gossamer.crawl.visit_history import earlier_links, packed_versions, validators_of
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
@@ -124,7 +124,7 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
     """Returns the followed links of pages' versions: only the depth that they lead to is new."""
     found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
     pages, visited = pages[found], visited[found]
-    links = link_diff.earlier(index.heap, visited)
+    links = earlier_links(index.heap, visited)
     deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255).astype(np.uint8)
     return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
 
@@ -161,15 +161,15 @@ def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
     rows["validators"][~found] = NO_TEXT  # nothing is kept there of pages that have moved
-    links = link_diff.earlier(index.heap, rows)
+    links = earlier_links(index.heap, rows)
     kept = rows["validators"] != np.uint64(NO_TEXT)
     if not kept.any():
         return
     which, target = which[kept[which]], target[kept[which]]
     number = np.cumsum(kept) - 1
-    texts = link_diff.pack(
+    texts = packed_versions(
         rows["key"][kept],
-        [link_diff.validators(text) for text in index.heap.read(rows["validators"][kept])],
+        [validators_of(text) for text in index.heap.read(rows["validators"][kept])],
         number[np.concatenate((links.source, which))],
         np.concatenate((links.target, target)),
         links.degree[kept],

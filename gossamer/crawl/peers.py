@@ -4,24 +4,23 @@ The agent asks it what came in, whose a link is, what goes out with a round, and
 the round's commit, or none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from gossamer.archive.chain import Publisher
 from gossamer.archive.manifest import SEED_FILES, SEEDS, Changes, Message
 from gossamer.archive.state import AgentState
-from gossamer.arrays import Bools
+from gossamer.arrays import AnyKeys, Bools
 from gossamer.columns import Contributions
 from gossamer.crawl.commit import Closed, Whose
-from gossamer.crawl.control import Report
 from gossamer.crawl.inbox import Aside, Inbox
 from gossamer.crawl.opening import Books, mentioned
 from gossamer.crawl.round import Round
 from gossamer.crawl.seeds import Intake, minted, readable
-from gossamer.frontier.sorted_runs import Keys
+from gossamer.crawl.stats import Report, SiteProgress
 
 
 class Arrived(NamedTuple):
@@ -107,9 +106,9 @@ class Peers(Whose, Protocol):
         """Sends a report, several times a second: an agent that does not report counts as dead."""
         return
 
-    def facts(self) -> Mapping[str, Any]:
-        """Returns further fields of a report."""
-        return {}
+    def progress(self) -> SiteProgress:
+        """Returns how far our site has carried out the federation's list of sites, for a report."""
+        return SiteProgress()
 
 
 class Alone(Peers):
@@ -127,7 +126,7 @@ class Alone(Peers):
     def exchange(self) -> Inbox:
         return self._inbox
 
-    def is_own(self, keys: Keys, /) -> Bools:
+    def is_own(self, keys: AnyKeys, /) -> Bools:
         return np.ones(len(keys), np.bool_)
 
     is_native = is_own

@@ -1,8 +1,10 @@
-"""`Stats` has the figures of a running crawl, as the agent shows them to whoever watches it."""
+"""`Stats` has the figures of a running crawl, for a display; `Report` adds what the agent's site must know."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 # Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
 CALM = ("ok", "unchanged", "moved", "denied")
@@ -54,6 +56,36 @@ class Stats:
     @property
     def mean_rate(self) -> float | None:
         return self.run_visits / self.elapsed_s if self.elapsed_s >= LEAST_S else None
+
+
+class SiteProgress(NamedTuple):
+    """`SiteProgress` is how far a site has carried out the list of sites, as the agent that speaks for it knows."""
+
+    clean: Mapping[str, int] | None = None  # by other site: the version of the list that it has carried out
+    passing: bool = False  # hosts are on their way through the agent to another one
+    is_clean: bool = False  # the agent's own site has carried out the list
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`Report` is the state of an agent, as it reports it to its site."""
+
+    number: int  # of its last commit
+    epoch: int
+    zones: list[int]
+    sent: Mapping[str, int]  # by stream: the number of the last message
+    marks: Mapping[str, int]  # by stream: the last message that it has committed
+    pages: int | None  # the limit of visits that it works under
+    rounds: int  # of this run
+    idle: str  # why it has nothing to do; empty: it has
+    next_due_s: float | None
+    backlog_bytes: int  # of messages that are not confirmed
+    committed_s: float
+    cpu_s: float
+    stats: Stats
+    # Of the agent that speaks for a site of a federation, as in `SiteProgress`:
+    clean: Mapping[str, int] | None = None
+    passing: bool = False
+    is_clean: bool = False
 
 
 def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:

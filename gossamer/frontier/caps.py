@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from gossamer.arrays import I64, U8, U32, Bools, Indices
+from gossamer.arrays import I64, U8, U32, AnyKeys, Bools, Indices
 from gossamer.config import Limits
 from gossamer.config.host_overrides import of_host
 from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.pages import host_of_key
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.wildcard_traps import WildcardTraps
 from gossamer.web.url import domain_of, host_of
 
@@ -24,14 +24,14 @@ NOBODY = 255  # as a generation: nobody vouches for this host
 class Homes:
     """`Homes` are the hosts and domains of new pages."""
 
-    hosts: Keys  # sorted, unique
+    hosts: AnyKeys  # sorted, unique
     of_page: Indices  # for each page, which of them
     is_new: Bools
     known: U32
-    domains: Keys
+    domains: AnyKeys
 
 
-def homes(index: Hosts, keys: Keys, urls: Sequence[str]) -> Homes:
+def homes(index: Hosts, keys: AnyKeys, urls: Sequence[str]) -> Homes:
     """Returns the homes of pages. Names are parsed only for new hosts: the others' domains are in their rows."""
     hosts, first, of_page = np.unique(host_of_key(keys), return_index=True, return_inverse=True)
     found, rows = index.look_up(hosts)
@@ -70,7 +70,7 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
 
 
 def generations(
-    index: Hosts, traps: WildcardTraps, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools
+    index: Hosts, traps: WildcardTraps, homes: Homes, targets: AnyKeys, referrers: AnyKeys, is_redirect: Bools
 ) -> U8:
     """Returns the generation that each host would be of, by all links that lead to pages of it; NOBODY vouches for one
     that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
@@ -111,7 +111,7 @@ def caps(
     return found
 
 
-def _fitting(used: I64, domains: Keys, new: Indices, generation: U8, most: int) -> Bools:
+def _fitting(used: I64, domains: AnyKeys, new: Indices, generation: U8, most: int) -> Bools:
     """Returns which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host
     that was: those that lead from one to the next have the other half to themselves, and the first come first there."""
     fits = np.ones(len(domains), np.bool_)

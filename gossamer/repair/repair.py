@@ -17,10 +17,9 @@ from gossamer.archive.checksums import of_file
 from gossamer.archive.copies import Copied
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document
+from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document, site_of
 from gossamer.archive.mark import MARK, check_mark, write_mark
 from gossamer.archive.store import Directory, Unchecked, new_mark
-from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard

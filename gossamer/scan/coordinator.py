@@ -94,7 +94,7 @@ class Coordinator:
         self._waiting = Waiting(config.polite.delay_s)
         self._stopping = False
         self.events: list[str] = []
-        self.keep = self.together = False
+        self.keep = False
         self.open_remote: Callable[[ClientTask, Received], Channel] | None = None  # for clients on other machines
         self.requests: Mapping[str, float] = {}  # by website that was scanned before: how many pages are expected
 
@@ -150,9 +150,6 @@ class Coordinator:
         client.heard_s = self._clock.monotonic() + _BEGIN_S
 
     def _hand_out(self, dispatch: Dispatch, now_s: float) -> None:
-        if self.together and not all(client.is_heard for client in self._clients if client.is_alive):
-            return
-        self.together = False
         for client in self._clients:
             while client.is_heard and (i := dispatch.next(client.number, now_s)) is not None:
                 client.send(Begin(self._websites[i].name, self._websites[i].start))

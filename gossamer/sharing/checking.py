@@ -15,13 +15,7 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from gossamer.archive.manifest import ZONES_IN_ALL
-from gossamer.archive.store import Store
-from gossamer.crawl.inbox import Aside, blank
-from gossamer.crawl.seeds import check_urls, files_in
-from gossamer.errors import Unreadable
-from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.exchange import (
+from gossamer.archive.manifest import (
     HOSTS,
     LINKS,
     MOVES,
@@ -30,10 +24,15 @@ from gossamer.sharing.exchange import (
     SEED_FILES,
     SEEDS,
     ZONES,
-    Exchange,
+    ZONES_IN_ALL,
     Message,
-    decode,
 )
+from gossamer.archive.store import Store
+from gossamer.crawl.inbox import Aside, blank, decode
+from gossamer.crawl.seeds import check_urls, files_in
+from gossamer.errors import Unreadable
+from gossamer.sharing import compact, estate, placing
+from gossamer.sharing.exchange import Exchange
 
 _LARGEST = 1 << 62
 Verdict = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes

@@ -12,23 +12,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from gossamer.archive.manifest import ANY as ANY
-from gossamer.archive.manifest import HOSTS as HOSTS
-from gossamer.archive.manifest import LINKS as LINKS
-from gossamer.archive.manifest import MOVES as MOVES
-from gossamer.archive.manifest import NEWS as NEWS
-from gossamer.archive.manifest import REMOTE_LINKS as REMOTE_LINKS
-from gossamer.archive.manifest import SEED_FILES as SEED_FILES
-from gossamer.archive.manifest import SEEDS as SEEDS
-from gossamer.archive.manifest import ZONES as ZONES
-from gossamer.archive.manifest import Message as Message
-from gossamer.columns import Contributions as Contributions
-from gossamer.crawl.inbox import PART_BYTES as PART_BYTES
-from gossamer.crawl.inbox import Inbox as Inbox
-from gossamer.crawl.inbox import decode as decode
-from gossamer.crawl.inbox import encode as encode
-from gossamer.crawl.inbox import high_water as high_water
-from gossamer.crawl.inbox import in_order as in_order
+from gossamer.archive.manifest import ANY, Message
+from gossamer.crawl.inbox import PART_BYTES, Inbox, in_order
 
 
 class Exchange(Protocol):

@@ -7,19 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes, Message
-from gossamer.archive.state import replace
-from gossamer.archive.store import Store
-from gossamer.arrays import U64
-from gossamer.columns import Contributions
-from gossamer.crawl.control import Orders, site_of
-from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import mentioned
-from gossamer.crawl.scope import Naming
-from gossamer.crawl.seeds import Intake, minted
-from gossamer.frontier.pages import PageIndex
-from gossamer.sharing import compact
-from gossamer.sharing.exchange import (
+from gossamer.archive.manifest import (
     HOSTS,
     LINKS,
     MOVES,
@@ -28,11 +16,23 @@ from gossamer.sharing.exchange import (
     SEED_FILES,
     SEEDS,
     ZONES,
-    Exchange,
-    decode,
-    encode,
-    news_parts,
+    Changes,
+    Message,
+    site_of,
 )
+from gossamer.archive.state import replace
+from gossamer.archive.store import Store
+from gossamer.arrays import U64
+from gossamer.columns import Contributions
+from gossamer.crawl.inbox import decode, encode
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import mentioned
+from gossamer.crawl.scope import Naming
+from gossamer.crawl.seeds import Intake, minted
+from gossamer.frontier.pages import PageIndex
+from gossamer.sharing import compact
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, news_parts
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import Links
 from gossamer.web.url import page_keys

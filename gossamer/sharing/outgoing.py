@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Message
+from gossamer.archive.manifest import LINKS, NEWS, REMOTE_LINKS, Message
 from gossamer.arrays import U64, Bools
 from gossamer.columns import Contributions
 from gossamer.config import FIREWALL, Config
+from gossamer.crawl.inbox import encode
 from gossamer.crawl.ledger import Ledger
 from gossamer.sharing import compact
-from gossamer.sharing.exchange import LINKS, NEWS, REMOTE_LINKS, encode, news_parts
+from gossamer.sharing.exchange import news_parts
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.sent_cache import SentCache
 

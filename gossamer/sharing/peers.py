@@ -1,21 +1,21 @@
 """`Sharing` is the core's `Peers` for an agent among others, of its own site and of remote ones."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from gossamer.archive.manifest import Message
 from gossamer.archive.state import AgentState, replace
-from gossamer.arrays import Bools
+from gossamer.arrays import AnyKeys, Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
-from gossamer.crawl.control import Post, Report
-from gossamer.crawl.inbox import Aside, Events
+from gossamer.crawl.inbox import Aside
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
-from gossamer.frontier.sorted_runs import Keys
+from gossamer.crawl.stats import Report, SiteProgress
+from gossamer.event_log import EventLog
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
+from gossamer.sharing.control import Post
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
@@ -34,7 +34,7 @@ class Sharing:
         books: Books,
         exchange: Exchange,
         post: Post,
-        log: Events,
+        log: EventLog,
         place: Place | None = None,
         aside: Aside | None = None,
     ) -> None:
@@ -61,10 +61,10 @@ class Sharing:
         chain, everything = self._books.chain, self._books.config.site.mode == CROSS_OVER
         return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
 
-    def is_own(self, keys: Keys, /) -> Bools:
+    def is_own(self, keys: AnyKeys, /) -> Bools:
         return self._owners().is_own(keys)
 
-    def is_native(self, keys: Keys, /) -> Bools:
+    def is_native(self, keys: AnyKeys, /) -> Bools:
         return self._owners().is_native(keys)
 
     # Orders and reports
@@ -121,8 +121,8 @@ class Sharing:
         if (orders.owners, orders.holding) != (before.owners, before.holding):
             self.intake.owners_changed()
 
-    def facts(self) -> Mapping[str, Any]:
-        return self._membership.facts(self.exchange)
+    def progress(self) -> SiteProgress:
+        return self._membership.progress(self.exchange)
 
     # A commit
 

@@ -18,7 +18,7 @@ from gossamer.cluster.protocol import Federated
 from gossamer.cluster.site_list import Members, is_holding
 from gossamer.columns import Status
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
+from gossamer.crawl.inbox import high_water
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
@@ -26,7 +26,8 @@ from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing import placing
-from gossamer.sharing.exchange import Exchange, InProcess, high_water
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, InProcess
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing

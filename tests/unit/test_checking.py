@@ -9,30 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gossamer.archive.manifest import HOSTS, LINKS, MOVES, NEWS, REMOTE_LINKS, SEED_FILES, SEEDS, ZONES, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
-from gossamer.crawl.inbox import Aside, refused, set_aside
+from gossamer.crawl.inbox import Aside, decode, encode, refused, set_aside
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
-from gossamer.sharing.exchange import (
-    HOSTS,
-    LINKS,
-    MOVES,
-    NEWS,
-    REMOTE_LINKS,
-    SEED_FILES,
-    SEEDS,
-    ZONES,
-    InProcess,
-    Message,
-    decode,
-    encode,
-)
+from gossamer.sharing.exchange import InProcess
 from gossamer.web.url import normalise, page_keys
 
 SITES = ("lima", "oslo", "paris")

@@ -20,7 +20,7 @@ from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, score
 from gossamer.frontier.strategies import ORDERS, Strategy, by_cash, by_pending
 from gossamer.sim import world as w
 from gossamer.sim.graphs import Graph
-from gossamer.sim.simulator import Conditions, Knowledge, Rounds, _Simulation, simulate
+from gossamer.sim.simulator import Conditions, Knowledge, Rounds, Simulation, simulate
 from gossamer.web.url import page_key
 
 INDEX = config.Index(memory_mb=16)
@@ -149,9 +149,9 @@ def minted(starts):
 def test_no_cash_is_lost(made, name, width):
     sizes, links, starts = made
     order = {**ORDERS, "weighted": WEIGHTED, "all": ALL_AT_ONCE}[name]
-    simulation = _Simulation(graph_of(sizes, links), order, Conditions(width=width), Knowledge())
+    simulation = Simulation(graph_of(sizes, links), order, Conditions(width=width), Knowledge())
     simulation.run(np.array(starts, np.int32), 0)
-    world = simulation._world
+    world = simulation.world
     number, cash = world.number, world.pages["cash"]
     known = world.state != w.UNKNOWN
     assert number[w.KNOWN] == known.sum()
@@ -304,10 +304,10 @@ def test_a_workbench_is_topped_up_as_in_production():
     hosts, width = 10, 100
     prompt = replace(graph_of([100] * hosts, {}), latency_s=np.full(hosts, 0.001), speed=np.full(hosts, 1e9))
     conditions = Conditions(4, delay_s=0.001, width=width, rounds=Rounds(2, 200))
-    simulation = _Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
+    simulation = Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
     simulation.run(np.arange(prompt.pages, dtype=np.int32), width)
     taken_at_once = width // 2 + 1
-    assert simulation._world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
+    assert simulation.world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
 
 
 def test_a_starving_round_ends_after_its_time():

@@ -13,8 +13,8 @@ from gossamer.cluster import federation as federated
 from gossamer.cluster.federation import address_here, why_ended
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.site_list import Members, is_holding, of_file, to_carry_out, why_behind
-from gossamer.crawl.event_log import EventLog
 from gossamer.errors import ConfigError
+from gossamer.event_log import EventLog
 from gossamer.frontier.pages import host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
