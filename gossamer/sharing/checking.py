@@ -15,10 +15,13 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
+import msgspec
+
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
 from gossamer.crawl.inbox import Aside, blank
-from gossamer.crawl.seeds import check_urls, files_in
+from gossamer.crawl.scope import WebsiteRules
+from gossamer.crawl.seeds import check_rules, check_urls, files_in, rules_in
 from gossamer.errors import Unreadable
 from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.exchange import (
@@ -28,6 +31,7 @@ from gossamer.sharing.exchange import (
     NEWS,
     REMOTE_LINKS,
     SEED_FILES,
+    SEED_RULES,
     SEEDS,
     ZONES,
     Exchange,
@@ -100,6 +104,8 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
             _check_names(json.loads(message.data))
         elif message.sender == SEED_FILES:
             files_in(message.data)
+        elif message.sender == SEED_RULES:
+            rules_in(message.data)
         elif SEEDS in (message.kind, message.sender):
             check_urls(decode(message.data).url)
         elif message.kind in (LINKS, REMOTE_LINKS):
@@ -125,6 +131,7 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
 def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     for host in _typed(news, "scope", list, ()):
         _check_name(host)
+    check_rules(msgspec.convert(_typed(news, "rules", list, []), list[WebsiteRules]))
     for host, url in _typed(news, "sitemaps", list, ()):
         _check_name(host)
         check_urls([url])

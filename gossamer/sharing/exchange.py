@@ -19,6 +19,7 @@ from gossamer.archive.manifest import MOVES as MOVES
 from gossamer.archive.manifest import NEWS as NEWS
 from gossamer.archive.manifest import REMOTE_LINKS as REMOTE_LINKS
 from gossamer.archive.manifest import SEED_FILES as SEED_FILES
+from gossamer.archive.manifest import SEED_RULES as SEED_RULES
 from gossamer.archive.manifest import SEEDS as SEEDS
 from gossamer.archive.manifest import ZONES as ZONES
 from gossamer.archive.manifest import Message as Message
