@@ -13,7 +13,7 @@ from gossamer.archive.copies import open_store
 from gossamer.archive.manifest import site_of
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, Config
+from gossamer.config import NEVER, Config, Seed
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
 from gossamer.crawl.inbox import Inbox
@@ -58,7 +58,7 @@ class Crawl:
     def __init__(
         self,
         directory: str | Path,
-        seeds: Iterable[str] = (),
+        seeds: Iterable[str | Seed] = (),
         config: Config | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class Crawl:
         copied = open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
             inbox = Inbox(store)
-            hand_in(inbox, self.urls, self.files)  # before anything else: from here on they cannot be lost
+            hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
             if not (chains(store) or inbox.pending(config.crawl.agent, {})):
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
@@ -113,14 +113,14 @@ class Crawl:
         if self._crawler is not None:
             self._crawler.stop()
 
-    def add(self, seeds: Iterable[str]) -> int:
+    def add(self, seeds: Iterable[str | Seed]) -> int:
         """Hands seeds to the crawl, whether it is running or not. Returns how many there were."""
         inbox = Inbox(Directory(self.directory))
         urls, files = parse_seeds(seeds)
         reader = SeedFiles(files, {})
         while more := reader.read(float("inf")):
             urls += more
-        hand_in(inbox, urls, [])
+        hand_in(inbox, urls, [], self._clock.now())
         return len(urls)
 
     def _exists(self) -> bool:

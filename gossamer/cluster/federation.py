@@ -53,7 +53,7 @@ def opened(
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
     with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
-        hand_in(Inbox(store), urls, files)  # before anything else: from here on they cannot be lost
+        hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
         remember(directory, config)
         yield Supervisor(directory, config, clock, log, neighbours, totals=totals)
 

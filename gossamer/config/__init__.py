@@ -22,4 +22,5 @@ from gossamer.config.sections import Limits as Limits
 from gossamer.config.sections import Polite as Polite
 from gossamer.config.sections import Refresh as Refresh
 from gossamer.config.sections import Resolve as Resolve
+from gossamer.config.sections import Seed as Seed
 from gossamer.config.sections import Site as Site

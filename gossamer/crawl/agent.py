@@ -6,7 +6,7 @@ from math import ceil
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import SEEDS, Message
+from gossamer.archive.manifest import SEED_RULES, SEEDS, Message
 from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
@@ -164,7 +164,7 @@ class Agent:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
         if self._peers.is_due or self._intake.seeds:
             return True
-        if any(SEEDS in (message.kind, message.sender) for message in self._arrived):
+        if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False
@@ -256,7 +256,8 @@ class Agent:
         arrived = peers.take(messages, round_)
         if arrived.widened:
             self._reader.forget()
-        closed = commit.close(books, round_, arrived.rows, peers, peers.known_elsewhere, self._scheduler.time_s)
+        time_s, has_other_rules = self._scheduler.time_s, self._intake.has_other_rules
+        closed = commit.close(books, round_, arrived.rows, peers, peers.known_elsewhere, time_s, has_other_rules)
         sent = peers.send(closed)
         changes = closed.changes | sent.changes | books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)

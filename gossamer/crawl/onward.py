@@ -31,6 +31,7 @@ _FAR = np.uint8(255)
 
 Links = list[tuple[str, str]]  # of a page: the kind of each link, and its URL
 Apply = Callable[[Contributions], UpdateResult]
+LimitsOf = Callable[[Rows], Sequence[Limits]]  # by which links on these pages are judged
 
 
 class Judged(NamedTuple):
@@ -96,7 +97,7 @@ def _get(heap: TextHeap, offset: int) -> Links:
     return unpacked(data)
 
 
-def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged:
+def judge(index: PageIndex, limits_of: LimitsOf, fallen: U64, apply: Apply) -> Judged:
     """Judges again the links of these visited pages (keys sorted), and of all pages that become less deep thereby."""
     results: list[UpdateResult] = []
     said: list[Contributions] = []
@@ -104,7 +105,7 @@ def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged
         pages = index.pages.look_up(fallen)[1]
         # The least deep first: then hardly any page falls twice.
         now = np.sort(np.argsort(pages["depth"], kind="stable")[:PAGES_AT_ONCE])
-        admitted = _admitted(index, pages[now], limits)
+        admitted = _admitted(index, pages[now], limits_of(pages[now]))
         results.append(apply(Contributions.joined([_followed(index, pages[now]), admitted])))
         said.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
         fallen = union(np.delete(fallen, now), results[-1].fallen)
@@ -129,7 +130,7 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
     return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
 
 
-def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
+def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contributions:
     """Returns the other links of pages. Links that are not too deep any more count as links from now on."""
     rows: list[tuple[int, int, int, int, str]] = []  # hits, depth, hops, page, URL
     before = read(index, np.ascontiguousarray(pages["key"]))
@@ -141,7 +142,7 @@ def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
             depth = int(page["depth"]) + (kind == REFUSED)
             if kind == LEVEL:
                 rows.append((0, depth, 255, place, url))
-            elif depth <= deepest(url, limits):
+            elif depth <= deepest(url, limits[place]):
                 rows.append((1, depth, further, place, url))
                 kind = LEVEL if kind == LEVEL_REFUSED else ""
             kept += [(kind, url)] if kind else []

@@ -25,6 +25,7 @@ from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.resting import Resting
+from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.frontier import Frontier
@@ -95,9 +96,11 @@ class Books:
     refresher: Revisits | None = None  # None: no page is visited twice
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     resting: Resting = field(init=False)
+    scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.resting = Resting(self.store, self.chain)
+        self.scope = Scope.read(self.config.crawl.scope, self.store)
 
     @classmethod
     def open(cls, store: Store, config: Config, chain: Chain) -> "Books":

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from gossamer.archive.chain import Publisher
-from gossamer.archive.manifest import SEED_FILES, SEEDS, Changes, Message
+from gossamer.archive.manifest import SEED_FILES, SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.state import AgentState
 from gossamer.arrays import AnyKeys, Bools
 from gossamer.columns import Contributions
@@ -28,7 +28,7 @@ class Arrived(NamedTuple):
 
     rows: Contributions
     changes: Changes
-    widened: bool  # the scope: links that were refused may be admitted now
+    widened: bool  # the scope, or rules of a website are new: links that were refused may be admitted now
 
 
 class Sent(NamedTuple):
@@ -116,7 +116,7 @@ class Alone(Peers):
 
     def __init__(self, books: Books, inbox: Inbox, aside: Aside) -> None:
         self._books, self._inbox, self._aside = books, inbox, aside
-        self._intake = Intake(books.store, books.chain, books.config.crawl.scope)
+        self._intake = Intake(books.store, books.chain, books.scope)
 
     @property
     def intake(self) -> Intake:
@@ -136,11 +136,12 @@ class Alone(Peers):
 
     def pending(self) -> list[Message]:
         found = self._inbox.pending(self._books.chain.agent, self._books.chain.marks)
-        return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES)]
+        return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES, SEED_RULES)]
 
     def take(self, messages: list[Message], round_: Round) -> Arrived:
         books, intake = self._books, self._intake
         seeds = intake.take(messages)
         hosts, namings = intake.scope.widen(seeds), intake.named.add(round_.named)
         rows = [mentioned(list(round_.sitemaps)), minted(seeds, books.index, books.ledger)]
-        return Arrived(Contributions.joined(rows), intake.write(hosts, namings), bool(hosts))
+        changes = intake.write(hosts, namings)
+        return Arrived(Contributions.joined(rows), changes, bool(hosts or intake.has_other_rules))

@@ -15,6 +15,8 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
+import msgspec
+
 from gossamer.archive.manifest import (
     HOSTS,
     LINKS,
@@ -22,6 +24,7 @@ from gossamer.archive.manifest import (
     NEWS,
     REMOTE_LINKS,
     SEED_FILES,
+    SEED_RULES,
     SEEDS,
     ZONES,
     ZONES_IN_ALL,
@@ -29,7 +32,8 @@ from gossamer.archive.manifest import (
 )
 from gossamer.archive.store import Store
 from gossamer.crawl.inbox import Aside, blank, decode
-from gossamer.crawl.seeds import check_urls, files_in
+from gossamer.crawl.scope import WebsiteRules
+from gossamer.crawl.seeds import check_rules, check_urls, files_in, rules_in
 from gossamer.errors import Unreadable
 from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.exchange import Exchange
@@ -99,6 +103,8 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
             _check_names(json.loads(message.data))
         elif message.sender == SEED_FILES:
             files_in(message.data)
+        elif message.sender == SEED_RULES:
+            rules_in(message.data)
         elif SEEDS in (message.kind, message.sender):
             check_urls(decode(message.data).url)
         elif message.kind in (LINKS, REMOTE_LINKS):
@@ -124,6 +130,7 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
 def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     for host in _typed(news, "scope", list, ()):
         _check_name(host)
+    check_rules(msgspec.convert(_typed(news, "rules", list, []), list[WebsiteRules]))
     for host, url in _typed(news, "sitemaps", list, ()):
         _check_name(host)
         check_urls([url])

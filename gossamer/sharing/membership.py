@@ -2,7 +2,7 @@
 later that the site is clean of what came meanwhile (see cluster.members)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class Membership:
             return
         self._due = word if is_settled(self._store, place.version) else ""
 
-    def messages(self, scope: list[str]) -> list[Message]:
+    def messages(self, scope: list[str], rules: Sequence[Any] = ()) -> list[Message]:
         """Returns messages for the next commit: new sites also receive what the others know already."""
         if not self._due or self._place is None:
             return []
@@ -74,7 +74,10 @@ class Membership:
         for site in place.others:
             news: list[dict[str, Any]] = []
             if self._due == RELEASED and site not in known:
-                news = [{"scope": scope}, *(place.placing.all_news(self._on_their_way()) if place.placing else [])]
+                news = [
+                    {"scope": scope, "rules": list(rules)},
+                    *(place.placing.all_news(self._on_their_way()) if place.placing else []),
+                ]
             news.append({self._due: place.version})
             made += [self._chain.message(site, data, NEWS) for each in news for data in news_parts(each)]
         self._reported[self._due], self._due = place.version, ""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from gossamer.archive.manifest import Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import AnyKeys, Bools
@@ -46,7 +48,7 @@ class Sharing:
         if place and place.placing:
             place.placing.open(store, placing.hostmap_files(store), chain.state)
         self._membership = Membership(store, chain, place)
-        self.intake = Incoming(store, chain, self.exchange, config.crawl.scope)
+        self.intake = Incoming(store, chain, self.exchange, books.scope)
         self._outgoing = Outgoing(config, chain, books.ledger)
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
 
@@ -158,7 +160,8 @@ class Sharing:
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
                 sent = sent._replace(changes=written)
                 messages += outgoing.news(news, [*sorted(self._orders.others), *owners.remote_sites])
-        messages += self._membership.messages(self.intake.scope.hosts)
+        scope = self.intake.scope
+        messages += self._membership.messages(scope.hosts, msgspec.to_builtins(scope.websites.all()))
         messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)
