@@ -25,7 +25,7 @@ _KINDS: dict[str, tuple[str, Callable[..., list[Path] | int], str]] = {
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind, (text, _, _) in _KINDS.items():
         kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=text)

@@ -23,8 +23,9 @@ from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import AgentOrders, AgentTask, Heartbeat, decode
 from gossamer.cluster.registrar import Registrar, of_agents
 from gossamer.cluster.replicated_exchange import Gate
+from gossamer.config.folders import Address, as_place, folder_of
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.inbox import Aside, Inbox
+from gossamer.crawl.inbox import Aside, FarInbox, Inbox
 from gossamer.crawl.stats import Report
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
 from gossamer.event_log import EventLog
@@ -124,12 +125,13 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     config = task.config.replace({"crawl.agent": name})
     wire = Wire(task.address)
     desk = Desk(of_agents(wire, config.site.lease_s), clock, task)
-    log = EventLog(Path(task.directory) / "log" / f"{name}.jsonl")
+    log = EventLog(folder_of(as_place(task.directory)) / "log" / f"{name}.jsonl")
     aside = Aside(name, store, log)
     exchange: Exchange = NatsExchange(wire, name, aside=aside)
     others: dict[str, Wire] = {}
     if task.is_home:
-        exchange = Joined(exchange, Inbox(store))
+        is_far = isinstance(as_place(task.directory), Address)
+        exchange = Joined(exchange, FarInbox(store, clock) if is_far else Inbox(store))
     if task.is_home and federation:
         others = {site: Wire(address) for site, address in federation.others.items()}
         exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
@@ -197,7 +199,7 @@ def main() -> int:
     task, stopping = given()
 
     def work() -> None:
-        run(task, open_store(Path(task.directory), task.config, task.name, RealClock().now()), stopping)
+        run(task, open_store(as_place(task.directory), task.config, task.name, RealClock().now()), stopping)
 
     return exit_code(task.directory, work)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.places import opened
+from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import Engine, Job, last_words
@@ -24,6 +25,7 @@ from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.totals import Totals, committed
 from gossamer.config import Config
+from gossamer.config.folders import Place, folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
 from gossamer.errors import OutOfSpace, SiteError
@@ -47,7 +49,7 @@ class Supervisor:
 
     def __init__(
         self,
-        directory: Path,
+        crawl: Place,
         config: Config,
         clock: Clock,
         log: EventLog,
@@ -58,8 +60,9 @@ class Supervisor:
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
         so that both look like one. `engine`: what agents run on, if not as processes of this machine."""
-        self._directory, self._config, self._clock, self._log = directory, config, clock, log
-        self._store, self._neighbours = store or Directory(directory), neighbours
+        self._crawl, self._directory = crawl, folder_of(crawl)  # the archive, and what is beside it on this machine
+        self._config, self._clock, self._log = config, clock, log
+        self._store, self._neighbours = store or opened(crawl), neighbours
         self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we can contact, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
@@ -115,8 +118,7 @@ class Supervisor:
 
     def _sweep(self) -> None:
         """Sweeps scratch files: only we work here, so their processes were killed. Agents would not know whose."""
-        for name in self._store.list("tmp/"):
-            self._store.delete(name)
+        self._store.delete(*self._store.list("tmp/"))
 
     def _look_after(self, server: Server) -> None:
         if not server.is_alive():
@@ -244,7 +246,7 @@ class Supervisor:
         self._order(agent)  # orders are there before it asks
         task = AgentTask(
             name=agent.name,
-            directory=str(self._directory.resolve()),
+            directory=str(self._crawl.resolve() if isinstance(self._crawl, Path) else self._crawl),
             config=self._config,
             address=self._address,
             incarnation=agent.incarnation,

@@ -207,6 +207,9 @@ class Archive(msgspec.Struct, frozen=True):
     requests: Annotated[bool, key("store request records beside responses")] = True
     links: Annotated[bool, key("store the links table")] = True
     digests: Annotated[int, key("digests remembered to recognise the same content elsewhere", least=0)] = 1_000_000
+    cache_mb: Annotated[
+        int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
+    ] = 10_000
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
     unsynced: Annotated[
         int, key("how many files are left unsynced at first; a crash does not harm them, a power failure does", least=0)

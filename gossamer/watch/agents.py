@@ -1,6 +1,5 @@
 """This module shows which agents crawl in a directory, and what each has and does; and it asks for more or fewer."""
 
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,19 +13,20 @@ from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.supervisor import FOLDER
+from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 
 _CONNECT_S = 3.0
 
 
-def agents(directory: Path) -> list[dict[str, Any]]:
+def agents(directory: Place) -> list[dict[str, Any]]:
     """Returns one row for each agent that ever committed here or is alive now."""
     alive = _alive(directory)
     return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
 
 
-def change(directory: Path, retire: str = "") -> None:
+def change(directory: Place, retire: str = "") -> None:
     """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
     wire = _connected(directory)
@@ -47,7 +47,7 @@ def change(directory: Path, retire: str = "") -> None:
         wire.close()
 
 
-def _alive(directory: Path) -> dict[str, Heartbeat]:
+def _alive(directory: Place) -> dict[str, Heartbeat]:
     wire = _connected(directory)
     if wire is None:
         return {}
@@ -60,8 +60,8 @@ def _alive(directory: Path) -> dict[str, Heartbeat]:
     return found
 
 
-def _connected(directory: Path) -> Wire | None:
-    address = read_address(directory / FOLDER)
+def _connected(directory: Place) -> Wire | None:
+    address = read_address(folder_of(directory) / FOLDER)
     if address is None:
         return None
     wire = Wire(address)
