@@ -25,6 +25,7 @@ uses a number up, so that a deposed owner that still writes can never touch a fi
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
@@ -200,7 +201,7 @@ class Chain:
         new = old.after(delta)
         sums = {name: self._store.checksum(name) for name in sorted(new.names() - old.names())}
         self._create(replace(new, sums=new.sums | sums), replace(delta, sums=sums))
-        self._finish(exchange)
+        self._finish(exchange, {entry.name: message.data for entry, message in zip(named, messages, strict=True)})
         added = {name for names in changes.added.values() for name in names}
         self._delete((old.names() | added) - self._at.names())
 
@@ -214,12 +215,14 @@ class Chain:
         if full:
             self._full_before, self._full = self._full, new.number
 
-    def publish(self, exchange: Publisher) -> None:
-        """Does step 3; whatever a link that is down did not take is tried again the next time."""
+    def publish(self, exchange: Publisher, fresh: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        """Does step 3; whatever a link that is down did not take is tried again the next time. `fresh` has data that
+        need not be read again."""
         self._published &= set() if exchange.lost() else {entry.name for entry in self._at.outbox}
         for entry in self._at.outbox:
             if entry.name not in self._published and not _is_confirmed(entry.message, exchange):
-                if not exchange.publish(replace(entry.message, data=self._store.get(entry.name))):
+                data = fresh[entry.name] if entry.name in fresh else self._store.get(entry.name)
+                if not exchange.publish(replace(entry.message, data=data)):
                     return
                 self._published.add(entry.name)
 
@@ -227,9 +230,9 @@ class Chain:
         """Returns the bytes that others have not committed yet."""
         return sum(entry.size for entry in self._at.outbox if not _is_confirmed(entry.message, exchange))
 
-    def _finish(self, exchange: Publisher) -> None:
+    def _finish(self, exchange: Publisher, fresh: Mapping[str, bytes] = MappingProxyType({})) -> None:
         """Does steps 3 and 4; doing them again is harmless."""
-        self.publish(exchange)
+        self.publish(exchange, fresh)
         for stream, number in self._at.applied:
             exchange.acknowledge(stream, number)
 

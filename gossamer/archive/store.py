@@ -214,7 +214,7 @@ class Directory:
         """Counts a file. After the last that need not be synced it syncs all that there is; from then on, each."""
         if not self._unsynced:
             return
-        self._unsynced -= 1
+        self._unsynced = max(0, self._unsynced - 1)  # of two threads none may skip the zero
         if not self._unsynced:
             for folder, _, names in os.walk(self.path):
                 for name in (*names, ""):

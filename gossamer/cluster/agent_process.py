@@ -1,4 +1,4 @@
-"""This module is the process of an agent: it gets its task on standard input, and orders through the nats-server.
+"""This module is the process of an agent: it gets its task on standard input, and orders through the registrar.
 
 It does not outlive its supervisor: the next process that crawls here must not find it at work. Where the kernel does
 not ensure that (`processes`), it ends cleanly when standard input does.
@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,11 +17,10 @@ from gossamer.archive.copies import open_store
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.gateway import Gateway
+from gossamer.cluster.hub import AgentRegistrar, joint
 from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.neighbours import place
-from gossamer.cluster.protocol import AgentOrders, AgentTask, Heartbeat, decode
-from gossamer.cluster.registrar import Registrar, of_agents
+from gossamer.cluster.protocol import AgentTask, Heartbeat, decode
 from gossamer.cluster.replicated_exchange import Gate
 from gossamer.config.folders import Address, as_place, folder_of
 from gossamer.crawl.agent import Agent
@@ -40,7 +39,6 @@ from gossamer.wiring import open_books
 # Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)
 REPLACED, MISTAKE, FULL = 3, 4, 5
 _FIRST_ORDERS_S = 30.0
-_REPORT_S = 1.0
 
 
 class Desk:
@@ -48,8 +46,8 @@ class Desk:
 
     is_site = True
 
-    def __init__(self, registrar: Registrar[Heartbeat, AgentOrders], clock: Clock, task: AgentTask) -> None:
-        self._registrar, self._clock = registrar, clock
+    def __init__(self, clock: Clock, task: AgentTask) -> None:
+        self._clock = clock
         self._name, self._incarnation, self._lease_s = task.name, task.incarnation, task.config.site.lease_s
         self._sender = ThreadPoolExecutor(1, "report")
         self._sent: Future[bool] | None = None
@@ -58,6 +56,9 @@ class Desk:
         self._lives = 0
         self._orders = Orders(())
         self.lease_until_s = clock.monotonic()  # until the first report is received
+
+    def open(self, registrar: AgentRegistrar) -> None:
+        self._registrar = registrar
 
     def begin(self) -> None:
         """Begins the figures anew: a new Agent works for this process."""
@@ -70,7 +71,7 @@ class Desk:
             time.sleep(0.02)
 
     def report(self, report: Report) -> None:
-        if self._clock.monotonic() - self._sent_s >= min(_REPORT_S, self._lease_s / 4):
+        if self._clock.monotonic() - self._sent_s >= min(self._registrar.report_s, self._lease_s / 4):
             self._send(report)
         else:
             self._is_sending()
@@ -104,6 +105,9 @@ class Desk:
     def replicated(self) -> int:
         return self._orders.replicated
 
+    def others(self) -> Iterable[str]:
+        return self._orders.others
+
     def leave(self) -> None:
         self._sender.shutdown()
         self._registrar.leave(self._name)  # if it is not received, the lease ends by itself
@@ -123,17 +127,18 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     """Crawls into the store until ordered to stop, or until `stopping` is set."""
     clock, name, federation = RealClock(), task.name, task.federation
     config = task.config.replace({"crawl.agent": name})
-    wire = Wire(task.address)
-    desk = Desk(of_agents(wire, config.site.lease_s), clock, task)
+    desk = Desk(clock, task)
     log = EventLog(folder_of(as_place(task.directory)) / "log" / f"{name}.jsonl")
     aside = Aside(name, store, log)
-    exchange: Exchange = NatsExchange(wire, name, aside=aside)
+    site = joint(task, store, aside, desk.others)
+    desk.open(site.registrar)
+    exchange: Exchange = site.exchange
     others: dict[str, Wire] = {}
     if task.is_home:
         is_far = isinstance(as_place(task.directory), Address)
         exchange = Joined(exchange, FarInbox(store, clock) if is_far else Inbox(store))
     if task.is_home and federation:
-        others = {site: Wire(address) for site, address in federation.others.items()}
+        others = {name: Wire(address) for name, address in federation.others.items()}
         exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
     there = place(federation, name, Locator(config.resolve, clock, config.carbon.places)) if federation else None
     gate = None
@@ -144,7 +149,8 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
         with log:
             # Also a chain that is new is taken over: another process may have been about to begin it, and hang.
             zones = unowned(store) if task.is_home and name not in chains(store) else ()
-            chain = Chain.take_over(store, name, exchange, clock.now(), task.quiet_until_s, zones)
+            quiet_until_s = clock.now() + task.quiet_s if task.quiet_s else 0.0
+            chain = Chain.take_over(store, name, exchange, clock.now(), quiet_until_s, zones)
             if gate:
                 gate.committed = lambda: chain.number
             while True:
@@ -158,7 +164,8 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
                     break
         desk.leave()
     finally:
-        for each in (wire, *others.values()):
+        site.close()
+        for each in others.values():
             each.close()
 
 

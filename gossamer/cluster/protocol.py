@@ -66,7 +66,9 @@ class AgentTask(Versioned, frozen=True, kw_only=True):
     address: Address
     incarnation: str
     is_home: bool
-    quiet_until_s: float = 0.0  # it contacts no host before: requests of the one before it may be under way
+    quiet_s: float = (
+        0.0  # so long it contacts no host, by its own clock: requests of the one before it may be under way
+    )
     federation: Federated | None = None
 
 

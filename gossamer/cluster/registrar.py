@@ -24,6 +24,8 @@ class Registrar(Generic[Reports, Orders]):
     """`reports` and `orders` are kinds of messages; others are ignored, as if they had not come. `lease_s` is how long
     a member counts as alive after the last report; None for those who only ask."""
 
+    report_s = 1.0  # how often an agent reports, at most
+
     def __init__(self, wire: Wire, reports: type[Reports], orders: type[Orders], lease_s: float | None = None) -> None:
         self._wire, self._report_kind, self._order_kind = wire, reports, orders
         self._has_lease = lease_s is not None

@@ -47,9 +47,10 @@ class SiteAgent(Member):
         """Returns a figure that `Stats` and the counters of a manifest have in common."""
         return int(getattr(self.report.stats if self.report else self.at.state.counters, name) or 0)
 
-    def begin(self, now_s: float) -> None:
-        """Begins a new incarnation, with a name that is later in the alphabet than all before it."""
-        self.incarnation = f"{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
+    def begin(self, now_s: float, term: int = 0) -> None:
+        """Begins a new incarnation, with a name that is later in the alphabet than all before it. A later term of a
+        site's lease makes it later, whatever the clocks of its machines say."""
+        self.incarnation = f"{f'{term:020d}-' if term else ''}{int(now_s * 1e9):020d}-{secrets.token_hex(4)}"
         self.is_resting, self.idle_since_s, self.report, self.next_due_s = False, None, None, None
 
     def receive(self, beat: Heartbeat, now_s: float) -> None:

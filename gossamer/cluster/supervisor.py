@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.places import opened
@@ -15,20 +17,20 @@ from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import Engine, Job, last_words
+from gossamer.cluster.hub import FOLDER as FOLDER
+from gossamer.cluster.hub import NatsHub, StoreHub
 from gossamer.cluster.members import Members
-from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_server import Server
 from gossamer.cluster.plan import Budget, shared_out, undelivered
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import AgentOrders, AgentTask, Summary, encode
-from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.site_agent import SiteAgent
+from gossamer.cluster.store_lease import Term
 from gossamer.cluster.totals import Totals, committed
-from gossamer.config import Config
+from gossamer.config import BY_STORE, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
-from gossamer.errors import OutOfSpace, SiteError
+from gossamer.errors import ConfigError, OutOfSpace, SiteError
 from gossamer.event_log import EventLog
 from gossamer.sharing.control import Orders
 
@@ -36,12 +38,9 @@ if TYPE_CHECKING:
     from gossamer.cluster.neighbours import Neighbours
 
 SITES_CHANGE = "the list of sites has changed"  # why a run ends that is to be followed by another at once
-FOLDER = "site"  # of the crawl's directory: the server's files
 _STEP_S = 0.05
-_ASK_S = 0.5  # how often agents' reports are looked at
 _AGENT = "gossamer.cluster.agent_process"
 _END_S = 60.0  # longest that a clean end may take
-_SERVER_S = 20.0  # a server that does not answer for so long is started again
 
 
 class Supervisor:
@@ -66,42 +65,60 @@ class Supervisor:
         self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we can contact, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
+        self._hub = self._chosen_hub(is_alone=engine is None or isinstance(engine, Processes))
+        self._read_archive()
+        self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
+        self.totals = totals or Totals(committed(self._store), clock)
+        self._ordered: dict[str, tuple[AgentOrders, float]] = {}  # and when
+        self._members = Members(engine or Processes(), clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
+        self._stopping = self._has_waited = False
+        self._ended = ""
+        self._asked_s = self._stop_s = self._summed_up_s = 0.0
+
+    def _chosen_hub(self, is_alone: bool) -> NatsHub | StoreHub:
+        """Returns where agents and we meet. `is_alone`: the agents end with us."""
+        config, neighbours = self._config, self._neighbours
+        if config.site.exchange != BY_STORE:
+            opened = neighbours.open if neighbours else None
+            return NatsHub(self._directory, config.site.lease_s, self._clock, self._log, opened)
+        if neighbours:
+            raise ConfigError(
+                'site.exchange = "store" is for the agents of one crawl; sites of a federation need nats-server: '
+                'remove it, or write site.exchange = "nats"'
+            )
+        return StoreHub(self._store, config.site.lease_s, is_alone, config.fetch.timeout_s)
+
+    def _read_archive(self) -> None:
+        """Reads who there is, and what they have committed."""
         before = snapshots(self._store)
         self._agents: dict[str, SiteAgent] = {}
-        for name in self._names(before, config.site.agents):
+        for name in self._names(before, self._config.site.agents):
             self._agents[name] = SiteAgent(name, before.get(name, Snapshot(name)))
         for name in before.keys() - self._agents.keys():
             if before[name].zones or before[name].outbox:
                 self._agents[name] = SiteAgent(name, before[name], is_retiring=True)
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self._agents}
         self._owners = self._planned()
-        self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
-        self.totals = totals or Totals(committed(self._store), clock)
-        self._ordered: dict[str, AgentOrders] = {}
-        self._members = Members(engine or Processes(), clock, config.site.lease_s, slack_s=2 * _ASK_S)
-        self._stopping = False
-        self._ended = ""
-        self._asked_s = self._stop_s = self._summed_up_s = 0.0
 
     def stop(self) -> None:
         self._stopping = True
         self._ended = self._ended or "stopped"
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        neighbours = self._neighbours
-        server = Server(self._directory / FOLDER, neighbours.open if neighbours else None)
-        server.start()
+        hub, neighbours = self._hub, self._neighbours
+        if not hub.open(self._waits):
+            return self.totals.final(committed(self._store), self._ended)
+        self._registrar = hub.registrar
+        if self._has_waited:
+            self._read_archive()
         self._sweep()
-        wire = Wire(server.address)
-        self._registrar = of_agents(wire, self._config.site.lease_s)
-        self._address = server.address
-        if neighbours:
-            neighbours.begin(wire)
+        if neighbours and isinstance(hub, NatsHub):
+            neighbours.begin(hub.wire)
         try:
-            wire.wait_up(_END_S)
+            hub.wait_up()
             self._answered_s = self._clock.monotonic()
             while not self._is_over():
-                self._look_after(server)
+                self._answered_s = hub.look_after(self._answered_s)
                 self._step(show)
                 time.sleep(_STEP_S)
         finally:
@@ -110,30 +127,31 @@ class Supervisor:
                 if self._ended != SITES_CHANGE:
                     neighbours.leave(self._summary())
                 neighbours.close()
-            wire.close()
-            server.stop()
+            hub.close(is_over=True)
         stats = self.totals.final(committed(self._store), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
+
+    def _waits(self, holder: Term) -> bool:
+        """Tells a person, once, why nothing happens: another supervisor has the site, and we take over when it ends."""
+        if not self._has_waited:
+            self._has_waited = True
+            self._log.event("waiting", leader=holder.pid)
+            print(
+                f"gossamer: process {holder.pid}, perhaps on another machine, leads the crawl in {self._directory}; "
+                "this one takes over when that one ends",
+                file=sys.stderr,
+            )
+        return not self._stopping
 
     def _sweep(self) -> None:
         """Sweeps scratch files: only we work here, so their processes were killed. Agents would not know whose."""
         self._store.delete(*self._store.list("tmp/"))
 
-    def _look_after(self, server: Server) -> None:
-        if not server.is_alive():
-            self._log.event("server died")
-            server.start()
-        elif self._clock.monotonic() - self._answered_s > _SERVER_S:
-            self._log.event("server silent")
-            server.stop()
-            server.start()
-            self._answered_s = self._clock.monotonic()
-
     def _step(self, show: Callable[[Stats], None]) -> None:
         self._reap()
         now_s = self._clock.monotonic()
-        if now_s - self._asked_s < _ASK_S:
+        if now_s - self._asked_s < self._hub.look_s:
             return
         self._asked_s = now_s
         self._receive(now_s)
@@ -209,7 +227,7 @@ class Supervisor:
         for agent in self._members.silent(self._agents.values()):
             self._log.event("agent silent", agent=agent.name, process=agent.handle and agent.handle.pid)
             agent.at = Chain.read(self._store, agent.name)
-            self._start(agent, self._clock.now() + self._config.fetch.timeout_s)
+            self._start(agent, self._config.fetch.timeout_s)
 
     def _start_needed(self) -> None:
         """Starts agents when there is something to do for them, as many as may run at a time."""
@@ -241,17 +259,17 @@ class Supervisor:
         """Returns whether it has zones that shall be another's."""
         return any(self._owners[zone] != agent.name for zone in agent.zones)
 
-    def _start(self, agent: SiteAgent, quiet_until_s: float = 0.0) -> None:
-        agent.begin(self._clock.now())
+    def _start(self, agent: SiteAgent, quiet_s: float = 0.0) -> None:
+        agent.begin(self._clock.now(), self._hub.term)
         self._order(agent)  # orders are there before it asks
         task = AgentTask(
             name=agent.name,
             directory=str(self._crawl.resolve() if isinstance(self._crawl, Path) else self._crawl),
             config=self._config,
-            address=self._address,
+            address=self._hub.address,
             incarnation=agent.incarnation,
             is_home=agent.name == self._home,
-            quiet_until_s=quiet_until_s,
+            quiet_s=max(quiet_s, self._hub.quiet_s),
             federation=self._neighbours.for_agents() if self._neighbours else None,
         )
         errors = self._directory / "log" / f"{agent.name}.err"
@@ -283,8 +301,20 @@ class Supervisor:
             replicated=self._neighbours.replicated(agent.name) if self._neighbours else 0,
         )
         message = AgentOrders(incarnation=agent.incarnation, orders=orders)
-        if message != self._ordered.get(agent.name) and self._registrar.order(agent.name, message):
-            self._ordered[agent.name] = message
+        if self._is_worth_sending(agent.name, message) and self._registrar.order(agent.name, message):
+            self._ordered[agent.name] = message, self._clock.monotonic()
+
+    def _is_worth_sending(self, name: str, message: AgentOrders) -> bool:
+        """Returns whether these orders are news. Where each request costs money, how many pages others know is none for
+        a while; but then orders are repeated, as a supervisor before us may have written its own over ours."""
+        if name not in self._ordered:
+            return True
+        before, sent_s = self._ordered[name]
+        if self._hub.calm_s and self._clock.monotonic() - sent_s >= self._hub.calm_s:
+            return True
+        if self._hub.calm_s and message.incarnation == before.incarnation:
+            return msgspec.structs.replace(message.orders, others=before.orders.others) != before.orders
+        return message != before
 
     def _is_holding(self) -> bool:
         """Returns whether hosts that are ours by the list of sites may still be at others, or on their way to us."""
@@ -360,13 +390,11 @@ class Supervisor:
         return sum(agent.visits for agent in self._everybody())
 
     def _is_all_over(self) -> bool:
-        if self._neighbours is None:
-            return self._is_finished()
         now_s = self._clock.monotonic()
-        if now_s - self._summed_up_s < _ASK_S:
+        if (self._neighbours or self._hub.calm_s) and now_s - self._summed_up_s < self._hub.look_s:
             return False
         self._summed_up_s = now_s
-        return self._neighbours.is_over(self._summary())
+        return self._neighbours.is_over(self._summary()) if self._neighbours else self._is_finished()
 
     def _summary(self) -> Summary:
         """Returns our state, for the other sites."""

@@ -6,6 +6,7 @@ from gossamer.config.file import meaning as meaning
 from gossamer.config.file import page as page
 from gossamer.config.file import parse_value as parse_value
 from gossamer.config.schema import toml as toml
+from gossamer.config.sections import BY_STORE as BY_STORE
 from gossamer.config.sections import CROSS_OVER as CROSS_OVER
 from gossamer.config.sections import FIREWALL as FIREWALL
 from gossamer.config.sections import KEEP_ALIVE_S as KEEP_ALIVE_S

@@ -12,6 +12,7 @@ from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
+BY_STORE = "store"  # a value of site.exchange
 
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
@@ -94,6 +95,13 @@ class Site(msgspec.Struct, frozen=True):
         ),
     ] = "global"
     sent_cache: Annotated[int, key("how many URLs sent to other sites to remember", least=1)] = 1_000_000
+    exchange: Annotated[
+        str,
+        key(
+            "what carries messages between agents: a nats-server that the crawl starts, or the archive's store itself",
+            choices=("nats", BY_STORE),
+        ),
+    ] = "nats"
     lease_s: Annotated[float, key("an agent silent for this many seconds is replaced", least=1, most=3600)] = 10.0
     idle_s: Annotated[
         float,

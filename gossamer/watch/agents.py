@@ -1,18 +1,23 @@
 """This module shows which agents crawl in a directory, and what each has and does; and it asks for more or fewer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.archive.places import opened
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import Counters
+from gossamer.cluster import store_registrar
+from gossamer.cluster.hub import FOLDER, AgentRegistrar
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
-from gossamer.cluster.supervisor import FOLDER
+from gossamer.cluster.store_lease import leader
 from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
@@ -29,35 +34,45 @@ def agents(directory: Place) -> list[dict[str, Any]]:
 def change(directory: Place, retire: str = "") -> None:
     """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
-    wire = _connected(directory)
-    if wire is None:
-        raise SiteError(
-            f"no crawl with several agents is running in {directory}: start it with "
-            f"`gossamer crawl --dir {directory} --agents N`"
-        )
-    try:
-        registrar = of_agents(wire)
+    with _registrar(directory) as registrar:
+        if registrar is None:
+            raise SiteError(
+                f"no crawl with several agents is running in {directory}: start it with "
+                f"`gossamer crawl --dir {directory} --agents N`"
+            )
         if retire.endswith("a0"):
             raise SiteError(f"{retire} reads the seeds and stays to the end; retire another one")
         if retire and retire not in (registrar.alive() or {}):
             raise SiteError(f"{retire} is not running; `gossamer agents {directory}` shows who is")
         if not registrar.wish(Wish(retire=retire)):
             raise SiteError(f"the crawl in {directory} does not answer; try again")
-    finally:
-        wire.close()
 
 
 def _alive(directory: Place) -> dict[str, Heartbeat]:
-    wire = _connected(directory)
-    if wire is None:
-        return {}
-    try:
-        found = of_agents(wire).alive()
-    finally:
-        wire.close()
+    with _registrar(directory) as registrar:
+        found = registrar.alive() if registrar else {}
     if found is None:
         raise SiteError(f"the crawl in {directory} does not answer; try again")
     return found
+
+
+@contextmanager
+def _registrar(directory: Place) -> Iterator[AgentRegistrar | None]:
+    """Yields the registrar of the site that runs here, None if there is none."""
+    store = opened(directory)
+    if leader(store) is not None:
+        by_store = store_registrar.of_agents(store)
+        try:
+            yield by_store
+        finally:
+            by_store.close()
+        return
+    wire = _connected(directory)
+    try:
+        yield None if wire is None else of_agents(wire)
+    finally:
+        if wire is not None:
+            wire.close()
 
 
 def _connected(directory: Place) -> Wire | None:

@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 import nats_site
 import numpy as np
 import pytest
+import store_site
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats_site import Network, eventually
 
 from gossamer.archive.manifest import ANY, HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Message
 from gossamer.archive.state import replace
-from gossamer.archive.store import Memory
+from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.jetstream import MESSAGE_BYTES
 from gossamer.columns import Contributions
 from gossamer.crawl.inbox import PART_BYTES, Inbox, decode, encode, high_water
@@ -25,14 +26,18 @@ site = pytest.fixture(nats_site.running, scope="module", name="site")
 Make = Callable[[], AbstractContextManager[Exchange]]
 
 
-@pytest.fixture(params=["in-process", "inbox", "joined", "nats"], scope="module")
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+@pytest.fixture(params=["in-process", "inbox", "joined", "nats", "store in memory", "store"], scope="module")
+def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     if request.param == "in-process":
         yield lambda: nullcontext(InProcess())
     elif request.param == "inbox":
         yield lambda: nullcontext(Inbox(Memory()))
     elif request.param == "joined":
         yield lambda: nullcontext(Joined(InProcess(), Inbox(Memory())))
+    elif request.param == "store in memory":
+        yield lambda: store_site.Network(Memory())
+    elif request.param == "store":
+        yield lambda: store_site.Network(Directory.prepare(tmp_path_factory.mktemp("store") / "crawl", 1.0, 10**9))
     else:
         wire = nats_site.connected(request.getfixturevalue("site"))
         yield lambda: Network(wire)

@@ -20,6 +20,7 @@ from gossamer.archive.chain import Chain, chains
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, ZONES_IN_ALL, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.cluster import store_registrar
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Wish
@@ -63,6 +64,8 @@ class Site(Command):
 
     def wish(self, retire: str = "") -> bool:
         """What `gossamer agents DIR` does."""
+        if (self.directory / "registrar").is_dir():
+            return store_registrar.of_agents(Directory(self.directory)).wish(Wish(retire=retire))
         address = read_address(self.directory / "site")
         if address is None:
             return False
