@@ -90,7 +90,7 @@ def messages() -> dict[str, list[tuple[int, bytes]]]:
     }
 
 
-GOOD_LETTERS = [(kind, part, data) for kind, found in messages().items() for part, data in found]
+GOOD_MESSAGES = [(kind, part, data) for kind, found in messages().items() for part, data in found]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def message(kind: str, part: int, data: bytes) -> Message:
     return Message(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
 
 
-@pytest.mark.parametrize(("kind", "part", "data"), GOOD_LETTERS)
+@pytest.mark.parametrize(("kind", "part", "data"), GOOD_MESSAGES)
 def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
     assert verdict(message(kind, part, data), store, SITES) == GOOD
 
@@ -144,9 +144,9 @@ def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:
 
 
 @settings(deadline=None, max_examples=600)
-@given(st.sampled_from(GOOD_LETTERS), st.data())
-def test_any_flipped_bit_or_cut(store: Memory, message: tuple[str, int, bytes], data: st.DataObject) -> None:
-    kind, part, good = message
+@given(st.sampled_from(GOOD_MESSAGES), st.data())
+def test_any_flipped_bit_or_cut(store: Memory, sample: tuple[str, int, bytes], data: st.DataObject) -> None:
+    kind, part, good = sample
     bad = bytearray(good)
     for place in data.draw(st.lists(st.integers(0, 8 * len(good) - 1), min_size=1, max_size=3)):
         bad[place // 8] ^= 1 << place % 8
