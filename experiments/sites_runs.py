@@ -47,7 +47,7 @@ class Setting:
         return Proxy(to, self.round_trip_ms / 2000, self.mb_per_s * 1e6)
 
     def sections(self, web: str) -> dict[str, dict[str, Any]]:
-        """What a crawl of this web is told."""
+        """The configuration of a crawl of this web."""
         return {
             "crawl": {"scope": "any", "patience_s": 3.0, "width": self.width, "sitemaps": False, "pages": self.pages,
                       "order": self.order},

@@ -106,7 +106,7 @@ class Carbon:
             if visit.kept:
                 host = visit.response.request.host
                 self._declaring[host] = codes[host]
-                self._signal.heard(host, codes[host], visit.kept, now_s)
+                self._signal.declare(host, codes[host], visit.kept, now_s)
 
     def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[AnyKeys, AnyKeys]:
         hosts = np.array([host_key(host) for host, _ in pairs], np.uint32)
@@ -145,11 +145,11 @@ class Carbon:
         values = np.array([self._by_country[code] for code in codes.tolist()])
         g_per_kwh: F64 = values[np.searchsorted(codes, country)]
         if self._declaring:
-            said = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
+            read = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
             keys = np.array([host_key(host) for host in self._declaring], np.uint32)
             at = np.searchsorted(hosts, keys)
             here = (at < len(hosts)) & (hosts[np.minimum(at, len(hosts) - 1)] == keys) if len(hosts) else at < 0
-            g_per_kwh[at[here]] = said.g_per_kwh[here]
+            g_per_kwh[at[here]] = read.g_per_kwh[here]
         return g_per_kwh
 
 

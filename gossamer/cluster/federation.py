@@ -180,13 +180,15 @@ class FederationRun:
 
 def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     """Returns why sites have ended, by their own reports: in one word, if it is the same for all."""
-    said: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for site in sites:
         log = federation.directory(site) / "log" / "crawl.jsonl"
         events = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
-        said[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
-    reasons = set(said.values())
-    return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
+        reasons[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
+    different = set(reasons.values())
+    return (
+        different.pop() if len(different) == 1 else "; ".join(f"{site}: {why}" for site, why in reasons.items() if why)
+    )
 
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:

@@ -55,7 +55,7 @@ class Process:
                 stderr=self._errors,
                 start_new_session=not job.is_foreground,
             )
-        self._said = ""
+        self._last_errors = ""
         self._is_closed = False
         self._reader = threading.Thread(target=self._read, args=(received,), name=job.name, daemon=True)
         if received:
@@ -90,17 +90,17 @@ class Process:
 
     def errors(self) -> str:
         if self._is_closed:
-            return self._said
+            return self._last_errors
         size = os.fstat(self._errors.fileno()).st_size
-        said = os.pread(self._errors.fileno(), _QUOTED, max(0, size - _QUOTED))  # the job's own place stays
-        return said.decode("utf-8", "replace").strip()
+        tail = os.pread(self._errors.fileno(), _QUOTED, max(0, size - _QUOTED))  # the job's own place stays
+        return tail.decode("utf-8", "replace").strip()
 
     def close(self, patience_s: float = 0.0) -> None:
         if self._is_closed:
             return
         self.wait(patience_s)
         self.kill()
-        self._said, self._is_closed = self.errors(), True
+        self._last_errors, self._is_closed = self.errors(), True
         self._errors.close()
         if self._reader.ident:
             self._reader.join(_JOIN_S)

@@ -175,7 +175,7 @@ class Supervisor:
         beats = self._registrar.alive()
         if beats is None:  # it is the server that is silent: nothing is known of any agent
             for agent in self._agents.values():
-                agent.heard_s = now_s
+                agent.reported_s = now_s
             return
         self._answered_s = now_s
         for name, beat in beats.items():

@@ -233,7 +233,7 @@ def _judge_again(
         fallen = union(fallen, np.concatenate([fallen[:0], *(rows["key"] for rows in index.onward.scan())]))
     found, pages = index.pages.look_up(fallen)
     fallen = fallen[found & has_links(pages["status"])]
-    again = onward.judge(index, _limits_of(books), fallen, lambda said: apply(RoundColumns(inbox=said)))
+    again = onward.judge(index, _limits_of(books), fallen, lambda rows: apply(RoundColumns(inbox=rows)))
     joined = dataclasses.replace(
         result,
         new=NewPages.joined([result.new, again.new]),

@@ -100,16 +100,16 @@ def _get(heap: TextHeap, offset: int) -> Links:
 def judge(index: PageIndex, limits_of: LimitsOf, fallen: U64, apply: Apply) -> Judged:
     """Judges again the links of these visited pages (keys sorted), and of all pages that become less deep thereby."""
     results: list[UpdateResult] = []
-    said: list[Contributions] = []
+    counted: list[Contributions] = []
     while len(fallen):
         pages = index.pages.look_up(fallen)[1]
         # The least deep first: then hardly any page falls twice.
         now = np.sort(np.argsort(pages["depth"], kind="stable")[:PAGES_AT_ONCE])
         admitted = _admitted(index, pages[now], limits_of(pages[now]))
         results.append(apply(Contributions.joined([_followed(index, pages[now]), admitted])))
-        said.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
+        counted.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
         fallen = union(np.delete(fallen, now), results[-1].fallen)
-    followed = Contributions.joined(said)
+    followed = Contributions.joined(counted)
     return Judged(
         NewPages.joined([result.new for result in results]),
         added_up([result.outbox for result in results]),

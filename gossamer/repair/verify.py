@@ -26,7 +26,7 @@ _DERIVED = "made again from the WARC files"
 REMEDIES = {
     MARKS: "written anew",
     MANIFESTS: "made again from the files of the crawl",
-    OLD: "set aside: a newer one says all that it said",
+    OLD: "set aside: a newer one has all of its content",
     STRAY: "named again, or set aside",
     "warc": "damaged records are replaced by a note, all others stay",
     "cdxj": _DERIVED,

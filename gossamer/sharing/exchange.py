@@ -98,17 +98,17 @@ def stale(messages: Iterable[Message], marks: Mapping[str, int]) -> dict[str, in
     return {b.stream: marks[b.stream] for b in messages if b.number <= marks.get(b.stream, 0)}
 
 
-def news_parts(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
+def news_parts(news: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
     """Returns JSON. A long message becomes several, by halves of its longest list or table, so that nobody must hold
     much at a time. What cannot be halved stays one, however long: an Exchange carries it all the same."""
-    data = json.dumps(said).encode()
+    data = json.dumps(news).encode()
     if len(data) < limit:
         return [data]
-    name = max(said, key=lambda name: len(json.dumps(said[name])))
-    value = said[name]
+    name = max(news, key=lambda name: len(json.dumps(news[name])))
+    value = news[name]
     if not isinstance(value, list | dict) or len(value) < 2:
         return [data]
     items = list(value.items()) if isinstance(value, dict) else value
     halves = [items[: len(items) // 2], items[len(items) // 2 :]]
     first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
-    return news_parts({**said, name: first}, limit) + news_parts({name: second}, limit)
+    return news_parts({**news, name: first}, limit) + news_parts({name: second}, limit)

@@ -100,7 +100,7 @@ class Incoming(Intake):
         names, from_remote = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
-        told: list[Message] = []
+        forwarded: list[Message] = []
         received: list[tuple[str, dict[str, Any]]] = []
         own_namings, namings_remote, namings_here = self.named.add(named), list[Naming](), list[Naming]()
         rules_of_seeds, rules_remote = list(self.changed), list[WebsiteRules]()
@@ -122,7 +122,7 @@ class Incoming(Intake):
                 news = {"moves": json.loads(message.data)}
                 received.append(("", news))
                 made = news_parts(news)
-                told += [self._chain.message(name, data, NEWS) for name in sorted(orders.others) for data in made]
+                forwarded += [self._chain.message(name, data, NEWS) for name in sorted(orders.others) for data in made]
             elif message.kind == REMOTE_LINKS:
                 parts.append(compact.decode(message.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(message.sender)))
@@ -133,7 +133,7 @@ class Incoming(Intake):
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_remote)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(seeds, owners)
-        outbox += told
+        outbox += forwarded
         parts.append(minted(own, index, ledger))
         others = sorted(orders.others)
         outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)

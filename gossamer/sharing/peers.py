@@ -102,7 +102,7 @@ class Sharing:
         from gossamer.sharing.rediscover import links_to_lost  # DuckDB, for once
 
         self.intake.again = links_to_lost(self._books.store, self._place)
-        self._log.event("said again", links=len(self.intake.again.key), gone=list(self._place.gone))
+        self._log.event("links sent again", links=len(self.intake.again.key), gone=list(self._place.gone))
         return True
 
     def look(self) -> None:

@@ -214,8 +214,8 @@ class Transfer:
         own = zones.pop(chain.agent)
         for name in sorted(zones):
             # The same message names the hosts that are ours from now on: a number that has hosts has nothing else.
-            said = _header_in_zones(header, [*zones[name], *own])
-            passed += self._message(HOSTS, name, said, [_in_zones(part, zones[name]) for part in parts])
+            own_header = _header_in_zones(header, [*zones[name], *own])
+            passed += self._message(HOSTS, name, own_header, [_in_zones(part, zones[name]) for part in parts])
         if own:
             changes |= estate.take_in(books, [_in_zones(part, own) for part in parts])
             hosts = _header_in_zones(header, own)["hosts"]

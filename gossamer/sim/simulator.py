@@ -158,7 +158,7 @@ class Simulation:
         np.add.at(world.hosts["known"], self._graph.host[starts], 1)
 
     def _assign_scores(self) -> None:
-        """Before the crawl: what an oracle or an earlier crawl says."""
+        """Before the crawl: the scores of an oracle or of an earlier crawl."""
         score, known, world = self._strategy.score, self._knowledge, self.world
         if score is None or score.is_batch:
             return

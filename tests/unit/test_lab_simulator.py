@@ -28,13 +28,13 @@ NO_LIMITS = config.Limits(pages_per_host=0, pages_per_domain=0, hosts_per_domain
 PRODUCTION = [name for name, order in ORDERS.items() if order.score is None or not order.score.needs_oracle]
 
 
-def abroad(links):
+def to_other_hosts(links):
     return 1 + 3 * links["foreign"].astype(np.int64)
 
 
 # Everything that a strategy can be at once, and what ORDERS may lack.
-WEIGHTED = Strategy("weighted", "for the test", by_cash, link_weight=abroad)
-ALL_AT_ONCE = Strategy("all", "for the test", by_cash, by_pending, abroad, virtual=True, damping=Fraction(3, 5))
+WEIGHTED = Strategy("weighted", "for the test", by_cash, link_weight=to_other_hosts)
+ALL_AT_ONCE = Strategy("all", "for the test", by_cash, by_pending, to_other_hosts, virtual=True, damping=Fraction(3, 5))
 ALL = [*(ORDERS[name] for name in PRODUCTION), WEIGHTED, ALL_AT_ONCE]
 
 
