@@ -38,14 +38,15 @@ class Totals:
         run = added(self._seen.values(), phase, *times)  # also of those that have ended since it began
         figures: dict[str, Any] = {name: sum(agent.figure(name) for agent in agents) for name in _COMMITTED}
         figures["run_visits"] = figures["visits"] - self._before.visits
-        grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds")}
+        grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds", "notes")}
         return replace(running, **figures, **grown)
 
     def final(self, after: Iterable[Snapshot], ended: str) -> Stats:
         refused = sum(stats.refused_seeds for stats in self._seen.values())
-        return final(
+        found = final(
             self._before, total(at.state.counters for at in after), refused, self._clock.now(), self.elapsed_s, ended
         )
+        return replace(found, notes=_notes(self._seen.values()))
 
 
 def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float) -> Stats:
@@ -56,7 +57,11 @@ def added(several: Collection[Stats], phase: str, now_s: float, elapsed_s: float
     names = (*_COMMITTED, *_RUN, *_NOW)
     figures: dict[str, Any] = {name: sum(getattr(stats, name) or 0 for stats in several) for name in names}
     figures["waits_until_s"] = waited_for_s([stats.as_dict() for stats in several])
-    return Stats(now_s, elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
+    return Stats(now_s, elapsed_s, outcomes=dict(outcomes), phase=phase, notes=_notes(several), **figures)
+
+
+def _notes(several: Collection[Stats]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for stats in several for note in stats.notes))
 
 
 def final(before: Counters, after: Counters, refused_seeds: int, now_s: float, elapsed_s: float, ended: str) -> Stats:

@@ -16,7 +16,7 @@ from gossamer.columns import ACCOUNT, DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNA
 from gossamer.config import FIREWALL, Config, Limits
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
-from gossamer.crawl.counters import BY_LIMITS, TOO_DEEP, counted, too_deep
+from gossamer.crawl.counters import BY_LIMITS, TOO_DEEP, counted, counted_alike, too_deep
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
 from gossamer.crawl.round import Round, keep_best
@@ -138,10 +138,11 @@ def _refused(
     of_index: U8,
     again: onward.Judged,
 ) -> Counter[str]:
-    """Returns how many more links each limit has refused than before."""
+    """Returns how many more links each setting has refused than before."""
     limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
     urls = (round_.urls[key] for key in targets[places].tolist())
     found = counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
+    found += counted_alike(verdicts)
     if not _are_limits_new(books):
         found.subtract(too_deep(again.url, limits))
         return found

@@ -1,5 +1,5 @@
 """`Tally` counts what an agent has done, in the whole crawl and in this run. The functions below it count the links
-that each limit kept from being followed, under the setting that lifts the limit."""
+that were not followed, under the setting that decided so."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ import numpy as np
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.state import Counters
 from gossamer.archive.store import Store
+from gossamer.arrays import U8
 from gossamer.config import Limits
 from gossamer.crawl.reader import VERDICTS
 from gossamer.crawl.round import Round
@@ -68,10 +69,24 @@ _CAPS = {
     Verdict.CAP_HOSTS: "limits.hosts_per_domain",
     Verdict.BEST: "limits.new_per_round",
     Verdict.LENGTH: "limits.url_bytes",
+    Verdict.CAP_WEBSITE: "seeds.pages",
 }
 TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse links as too deep
 BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
 _BY_WORD = {"length": "limits.url_bytes", "best": "crawl.links_per_page"}
+_ALIKE = {  # verdicts that one setting stands behind, whatever the URL
+    "scope": "crawl.scope",
+    "pattern": "crawl.include/exclude",
+    "nofollow": "crawl.nofollow",
+    "foreign": "site.mode",
+    "port": "port",
+}
+
+
+def counted_alike(verdicts: U8) -> Counter[str]:
+    """Counts links that were not followed for a reason that does not depend on their URL, without a look at each."""
+    times = np.bincount(verdicts, minlength=len(VERDICTS)).tolist()
+    return Counter({_ALIKE[word]: n for word, n in zip(VERDICTS, times, strict=True) if n and word in _ALIKE})
 
 
 def counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[str]:
