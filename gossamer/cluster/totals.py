@@ -1,7 +1,7 @@
 """`Totals` adds up the figures of a site's agents to those of one crawl; a federation adds its sites up likewise."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ class Totals:
         run = self.added(self._seen.values(), phase)  # also of those that have ended since it began
         figures: dict[str, Any] = {name: sum(agent.figure(name) for agent in agents) for name in _COMMITTED}
         figures["run_visits"] = figures["visits"] - self._before.visits
-        grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds")}
+        grown = {name: getattr(run, name) for name in ("outcomes", "wire_bytes", "refused_seeds", "notes")}
         return replace(running, **figures, **grown)
 
     def added(self, several: Collection[Stats], phase: str) -> Stats:
@@ -49,21 +49,23 @@ class Totals:
         names = (*_COMMITTED, *_RUN, *_NOW)
         figures: dict[str, Any] = {name: sum(getattr(stats, name) or 0 for stats in several) for name in names}
         figures["waits_until_s"] = waited_for_s([stats.as_dict() for stats in several])
+        figures["notes"] = _notes(several)
         return Stats(self._clock.now(), self.elapsed_s, outcomes=dict(outcomes), phase=phase, **figures)
 
     def final(self, after: Counters, ended: str, last: Collection[Stats] | None = None) -> Stats:
         """Returns what is committed, at the end. `last` has the last figures of each agent or site of this run."""
-        run = after - self._before
+        run, last = after - self._before, self._seen.values() if last is None else last
         figures: dict[str, Any] = {name: getattr(after, name) for name in _COMMITTED}
         return Stats(
             now_s=self._clock.now(),
             elapsed_s=self.elapsed_s,
             run_visits=run.visits,
             wire_bytes=run.wire_bytes,
-            refused_seeds=sum(stats.refused_seeds for stats in (self._seen.values() if last is None else last)),
+            refused_seeds=sum(stats.refused_seeds for stats in last),
             refused=refused_links(after.refused),
             outcomes={name: run.outcomes[name] for name in map(word, Outcome) if name in run.outcomes},
             ended=ended,
+            notes=_notes(last),
             **figures,
         )
 
@@ -71,3 +73,7 @@ class Totals:
 def committed(store: Store) -> Counters:
     """Returns what the manifests of a site's agents count."""
     return total(at.state.counters for at in snapshots(store).values())
+
+
+def _notes(several: Iterable[Stats]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for stats in several for note in stats.notes))

@@ -204,6 +204,7 @@ class Agent:
         if isinstance(result, Visit):
             self._fetching.consumed(result)
             self._tally.run_bytes += len(result.response.body)
+            self._intake.notes.saw(result)
             self._round.add(result)
             if not result.response.request.is_robots:
                 self._scheduler.outstanding -= 1
@@ -213,6 +214,7 @@ class Agent:
             self._scheduler.outstanding -= 1
             self._round.deferrals.append(result)
             if result.outcome is not None:
+                self._intake.notes.put_off(result)
                 self._round.outcomes[result.outcome.name.lower()] += 1
 
     def _drain(self, show: Callable[[Stats], None]) -> None:

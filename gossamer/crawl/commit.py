@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
+from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, counted, counted_alike, too_deep
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import (
     VISIT,
@@ -37,24 +38,12 @@ from gossamer.frontier.scores import Lesson
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
 from gossamer.geography import countries
-from gossamer.web.url import host_of, is_dynamic
+from gossamer.web.url import host_of
 
 Apply = Callable[[RoundColumns], UpdateResult]
 
 _OK = Outcome.OK.name.lower()
 _CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for verdict in Verdict], np.uint8)
-
-# Settings that refuse links: by verdict of the index, by verdict of the reader.
-_CAPS = {
-    Verdict.CAP: "limits.pages_per_host",
-    Verdict.CAP_DOMAIN: "limits.pages_per_domain",
-    Verdict.CAP_HOSTS: "limits.hosts_per_domain",
-    Verdict.BEST: "limits.new_per_round",
-    Verdict.LENGTH: "limits.url_bytes",
-}
-_TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse links as too deep
-_BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
-_BY_WORD = {"length": "limits.url_bytes", "best": "crawl.links_per_page"}
 
 
 class Whose(Protocol):
@@ -149,44 +138,16 @@ def _refused(
     of_index: U8,
     again: onward.Judged,
 ) -> Counter[str]:
-    """Returns how many more links each limit has refused than before."""
-    limits, places = books.config.limits, np.flatnonzero(_BY_LIMITS[verdicts])
+    """Returns how many more links each setting has refused than before."""
+    limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
     urls = (round_.urls[key] for key in targets[places].tolist())
-    found = _counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
+    found = counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
+    found += counted_alike(verdicts)
     if not _are_limits_new(books):
-        found.subtract(_too_deep(again.url, limits))
+        found.subtract(too_deep(again.url, limits))
         return found
-    left, before = _too_deep(onward.refused(books.index), limits), books.chain.state.counters.refused
-    return Counter({**found, **{name: left[name] - before.get(name, 0) for name in _TOO_DEEP}})
-
-
-def _counted(links: Iterable[tuple[int, int, str]], limits: Limits) -> Counter[str]:
-    """Counts refused links. Each link has the reader's verdict, the index's verdict, and its URL."""
-    found: Counter[str] = Counter()
-    for verdict, capped, url in links:
-        if setting := _setting(VERDICTS[verdict], capped, url, limits):
-            found[setting] += 1
-    return found
-
-
-def _too_deep(urls: Iterable[str], limits: Limits) -> Counter[str]:
-    """Counts links that are refused as too deep."""
-    return Counter(_depth(url, limits) for url in urls)
-
-
-def _setting(verdict: str, capped: int, url: str, limits: Limits) -> str:
-    if capped in _CAPS:
-        return _CAPS[Verdict(capped)]
-    if verdict == "depth":
-        return _depth(url, limits)
-    if verdict == "trap":
-        slashes = url.partition("?")[0].count("/", 8)
-        return "limits.path_segments" if slashes > limits.path_segments else "limits.path_repeats"
-    return _BY_WORD.get(verdict, "")
-
-
-def _depth(url: str, limits: Limits) -> str:
-    return "limits.depth_dynamic" if is_dynamic(url) and limits.depth_dynamic < limits.depth else "limits.depth"
+    left, before = too_deep(onward.refused(books.index), limits), books.chain.state.counters.refused
+    return Counter({**found, **{name: left[name] - before.get(name, 0) for name in TOO_DEEP}})
 
 
 def _are_limits_new(books: Books) -> bool:

@@ -102,6 +102,7 @@ class Accounts:
             phase=phase,
             ended=ended,
             refused_seeds=self.peers.intake.files.refused,
+            notes=tuple(self.peers.intake.notes.said),
         )
 
     def report(self, stats: Stats, granted: int | None, idle: str) -> Report:

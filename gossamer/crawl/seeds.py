@@ -21,14 +21,17 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import NEWS, SEED_FILES, SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.state import name_as_text, name_of_text
 from gossamer.archive.store import Store
-from gossamer.columns import Contributions
+from gossamer.columns import NEVER, Contributions, Outcome
 from gossamer.config.sections import SEED_OPTIONS, Seed, seed
 from gossamer.crawl.inbox import Aside, Inbox, blank, decode, encode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
+from gossamer.crawl.reader import Visit
 from gossamer.crawl.scope import NamedSitemaps, Naming, Scope, WebsiteRules, bare, document
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.errors import ConfigError, SeedError, Unreadable
+from gossamer.fetch.client import Request
+from gossamer.fetch.politeness import Deferred
 from gossamer.frontier.pages import PageIndex
 from gossamer.web.url import host_of, normalise, page_keys
 
@@ -53,6 +56,8 @@ _SPACED = re.compile(r"\S[ \t]+[A-Za-z_]+=")  # in a line that may have options
 _OPTION = re.compile(r"([A-Za-z_]+)=(.*)", re.DOTALL)
 _NUMBERS = ("depth", "pages")
 _LISTS = ("include", "exclude")
+_NOTES = 20  # more are not shown
+_AWAITED = 1_000  # seeds whose first visit is watched
 
 
 def parse_seeds(arguments: Iterable[str | Seed]) -> tuple[list[str], list[Path]]:
@@ -193,6 +198,7 @@ class SeedFiles:
         self.offsets = {name_of_text(text): offset for text, offset in offsets.items()}
         self.add(files)
         self.refused = 0  # lines that are no web address, or have options that no seed has
+        self.complaints: list[str] = []  # about such options
 
     def state(self) -> dict[str, int]:
         return {name_as_text(name): offset for name, offset in self.offsets.items()}
@@ -224,19 +230,59 @@ class SeedFiles:
                 self.refused += 1
                 continue
             self.offsets[name] = offset + end
-            self._collect(lines(data[:end], encoding), urls)
+            self._collect(name, lines(data[:end], encoding), urls)
         return list(urls)
 
-    def _collect(self, lines: Iterable[str], urls: dict[str, None]) -> None:
+    def _collect(self, name: str, lines: Iterable[str], urls: dict[str, None]) -> None:
         for line in lines:
             try:
                 url = parse_line(line)
-            except SeedError:
+            except SeedError as error:
                 url = None
+                self.complaints += [f"{name}: {error}"] if len(self.complaints) < _NOTES else []
             if url is None:
                 self.refused += 1
             else:
                 urls[url] = None
+
+
+class Notes:
+    """`Notes` is what a person should be told at once, and not only in the summary: the first thing that happens to a
+    seed, if it is trouble, and what was done with rules. There are few, however many seeds there are."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self._seeds: dict[str, str] = {}  # by host: one of which nothing has been heard yet
+
+    def say(self, text: str) -> None:
+        if len(self.said) < _NOTES and text not in self.said:
+            self.said.append(text)
+
+    def expect(self, seeds: Iterable[str]) -> None:
+        for url in seeds:
+            if len(self._seeds) >= _AWAITED:
+                return
+            self._seeds.setdefault(host_of(url), url)
+
+    def saw(self, visit: Visit) -> None:
+        """Says what went wrong with the first visit to a seed's host. That it has no robots.txt is no trouble."""
+        response = visit.response
+        request, is_answer = response.request, response.http_status > 0
+        if request.host in self._seeds and not (request.is_robots and is_answer):
+            answered = f"HTTP {response.http_status}" if is_answer else ""
+            self._end(request, visit.outcome, visit.reason or answered, visit.next.due_s != NEVER)
+
+    def put_off(self, deferred: Deferred) -> None:
+        if deferred.request.host in self._seeds and deferred.outcome is not None:
+            self._end(deferred.request, deferred.outcome, deferred.reason, True)
+
+    def _end(self, request: Request, outcome: Outcome, reason: str, is_again: bool) -> None:
+        url = self._seeds.pop(request.host)
+        if outcome in (Outcome.OK, Outcome.UNCHANGED, Outcome.MOVED):
+            return
+        what = url if request.is_robots else request.url
+        why = f"{outcome.name.lower().replace('_', ' ')}{f': {reason}' if reason else ''}"
+        self.say(f"the seed {what} could not be fetched ({why}){'; it is tried again' if is_again else ''}")
 
 
 class Intake:
@@ -251,6 +297,7 @@ class Intake:
         self.changed: list[WebsiteRules] = []  # rules that are later than others, with the next commit,
         self.has_other_rules = False  # and whether they say something else
         self.files = SeedFiles((), chain.state.seed_files)
+        self.notes = Notes()
 
     def read(self, messages: Iterable[Message], now_s: float) -> None:
         """Reads new lines of seed files, also of files that have just been handed in."""
@@ -260,6 +307,9 @@ class Intake:
             url, rules = split_line(line, now_s)
             self.seeds.append(url)
             self._rules += [rules] if rules else []
+        for complaint in self.files.complaints:
+            self.notes.say(complaint)
+        self.files.complaints = []
 
     @property
     def has_seeds(self) -> bool:
@@ -278,12 +328,17 @@ class Intake:
                 seeds.update(dict.fromkeys(decode(message.data).url))
             self._add_files(message)
         self.add_rules(rules)
+        self.notes.expect(seeds)
         return list(seeds)
 
     def add_rules(self, rules: Iterable[WebsiteRules]) -> list[WebsiteRules]:
         """Adds rules of websites; returns those that are later than others."""
         added = self.scope.websites.add(rules)
-        self.has_other_rules |= any(before is None or before.words != each.words for each, before in added)
+        for each, before in added:
+            if before is None or before.words != each.words:
+                self.has_other_rules = True
+            if before is not None and before.words != each.words:
+                self.notes.say(f"{each.host} has other rules from now on: {each.words} (before: {before.words})")
         self.changed += [each for each, _ in added]
         return [each for each, _ in added]
 

@@ -35,6 +35,7 @@ class Stats:
     refused_seeds: int = 0  # lines of seed files that are no web address
     waits_until_s: float | None = None  # nothing is due before: pages are tried again then, or hosts rest
     phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
+    notes: tuple[str, ...] = ()  # what a person should be told at once, the first one first; only more come
 
     @property
     def errors(self) -> dict[str, int]:
@@ -101,8 +102,25 @@ def refused_links(refused: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
+_REMEDIES = {
+    "crawl.scope": "they lead out of the scope (crawl.scope, or that of a seed); --scope any follows all",
+    "crawl.include/exclude": "their URLs match no pattern to include, or one to exclude (crawl.include, crawl.exclude)",
+    "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
+    "site.mode": "they lead to pages of other agents, and site.mode is firewall",
+    "port": "browsers refuse these ports too",
+    "seeds.pages": "their website has as many pages as its seed allows (pages=)",
+}
+
+
 def remedy(setting: str) -> str:
     """Returns what a person may do about it."""
+    if setting in _REMEDIES:
+        return f"links not followed: {_REMEDIES[setting]}"
     if setting.startswith("limits.depth"):
         return f"links refused by {setting}: with a greater one the same command follows them"
     return f"links refused by {setting}: a greater one holds for links found from then on"
+
+
+def in_short(refused: Mapping[str, int]) -> str:
+    """Returns how many links were not followed, by reason, in a few words: "scope 4,023, depth 151"."""
+    return ", ".join(f"{setting.rpartition('.')[2].replace('_', ' ')} {times:,}" for setting, times in refused.items())

@@ -20,7 +20,7 @@ from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
 from gossamer.config.folders import Address, Place
 from gossamer.crawl.inbox import ASIDE, refused, set_aside
-from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
+from gossamer.crawl.stats import CALM, in_short, refused_links, remedy, waited_for_s
 from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
 from gossamer.watch.panel import grid, table
 
@@ -246,9 +246,9 @@ def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float
 
 def _limits(links: Mapping[str, int]) -> Table:
     rows = grid()
-    rows.add_row(Text("links not followed", "bold"))
+    rows.add_row(Text("links not followed", "bold"), count(sum(links.values())), in_short(links))
     for setting, times in links.items():
-        rows.add_row(setting.partition(".")[2], count(times), remedy(setting))
+        rows.add_row(setting, count(times), remedy(setting))
     return rows
 
 

@@ -1,16 +1,23 @@
 """Seeds with rules of their own, in real crawls: each website by its own rules, whoever mentions its pages."""
 
 import json
+import shutil
+import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
 from commands import answer, complaint, succeed
 from raw_server import Loopback
+from rich.console import Console
 from scripted import Reply, Web, moved, page, reply, robots, verdicts
 
 from gossamer import Crawl, Seed
 from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
+from gossamer.crawl.stats import Stats
+from gossamer.watch.progress import summary
+from gossamer.watch.status import render, status
 
 DEEP = 6
 SITES = ("a.test", "www.a.test", "blog.a.test", "b.test", "c.test")
@@ -168,3 +175,106 @@ def test_rules_are_handed_in_before_their_seeds(web: Web, tmp_path: Path) -> Non
     (name,) = at.files["scope"]
     assert json.loads((tmp_path / name).read_text())["depth"] == 1
     assert of(crawl, "b.test") == ["/0", "/1"]
+
+
+# What was left out is said
+
+
+def test_links_not_followed_are_counted_by_the_setting_that_decides(loopback: Loopback, tmp_path: Path) -> None:
+    links = ["/x.pdf", "/y.pdf", "http://b.test/", "http://c.test/", "http://d.test/", "http://a.test:25/", "/deep/1"]
+    web = Web(loopback, {"a.test/": page(*links), "a.test/deep/1": page("/deep/2"), "a.test": page()})
+    web.replies |= {"e.test/": page("/1", "/2", "/3"), "e.test": page()}
+    seeds = ["http://a.test/", "http://e.test/ pages=2"]
+    crawl = Crawl(tmp_path, seeds, web.config(crawl__scope="host", crawl__exclude=["*.pdf"], limits__depth=1))
+    stats = crawl.run()
+    wanted = {"crawl.scope": 3, "crawl.include/exclude": 2, "seeds.pages": 2, "limits.depth": 1, "port": 1}
+    assert stats.refused == status(tmp_path)["refused_links"] == wanted
+    console = Console(width=200, record=True)
+    for shown in (render(status(tmp_path)), summary(stats, {})):
+        console.print(shown)
+        text = console.export_text()
+        assert "scope 3, include/exclude 2, pages 2, depth 1, port 1" in text
+        assert "limits.depth: with a greater one the same command follows them" in text
+
+
+def first_note(crawl: Crawl) -> str:
+    """What is said first. The crawl is stopped then, if it still runs."""
+    notes: list[str] = []
+
+    def look(stats: Stats) -> None:
+        if stats.notes and not stats.ended:
+            notes.extend(stats.notes)
+            crawl.stop()
+
+    stats = crawl.run(look)
+    return (notes or [*stats.notes, ""])[0]
+
+
+PATIENT = {"crawl__patience_s": 200.0, "fetch__retry_s": 60.0, "polite__backoff_s": 60.0}
+TROUBLE: dict[str, Reply] = {
+    "gone.test/": reply(b"", 404),
+    "denied.test/robots.txt": robots("User-agent: *\nDisallow: /\n"),
+    "busy.test/": reply(b"", 503),
+    "robots.test/robots.txt": reply(b"", 500),
+    "a.test": page("http://b.test/missing"),
+}
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [
+        ("http://gone.test/", "the seed http://gone.test/ could not be fetched (gone: HTTP 404)"),
+        ("http://denied.test/", "the seed http://denied.test/ could not be fetched (denied"),
+        ("http://busy.test/", "the seed http://busy.test/ could not be fetched (throttled: HTTP 503); it is"),
+        ("http://robots.test/", "the seed http://robots.test/ could not be fetched (robots unreachable"),
+        ("http://nowhere.test/", "the seed http://nowhere.test/ could not be fetched (connect failed"),
+    ],
+)
+def test_the_first_failure_of_a_seed_is_told_at_once(loopback: Loopback, tmp_path: Path, seed: str, said: str) -> None:
+    web = Web(loopback, TROUBLE)
+    names = {"nowhere.test": "127.0.0.1:1", "*": web.address}
+    found = first_note(Crawl(tmp_path, [seed, "http://a.test/"], web.config(resolve__map=names, **PATIENT)))
+    assert found.startswith(said)
+    assert found.endswith("; it is tried again") is ("gone" not in seed and "denied" not in seed)
+
+
+def test_pages_that_are_no_seeds_are_not_told(loopback: Loopback, tmp_path: Path) -> None:
+    web = Web(loopback, {"a.test": page("http://b.test/missing", "/x")})
+    assert first_note(Crawl(tmp_path, ["http://a.test/"], web.config())) == ""
+
+
+def test_a_certificate_that_nobody_trusts_is_told_at_once(loopback: Loopback, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes its certificate with the openssl command")
+    pem, key = tmp_path / "a.pem", tmp_path / "a.key"
+    command = f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
+    subprocess.run([*command.split(), "-keyout", str(key), "-out", str(pem)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, key)
+    web = Web(loopback, TROUBLE, wrap=lambda connection: context.wrap_socket(connection, server_side=True))
+    found = first_note(Crawl(tmp_path / "c", ["https://a.test/"], web.config(**PATIENT)))
+    assert found.startswith("the seed https://a.test/ could not be fetched (tls failed: ")
+
+
+def test_rules_that_take_the_place_of_others_are_told(web: Web, tmp_path: Path) -> None:
+    seeds = ["http://b.test/0 depth=1 scope=host", "http://www.b.test/ depth=2 scope=host"]
+    stats = Crawl(tmp_path, seeds, web.config()).run()
+    assert "b.test has other rules from now on: scope=host depth=2 (before: scope=host depth=1)" in stats.notes
+
+
+def test_a_line_with_a_mistake_that_comes_later_is_told(web: Web, tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_text("http://b.test/0 depth=1 scope=host\n")
+    assert Crawl(tmp_path / "c", [str(file)], web.config()).run().notes == ()
+    with file.open("a") as more:
+        more.write("http://c.test/0 dept=1\n")
+    stats = Crawl(tmp_path / "c", [], web.config()).run()
+    assert "dept is no option of a seed" in stats.notes[0]
+    assert stats.refused_seeds == 1
+
+
+def test_several_agents_tell_it_too(loopback: Loopback, tmp_path: Path) -> None:
+    web = Web(loopback, TROUBLE)
+    crawl = Crawl(tmp_path, ["http://gone.test/", "http://a.test/"], web.config(site__agents=2))
+    assert any(note.startswith("the seed http://gone.test/ could not be fetched (gone") for note in crawl.run().notes)
