@@ -369,3 +369,11 @@ class Proxy:
         head += f"Content-Length: {length or len(content)}\r\n\r\n"
         client.sendall(head.encode("latin-1") + content)
         return True
+
+
+@contextlib.contextmanager
+def at(server: Server, cache: Path, proxy: Proxy | None = None, **more: str) -> Iterator[None]:
+    """The environment of a client of the store, by way of a proxy or not."""
+    through = server.through(proxy.port) if proxy else server
+    with environment({**through.settings, "GOSSAMER_CACHE": str(cache), **more}):
+        yield

@@ -27,7 +27,7 @@ from gossamer.archive.mark import MARK, SCRATCH, Mark, decode_mark, judged
 from gossamer.archive.state import encoded
 from gossamer.archive.store import checked, held, holder, new_mark
 from gossamer.config.folders import Address, folder_of
-from gossamer.errors import ArchiveError, GossamerError, StoreError
+from gossamer.errors import ArchiveError, GossamerError, OutOfSpace, StoreError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CACHE_BYTES = 10_000 << 20
-_UPLOADS = 8  # at a time
+_UPLOADS = 16  # at a time: all that a commit puts, as a rule
 _PART_BYTES = 32 << 20  # larger files go up in parts of so many bytes
 _TOKEN = "gossamer"  # the metadata field
 _TRIES = 6
@@ -151,10 +151,10 @@ class ObjectStore:
         if isinstance(data, Path):
             known = of_file(data)
             # Opened at once: another process that shares the cache may remove the file before its turn comes.
-            body = self._cache.enter(name, data, self._kept()).open("rb")
+            body = self._entered(name, lambda: data).open("rb")
         else:
             known, body = of_bytes(data), data
-            self._cache.enter(name, data, self._kept())
+            self._entered(name, lambda: data)
         with self._lock:
             self._sums[name], self._sizes[name] = known, known.size
             self._puts[name] = self._pool.submit(self._upload, name, body)
@@ -300,7 +300,16 @@ class ObjectStore:
         import obstore
 
         self._finish(name)
-        return self._patiently(lambda: self._cache.enter(name, obstore.get(self._bucket, name).stream(), self._kept()))
+        return self._patiently(lambda: self._entered(name, lambda: obstore.get(self._bucket, name).stream()))
+
+    def _entered(self, name: str, data: "Callable[[], bytes | Path | Iterable[bytes]]") -> Path:
+        """Takes a file into the cache; other files give way if the disk is full."""
+        try:
+            return self._cache.enter(name, data(), self._kept())
+        except OutOfSpace:
+            if not self._cache.make_room(self._kept()):
+                raise
+            return self._cache.enter(name, data(), self._kept())
 
     def checksum(self, name: str) -> Checksum:
         return self._sums.get(name) or of_file(self.local(name))

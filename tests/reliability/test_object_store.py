@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from object_stores import (
     Asked,
     Proxy,
     Server,
-    environment,
+    at,
 )
 
 from gossamer.archive.chain import Chain
@@ -47,14 +47,6 @@ DENIED: Answer = (403, "Forbidden", b"<Error><Code>AccessDenied</Code></Error>")
 @pytest.fixture
 def weed(object_servers: Callable[[str], Server]) -> Server:
     return object_servers("seaweedfs")
-
-
-@contextlib.contextmanager
-def at(server: Server, cache: Path, proxy: Proxy | None = None, **more: str) -> Iterator[None]:
-    """The environment of a client of the store, by way of a proxy or not."""
-    through = server.through(proxy.port) if proxy else server
-    with environment({**through.settings, "GOSSAMER_CACHE": str(cache), **more}):
-        yield
 
 
 def names_of(chain: Chain) -> dict[str, list[str]]:
