@@ -38,8 +38,8 @@ CACHE_BYTES = 10_000 << 20
 _UPLOADS = 16  # at a time: all that a commit puts, as a rule
 _PART_BYTES = 32 << 20  # larger files go up in parts of so many bytes
 _TOKEN = "gossamer"  # the metadata field
-_TRIES = 6
-_FIRST_WAIT_S = 0.05
+_FIRST_WAIT_S, _LAST_WAIT_S = 0.02, 5.0
+_PATIENCE_S = 180.0  # as obstore's own
 _PROBE = "probe/"
 _HASTY = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 
@@ -349,7 +349,7 @@ class ObjectStore:
         from obstore.exceptions import BaseError
 
         def attempt() -> T:
-            for wait_s in list(_waits())[: _TRIES // 2]:
+            for wait_s in _waits():
                 try:
                     return work()
                 except BaseError as error:
@@ -372,7 +372,11 @@ class ObjectStore:
 
 
 def _waits() -> Iterator[float]:
-    return (_FIRST_WAIT_S * 3**attempt for attempt in range(_TRIES))
+    """Yields how long to wait before the next attempt, until our patience is at its end."""
+    end_s, wait_s = time.monotonic() + _PATIENCE_S, _FIRST_WAIT_S
+    while time.monotonic() < end_s:
+        yield wait_s
+        wait_s = min(2 * wait_s, _LAST_WAIT_S)
 
 
 def _is_passing(error: Exception) -> bool:

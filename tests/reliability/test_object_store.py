@@ -1,5 +1,6 @@
 """An archive in a bucket, when answers are lost, stores refuse or throttle, and processes die at any request."""
 
+import base64
 import contextlib
 import os
 import random
@@ -285,6 +286,17 @@ def test_mistakes_are_named_with_their_remedy(weed: Server, tmp_path: Path) -> N
     with at(weed, tmp_path, AWS_ENDPOINT_URL="http://127.0.0.1:1"), pytest.raises(StoreError) as error:
         ObjectStore.open(address)
     assert "cannot be reached" in str(error.value)
+
+
+def test_mistakes_with_azure(object_servers: Callable[[str], Server], tmp_path: Path) -> None:
+    azurite = object_servers("azurite")
+    with at(azurite, tmp_path), pytest.raises(StoreError, match="there is no container no-such-box: create it"):
+        ObjectStore.prepare(Address("az://no-such-box/crawl"), 1.0)
+    wrong = base64.b64encode(b"not the key").decode()
+    with at(azurite, tmp_path, AZURE_STORAGE_ACCOUNT_KEY=wrong), pytest.raises(StoreError) as error:
+        ObjectStore.prepare(azurite.address(), 1.0)
+    assert "taken from AZURE_STORAGE_ACCOUNT_NAME" in str(error.value)
+    assert wrong not in str(error.value)
 
 
 def test_a_wrong_clock_is_named(weed: Server, tmp_path: Path) -> None:
