@@ -277,13 +277,14 @@ class Asked:
         return self.method == "PUT" and self.headers.get("if-none-match") == "*"
 
 
-PASS, DROP_BEFORE, DROP_AFTER = "pass", "drop before", "drop after"
+PASS, DROP_BEFORE, DROP_AFTER, STRIP = "pass", "drop before", "drop after", "without its condition"
 Answer = tuple[int, str, bytes]  # status, reason, body
 
 
 class Proxy:
     """An HTTP proxy on loopback before one server. `judge` says of each request what becomes of it: it passes, the
-    connection is cut before or after the server got it, or it gets an answer of ours. All that came is in `asked`."""
+    connection is cut before or after the server got it, its condition is taken out, or it gets an answer of ours. All
+    that came is in `asked`."""
 
     def __init__(self, port: int, judge: "Callable[[Asked], str | Answer] | None" = None) -> None:
         self._to, self.judge = port, judge or (lambda _: PASS)
@@ -353,7 +354,7 @@ class Proxy:
             return True
         server.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in headers:
-            if name.lower() not in ("expect", "connection"):
+            if name.lower() not in ("expect", "connection", *(["if-none-match"] if verdict == STRIP else [])):
                 server.putheader(name, value)
         server.endheaders(body)
         answer = server.getresponse()
@@ -368,3 +369,11 @@ class Proxy:
         head += f"Content-Length: {length or len(content)}\r\n\r\n"
         client.sendall(head.encode("latin-1") + content)
         return True
+
+
+@contextlib.contextmanager
+def at(server: Server, cache: Path, proxy: Proxy | None = None, **more: str) -> Iterator[None]:
+    """The environment of a client of the store, by way of a proxy or not."""
+    through = server.through(proxy.port) if proxy else server
+    with environment({**through.settings, "GOSSAMER_CACHE": str(cache), **more}):
+        yield

@@ -38,7 +38,6 @@ class Cache:
         self._files = folder / _FILES
         self._serial = itertools.count()
         self._held: int | None = None  # bytes, as far as this process knows
-        self._made: set[Path] = set()
 
     def belong(self, mark: bytes) -> None:
         """Empties the cache, unless its files are of the archive with this mark and of this life of the machine."""
@@ -48,7 +47,6 @@ class Cache:
                 return
         shutil.rmtree(self._files, ignore_errors=True)
         self._held = None
-        self._made.clear()
         with self._guard(path):
             self.folder.mkdir(parents=True, exist_ok=True)
             part = self._part()
@@ -57,10 +55,8 @@ class Cache:
 
     def scratch(self, name: str) -> Path:
         path = self.folder / SCRATCH / name.replace("/", "+")
-        if path.parent not in self._made:
-            with self._guard(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(path.parent)
+        with self._guard(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def scratched(self) -> list[str]:
@@ -81,16 +77,15 @@ class Cache:
     def enter(self, name: str, data: bytes | Path | Iterable[bytes], kept: Collection[str] = ()) -> Path:
         """Takes a file in, whole or not at all; a Path is moved. Names in `kept` are not removed for it."""
         path = self._files / name
-        try:
-            size = self._place(data, path)
-        except OutOfSpace:
-            if isinstance(data, Path) or not isinstance(data, bytes) or not self._remove(0, kept):
-                raise
-            size = self._place(data, path)
+        size = self._place(data, path)
         self._held = self.held() if self._held is None else self._held + size
         if self._held > self._limit:
             self._remove(int(self._limit * _FILLED), {*kept, name})
         return path
+
+    def make_room(self, kept: Collection[str]) -> bool:
+        """Removes all that can be removed, as the disk is full. Returns whether that was anything."""
+        return self._remove(0, kept)
 
     def drop(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -105,9 +100,7 @@ class Cache:
 
     def _place(self, data: bytes | Path | Iterable[bytes], path: Path) -> int:
         with self._guard(path):
-            if path.parent not in self._made:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._made.add(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)  # another process, or the user, may have emptied it
             if isinstance(data, Path):
                 os.replace(data, path)
                 os.utime(path)

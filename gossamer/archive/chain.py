@@ -45,7 +45,7 @@ from gossamer.archive.manifest import (
 )
 from gossamer.archive.manifest import chains as chains
 from gossamer.archive.state import AgentState, replace, settled
-from gossamer.archive.store import Store
+from gossamer.archive.store import Store, where
 from gossamer.errors import ArchiveError, Deposed
 
 FULL_EVERY = 32
@@ -210,7 +210,10 @@ class Chain:
         full = delta is None or not self._full or new.number - self._full >= FULL_EVERY
         document = new if full or delta is None else delta
         if not self._store.create(file_name(new.agent, new.number), sealed(document)):
-            raise Deposed(f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over")
+            raise Deposed(
+                f"manifest {new.number} of {new.agent} exists in {where(self._store)}: another process has taken this "
+                "crawl over, and goes on with all that was committed; let only one run"
+            )
         self._at = new
         if full:
             self._full_before, self._full = self._full, new.number

@@ -27,7 +27,7 @@ from gossamer.archive.mark import MARK, SCRATCH, Mark, decode_mark, judged
 from gossamer.archive.state import encoded
 from gossamer.archive.store import checked, held, holder, new_mark
 from gossamer.config.folders import Address, folder_of
-from gossamer.errors import ArchiveError, GossamerError, StoreError
+from gossamer.errors import ArchiveError, GossamerError, OutOfSpace, StoreError
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CACHE_BYTES = 10_000 << 20
-_UPLOADS = 8  # at a time
+_UPLOADS = 16  # at a time: all that a commit puts, as a rule
 _PART_BYTES = 32 << 20  # larger files go up in parts of so many bytes
 _TOKEN = "gossamer"  # the metadata field
-_TRIES = 6
-_FIRST_WAIT_S = 0.05
+_FIRST_WAIT_S, _LAST_WAIT_S = 0.02, 5.0
+_PATIENCE_S = 180.0  # as obstore's own
 _PROBE = "probe/"
 _HASTY = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 
@@ -151,10 +151,10 @@ class ObjectStore:
         if isinstance(data, Path):
             known = of_file(data)
             # Opened at once: another process that shares the cache may remove the file before its turn comes.
-            body = self._cache.enter(name, data, self._kept()).open("rb")
+            body = self._entered(name, lambda: data).open("rb")
         else:
             known, body = of_bytes(data), data
-            self._cache.enter(name, data, self._kept())
+            self._entered(name, lambda: data)
         with self._lock:
             self._sums[name], self._sizes[name] = known, known.size
             self._puts[name] = self._pool.submit(self._upload, name, body)
@@ -300,7 +300,16 @@ class ObjectStore:
         import obstore
 
         self._finish(name)
-        return self._patiently(lambda: self._cache.enter(name, obstore.get(self._bucket, name).stream(), self._kept()))
+        return self._patiently(lambda: self._entered(name, lambda: obstore.get(self._bucket, name).stream()))
+
+    def _entered(self, name: str, data: "Callable[[], bytes | Path | Iterable[bytes]]") -> Path:
+        """Takes a file into the cache; other files give way if the disk is full."""
+        try:
+            return self._cache.enter(name, data(), self._kept())
+        except OutOfSpace:
+            if not self._cache.make_room(self._kept()):
+                raise
+            return self._cache.enter(name, data(), self._kept())
 
     def checksum(self, name: str) -> Checksum:
         return self._sums.get(name) or of_file(self.local(name))
@@ -340,7 +349,7 @@ class ObjectStore:
         from obstore.exceptions import BaseError
 
         def attempt() -> T:
-            for wait_s in list(_waits())[: _TRIES // 2]:
+            for wait_s in _waits():
                 try:
                     return work()
                 except BaseError as error:
@@ -363,7 +372,11 @@ class ObjectStore:
 
 
 def _waits() -> Iterator[float]:
-    return (_FIRST_WAIT_S * 3**attempt for attempt in range(_TRIES))
+    """Yields how long to wait before the next attempt, until our patience is at its end."""
+    end_s, wait_s = time.monotonic() + _PATIENCE_S, _FIRST_WAIT_S
+    while time.monotonic() < end_s:
+        yield wait_s
+        wait_s = min(2 * wait_s, _LAST_WAIT_S)
 
 
 def _is_passing(error: Exception) -> bool:

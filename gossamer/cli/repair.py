@@ -26,7 +26,7 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def verify_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     options.add_json(parser)
 
 
