@@ -78,9 +78,10 @@ class Directory:
     trusted.
     """
 
+    _serial = itertools.count()  # of all in this process: scratch files of two stores must not have the same name
+
     def __init__(self, path: Path | str, unsynced: int = 0) -> None:
         self.path = Path(path)
-        self._serial = itertools.count()
         self._known: set[Path] = set()
         self._unsynced = unsynced if self._check().boot else 0
 
