@@ -12,7 +12,7 @@ from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
 from gossamer.archive.store import Directory
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, Config
+from gossamer.config import NEVER, PROCESSES, Config
 from gossamer.config.folders import check_folder
 from gossamer.config.last_run import remember
 from gossamer.crawl.control import site_of
@@ -166,6 +166,8 @@ class Crawl:
 
 def _is_shared(store: Directory, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
+    if config.site.engine != PROCESSES:
+        return True
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False
     from gossamer.cluster.plan import is_shared

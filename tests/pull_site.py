@@ -46,4 +46,5 @@ def workers(store: Path, count: int) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 if __name__ == "__main__":
-    work([Worker(Directory(os.environ[STORE]), name, LEASE_S, Anything()) for name in names(int(sys.argv[1]))])
+    store, count = Directory(os.environ[STORE]), int(sys.argv[1])
+    work([Worker(store, name, lambda: LEASE_S, Anything()) for name in names(count)])

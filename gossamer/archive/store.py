@@ -78,7 +78,9 @@ class Directory:
     trusted.
     """
 
-    _serial = itertools.count()  # of all in this process: scratch files of two stores must not have the same name
+    # Of all in this process, and unlike those of others: neither scratch files of two stores nor of two machines that
+    # share a directory may have the same name.
+    _serial = itertools.count(int.from_bytes(os.urandom(5)))
 
     def __init__(self, path: Path | str, unsynced: int = 0) -> None:
         self.path = Path(path)

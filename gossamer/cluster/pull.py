@@ -43,6 +43,7 @@ class Work(Versioned, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     task: bytes = b""
     is_heard: bool = False  # somebody wants the lines that it writes
+    lease_s: float = 10.0  # so long the engine waits for a sign of life
 
 
 class Sent(Versioned, frozen=True, kw_only=True):
@@ -260,6 +261,8 @@ class Pull:
     # The thread
 
     def _run(self) -> None:
+        with contextlib.suppress(*BROKEN):
+            self._sweep()
         while True:
             self._wake.clear()
             with contextlib.suppress(*BROKEN):
@@ -273,6 +276,15 @@ class Pull:
             with contextlib.suppress(*BROKEN):
                 self._clean_up()
             self._wake.wait(self._pause_s())
+
+    def _sweep(self) -> None:
+        """Deletes what engines before us have left; a site has one at a time."""
+        workers = {name.removeprefix(WORKERS) for name in self._store.list(WORKERS)}
+        left = [name for name in self._store.list(WORK) if name.split("/")[2] not in workers]
+        ours = {handle.id for handle in (*self._waiting, *self._running)}
+        left += [name for name in self._store.list(JOBS) if name.split("/")[2] not in ours]
+        for name in (*left, *self._store.list(ENGINES)):
+            self._store.delete(name)
 
     def _pause_s(self) -> float:
         now_s, due_s = self._clock.monotonic(), self._beat_s + pace_s(self._lease_s)
@@ -328,6 +340,7 @@ class Pull:
                     arguments=job.arguments,
                     task=job.task,
                     is_heard=handle.is_heard,
+                    lease_s=self._lease_s,
                 )
                 if self._store.create(f"{WORK}{name}/{number:08d}", encode(work)):
                     handle.worker = name

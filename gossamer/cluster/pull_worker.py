@@ -35,6 +35,7 @@ from gossamer.errors import SiteError
 
 LOOK_S = 0.05
 ORPHAN = 3  # leases: an engine that is silent for so long does not come back, and its jobs end
+_LEASE_S = 10.0
 _REST_S = 10.0  # so long a process that it has left behind may hold its standard output
 _REFUSED = 2  # the exit code of work that is not for us
 
@@ -57,19 +58,21 @@ def work(workers: "Collection[Worker]") -> None:
 
 class Worker:
     """`Worker` asks for work under a name of its own. `modules` are what it runs, and nothing else: whoever can write
-    to the store must not be able to run anything here. `prepared` fits a job to this machine."""
+    to the store must not be able to run anything here. `lease_s` returns the lease of the site as it is now. `prepared`
+    fits a job to this machine."""
 
     def __init__(
         self,
         store: Store,
         name: str,
-        lease_s: float,
+        lease_s: Callable[[], float],
         modules: Collection[str],
         prepared: Callable[[Job], Job] = lambda job: job,
         told: Callable[[str], object] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        self._store, self._name, self._lease_s, self._modules = store, name, lease_s, modules
+        self._store, self._name, self._lease_now, self._modules = store, name, lease_s, modules
+        self._lease_s, self._asked_s = lease_s(), (clock or RealClock()).monotonic()
         self._prepared, self._told, self._clock = prepared, told, clock or RealClock()
         self._life = Available(beat=0, pid=os.getpid())
         self._beat_s = -1e9
@@ -84,6 +87,7 @@ class Worker:
         pace = Pace(self._clock, pace_s(self._lease_s))
         while not self._stopping.wait(LOOK_S):
             with contextlib.suppress(*BROKEN):
+                self._ask_lease()
                 self._show_life()
                 if pace.is_due:
                     found = read(self._store, f"{WORK}{self._name}/{self._life.taken + 1:08d}")
@@ -94,6 +98,11 @@ class Worker:
         with contextlib.suppress(*BROKEN):
             self._store.delete(WORKERS + self._name)
 
+    def _ask_lease(self) -> None:
+        """Asks now and then: a crawl may begin anew, with another lease."""
+        if self._clock.monotonic() - self._asked_s >= _LEASE_S:
+            self._lease_s, self._asked_s = self._lease_now(), self._clock.monotonic()
+
     def _show_life(self, **changes: object) -> None:
         """Says that we are there, in time, or at once if something changes."""
         if changes or self._clock.monotonic() - self._beat_s >= pace_s(self._lease_s):
@@ -102,10 +111,10 @@ class Worker:
             self._beat_s = self._clock.monotonic()
 
     def _take(self, data: bytes) -> None:
-        number = self._life.taken + 1
+        number, work = self._life.taken + 1, decode_or_none(Work, data)
         self._show_life(taken=number, is_busy=True)
-        work = decode_or_none(Work, data)
         if work is not None:
+            self._lease_s = work.lease_s
             self._told(f"{self._name} runs {work.name}")
             code = _Run(self._store, work, self._clock, self._lease_s).end(self._started(work), self._running)
             self._told(f"{self._name}: {work.name} ended ({code})")
