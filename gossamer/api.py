@@ -14,7 +14,7 @@ from gossamer.archive.manifest import site_of
 from gossamer.archive.places import exists, opened, prepare, remember
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, Config, Seed, last_run
+from gossamer.config import NEVER, PROCESSES, Config, Seed, last_run
 from gossamer.config.folders import as_place, folder_of
 from gossamer.crawl.inbox import FarInbox, Inbox
 from gossamer.crawl.opening import check_contact
@@ -170,6 +170,8 @@ class Crawl:
 
 def _is_shared(store: Store, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
+    if config.site.engine != PROCESSES:
+        return True
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False
     from gossamer.cluster.plan import is_shared

@@ -86,9 +86,12 @@ class Directory:
     trusted.
     """
 
+    # Of all in this process, and unlike those of others: neither scratch files of two stores nor of two machines that
+    # share a directory may have the same name.
+    _serial = itertools.count(int.from_bytes(os.urandom(5)))
+
     def __init__(self, path: Path | str, unsynced: int = 0) -> None:
         self.path = Path(path)
-        self._serial = itertools.count()
         self._known: set[Path] = set()
         self._unsynced = unsynced if self._check().boot else 0
 

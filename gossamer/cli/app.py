@@ -22,6 +22,7 @@ COMMANDS = {
     "add": ("gossamer.cli.crawl", "add seeds to a crawl, whether it is running or not"),
     "status": ("gossamer.cli.status", "show the state of a crawl"),
     "agents": ("gossamer.cli.status", "show the agents of a crawl, start another one, or let one leave"),
+    "agent": ("gossamer.cli.agent", "join a crawl on other machines: run its agents here, as its supervisor asks for"),
     "federation": ("gossamer.cli.federation", "run several sites that crawl as one, as a file describes them"),
     "site": ("gossamer.cli.federation", "run one site of a federation on its own machine"),
     "query": ("gossamer.cli.query", "ask a crawl's archive in SQL"),

@@ -23,6 +23,7 @@ FLAGS = (
     ("--rounds", "crawl.rounds", "N"),
     ("--minutes", "crawl.minutes", "M"),
     ("--agents", "site.agents", "N"),
+    ("--engine", "site.engine", "processes|pull"),
     ("--width", "crawl.width", "N"),
     ("--scope", "crawl.scope", "host|domain|any"),
     ("--order", "crawl.order", "NAME"),

@@ -6,10 +6,12 @@ An engine starts a job and returns a handle. It decides nothing: its owner decid
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
 Received = Callable[[bytes | None], object]
+LOST = -256  # the code of a job whose machine says nothing any more: it may run, but nobody hears of it
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,16 @@ class Engine(Protocol):
         order, in a thread of the engine; then None, once. Raises SiteError if the job cannot be started."""
 
 
+def room(engine: Engine) -> float:
+    """Returns how many more jobs an engine can begin at once. Most can begin any number."""
+    found: float = getattr(engine, "room", lambda: inf)()
+    return found
+
+
 def how(code: int) -> str:
     """Returns an exit code in words."""
+    if code == LOST:
+        return "lost with its machine"
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 

@@ -51,7 +51,7 @@ class Hub(Protocol):
 
     address: Address  # what agents need to find it
     term: int  # rises each time that a supervisor takes the site over
-    quiet_s: float  # so long agents of the supervisor before us may go on
+    is_quiet: bool  # no agent of the supervisor before us can be at work
     look_s: float  # how often the supervisor asks
     calm_s: float  # so long orders wait that are not urgent, as each request costs money; 0: it does not
     registrar: AgentRegistrar
@@ -72,7 +72,7 @@ class Hub(Protocol):
 class NatsHub:
     """`NatsHub` is a nats-server of this machine."""
 
-    term, quiet_s, look_s, calm_s = 0, 0.0, 0.5, 0.0
+    term, is_quiet, look_s, calm_s = 0, True, 0.5, 0.0
 
     def __init__(self, directory: Path, lease_s: float, clock: Clock, log: EventLog, opened: Open | None) -> None:
         self._server, self._lease_s, self._clock, self._log = Server(directory / FOLDER, opened), lease_s, clock, log
@@ -108,8 +108,8 @@ class StoreHub:
 
     address: Address = {}  # noqa: RUF012
 
-    def __init__(self, store: Store, lease_s: float, is_alone: bool, timeout_s: float) -> None:
-        self._store, self._lease_s, self._timeout_s = store, lease_s, timeout_s
+    def __init__(self, store: Store, lease_s: float, is_alone: bool) -> None:
+        self._store, self._lease_s = store, lease_s
         self._lease = SiteLease(store, lease_s, is_alone)
         self.look_s, self.calm_s = store_registrar.pace_s(lease_s), lease_s
 
@@ -117,8 +117,7 @@ class StoreHub:
         if not self._lease.take(waits):
             return False
         self.term = self._lease.term
-        # They fetch nothing after their leases, and see the orders of the next one when they renew them.
-        self.quiet_s = 0.0 if self._lease.is_quiet else self._lease_s + self._timeout_s
+        self.is_quiet = self._lease.is_quiet
         self.registrar = store_registrar.of_agents(self._store, self._lease_s)
         return True
 

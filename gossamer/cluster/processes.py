@@ -73,6 +73,12 @@ class Process:
             self._process.stdin.write(line + b"\n")
             self._process.stdin.flush()
 
+    def hang_up(self) -> None:
+        """Closes its standard input, as if we had ended."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
     def poll(self) -> int | None:
         return self._process.poll()
 

@@ -22,6 +22,7 @@ class SiteAgent(Member):
     next_due_s: float | None = None  # as it last reported, also of the one before
     idle_since_s: float | None = None
     is_resting: bool = False  # it had nothing to do, and ended
+    quiet_s: float = 0.0  # its next process contacts no host for so long: the one before it may be at work
 
     @property
     def zones(self) -> list[int]:

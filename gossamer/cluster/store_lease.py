@@ -18,7 +18,7 @@ from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.protocol import Versioned, decode_or_none, encode
 from gossamer.cluster.store_exchange import BROKEN
-from gossamer.cluster.store_registrar import FOLDER, pace_s
+from gossamer.cluster.store_registrar import FOLDER, pace_s, put, read
 
 LEAD = f"{FOLDER}lead/"
 _KEPT = 16  # terms: a holder that slept looks for the one after its own
@@ -63,7 +63,7 @@ class SiteLease:
             now_s = self._clock.monotonic()
             names = self._store.list(LEAD)
             last = names[-1] if names else ""
-            found = self._get(last) if last else None
+            found = read(self._store, last) if last else None
             if (last, found) != seen:
                 seen, since_s = (last, found), now_s
             holder = decode_or_none(Term, found) if found else None
@@ -86,7 +86,7 @@ class SiteLease:
             self._thread.join()
         if is_over and self.term and not self.is_lost:
             with contextlib.suppress(*BROKEN):
-                self._store.put(_name(self.term), encode(msgspec.structs.replace(self._said, is_over=True)))
+                put(self._store, _name(self.term), encode(msgspec.structs.replace(self._said, is_over=True)))
 
     def _renew_always(self) -> None:
         while not self._closing.wait(pace_s(self._lease_s)) and not self.is_lost:
@@ -96,26 +96,18 @@ class SiteLease:
     def _renew(self) -> None:
         now_s = self._clock.monotonic()
         self._said = msgspec.structs.replace(self._said, beat=self._said.beat + 1)
-        self._store.put(_name(self.term), encode(self._said))
+        put(self._store, _name(self.term), encode(self._said))
         is_late = not self.is_held  # there may have been so many terms that the next one is deleted
         later = self._store.list(LEAD)[-1:] if is_late else [_name(self.term + 1)]
-        self.is_lost = any(name > _name(self.term) and self._get(name) is not None for name in later)
+        self.is_lost = any(name > _name(self.term) and read(self._store, name) is not None for name in later)
         self._until_s = now_s + self._lease_s
-
-    def _get(self, name: str) -> bytes | None:
-        try:
-            return self._store.get(name)
-        except FileNotFoundError:
-            return None
 
 
 def leader(store: Store) -> Term | None:
     """Returns who leads the site, or did until it was killed on another machine; None if nobody does."""
     names = store.list(LEAD)
-    try:
-        holder = decode_or_none(Term, store.get(names[-1])) if names else None
-    except FileNotFoundError:  # there have been many terms since
-        return None
+    found = read(store, names[-1]) if names else None
+    holder = decode_or_none(Term, found) if found else None
     return None if holder is None or _is_over(holder) else holder
 
 

@@ -25,6 +25,20 @@ Reports = TypeVar("Reports")
 Orders = TypeVar("Orders")
 
 
+def put(store: Store, name: str, data: bytes) -> None:
+    """Stores a file; it is durable on return. A store that only begins to, has `settle`."""
+    store.put(name, data)
+    getattr(store, "settle", lambda: None)()
+
+
+def read(store: Store, name: str) -> bytes | None:
+    """Returns what is there; None: nothing is."""
+    try:
+        return store.get(name)
+    except FileNotFoundError:
+        return None
+
+
 def pace_s(lease_s: float | None) -> float:
     """Returns how long to wait between two reports, or two looks at them."""
     return min(_LOOK_S, (lease_s or 4 * _LOOK_S) / 4)
@@ -63,7 +77,7 @@ class StoreRegistrar(Generic[Reports, Orders]):
         """Reports that `name` is alive; False: it was not received, or we could not see whether there are orders. So
         nobody who has been replaced renews its lease."""
         with contextlib.suppress(*BROKEN):
-            self._store.put(_AGENTS + name, encode(report))
+            put(self._store, _AGENTS + name, encode(report))
             if name in self._orders:
                 self._read(name)
             return True
@@ -104,7 +118,7 @@ class StoreRegistrar(Generic[Reports, Orders]):
 
     def order(self, name: str, orders: Orders) -> bool:
         with contextlib.suppress(*BROKEN):
-            self._store.put(_ORDERS + name, encode(orders))
+            put(self._store, _ORDERS + name, encode(orders))
             return True
         return False
 
@@ -152,7 +166,7 @@ class StoreRegistrar(Generic[Reports, Orders]):
                 self._taken = self._first_wish() - 1
             while (data := self._get(_wish(self._taken + 1))) is not None:
                 self._taken += 1
-                self._store.put(_wish(self._taken), b"")  # before it is granted: after a crash it does not come again
+                put(self._store, _wish(self._taken), b"")  # before it is granted: after a crash it does not come again
                 self._store.delete(_wish(self._taken - 1))
                 taken.append(data)
         wishes = [decode_or_none(Wish, data) for data in taken if data]
@@ -168,10 +182,7 @@ class StoreRegistrar(Generic[Reports, Orders]):
         return min(self._numbers(), default=1)
 
     def _get(self, name: str) -> bytes | None:
-        try:
-            return self._store.get(name)
-        except FileNotFoundError:
-            return None
+        return read(self._store, name)
 
 
 def of_agents(store: Store, lease_s: float | None = None) -> StoreRegistrar[Heartbeat, AgentOrders]:

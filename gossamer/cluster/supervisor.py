@@ -16,17 +16,18 @@ from gossamer.archive.places import opened
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.cluster.agent_process import FULL, MISTAKE
-from gossamer.cluster.engine import Engine, Job, last_words
+from gossamer.cluster.engine import LOST, Engine, Job, last_words, room
 from gossamer.cluster.hub import FOLDER as FOLDER
 from gossamer.cluster.hub import NatsHub, StoreHub
 from gossamer.cluster.members import Members
 from gossamer.cluster.plan import Budget, shared_out, undelivered
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import AgentOrders, AgentTask, Summary, encode
+from gossamer.cluster.pull import Pull
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.store_lease import Term
 from gossamer.cluster.totals import Totals, committed
-from gossamer.config import BY_STORE, Config
+from gossamer.config import BY_STORE, PULL, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
@@ -59,24 +60,29 @@ class Supervisor:
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
         so that both look like one. `engine`: what agents run on, if not as processes of this machine."""
+        if config.site.engine == PULL:
+            config = for_workers(config)
         self._crawl, self._directory = crawl, folder_of(crawl)  # the archive, and what is beside it on this machine
         self._config, self._clock, self._log = config, clock, log
         self._store, self._neighbours = store or opened(crawl), neighbours
         self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we can contact, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
-        self._hub = self._chosen_hub(is_alone=engine is None or isinstance(engine, Processes))
+        if engine is None:
+            engine = Pull(self._store, config.site.lease_s) if config.site.engine == PULL else Processes()
+        self._engine, self._is_alone = engine, not isinstance(engine, Pull)  # then the agents end with us
+        self._hub = self._chosen_hub()
         self._read_archive()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
         self.totals = totals or Totals(committed(self._store), clock)
         self._ordered: dict[str, tuple[AgentOrders, float]] = {}  # and when
-        self._members = Members(engine or Processes(), clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
+        self._members = Members(engine, clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
         self._stopping = self._has_waited = False
         self._ended = ""
         self._asked_s = self._stop_s = self._summed_up_s = 0.0
 
-    def _chosen_hub(self, is_alone: bool) -> NatsHub | StoreHub:
-        """Returns where agents and we meet. `is_alone`: the agents end with us."""
+    def _chosen_hub(self) -> NatsHub | StoreHub:
+        """Returns where agents and we meet."""
         config, neighbours = self._config, self._neighbours
         if config.site.exchange != BY_STORE:
             opened = neighbours.open if neighbours else None
@@ -86,7 +92,7 @@ class Supervisor:
                 'site.exchange = "store" is for the agents of one crawl; sites of a federation need nats-server: '
                 'remove it, or write site.exchange = "nats"'
             )
-        return StoreHub(self._store, config.site.lease_s, is_alone, config.fetch.timeout_s)
+        return StoreHub(self._store, config.site.lease_s, self._is_alone)
 
     def _read_archive(self) -> None:
         """Reads who there is, and what they have committed."""
@@ -111,7 +117,10 @@ class Supervisor:
         self._registrar = hub.registrar
         if self._has_waited:
             self._read_archive()
-        self._sweep()
+        if self._is_alone:
+            self._sweep()
+        for agent in [] if hub.is_quiet else self._agents.values():
+            self._depose(agent)
         if neighbours and isinstance(hub, NatsHub):
             neighbours.begin(hub.wire)
         try:
@@ -127,7 +136,7 @@ class Supervisor:
                 if self._ended != SITES_CHANGE:
                     neighbours.leave(self._summary())
                 neighbours.close()
-            hub.close(is_over=True)
+            hub.close(is_over=self._is_alone or not any(agent.is_running for agent in self._agents.values()))
         stats = self.totals.final(committed(self._store), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
@@ -143,6 +152,13 @@ class Supervisor:
                 file=sys.stderr,
             )
         return not self._stopping
+
+    def _depose(self, agent: SiteAgent) -> None:
+        """Gives new orders to an agent that may be at work where we do not see it. It learns that it is replaced when
+        it renews its lease, and ends. So its machine is free, and its successor need not wait longer than this."""
+        agent.begin(self._clock.now(), self._hub.term)
+        self._order(agent)
+        agent.quiet_s = self._config.site.lease_s + self._config.fetch.timeout_s
 
     def _sweep(self) -> None:
         """Sweeps scratch files: only we work here, so their processes were killed. Agents would not know whose."""
@@ -164,6 +180,8 @@ class Supervisor:
     def _phase(self) -> str:
         if self._stopping:
             return "stopping"
+        if not self._is_alone and not any(agent.is_running for agent in self._agents.values()):
+            return f"waiting for machines: `gossamer agent join {self._directory}`"
         if self._neighbours is None:
             return ""
         if self._neighbours.refused:
@@ -194,6 +212,8 @@ class Supervisor:
             if ended.code == MISTAKE:
                 raise SiteError(f"{agent.name}: {last_words(ended.errors)}")
             agent.ended(ended, Chain.read(self._store, agent.name))
+            if ended.code == LOST:
+                self._depose(agent)
 
     # Who there is
 
@@ -222,7 +242,7 @@ class Supervisor:
     def _replace_silent(self) -> None:
         """Replaces agents that are silent. They fetch nothing more, and what they are about to commit will be refused.
         A successor contacts no host until their last requests must be over."""
-        if self._stopping:
+        if self._stopping or room(self._engine) < 1:
             return  # it may come to its end; we do not wait for it for long
         for agent in self._members.silent(self._agents.values()):
             self._log.event("agent silent", agent=agent.name, process=agent.handle and agent.handle.pid)
@@ -241,6 +261,8 @@ class Supervisor:
         running = sum(agent.is_running for agent in self._agents.values())
         for agent in self._agents.values():
             if running < most and not agent.is_running and self._has_work(agent, waited_for):
+                if room(self._engine) < 1:
+                    break
                 self._start(agent)
                 running += 1
 
@@ -269,10 +291,11 @@ class Supervisor:
             address=self._hub.address,
             incarnation=agent.incarnation,
             is_home=agent.name == self._home,
-            quiet_s=max(quiet_s, self._hub.quiet_s),
+            quiet_s=max(quiet_s, agent.quiet_s),
             federation=self._neighbours.for_agents() if self._neighbours else None,
         )
         errors = self._directory / "log" / f"{agent.name}.err"
+        agent.quiet_s = 0.0
         handle = self._members.start(agent, Job(agent.name, _AGENT, task=encode(task), errors=errors))
         self._log.event("agent started", agent=agent.name, process=handle.pid)
 
@@ -422,6 +445,16 @@ class Supervisor:
         if any(agent.report and agent.report.number != at[agent.name].number for agent in agents):
             return False
         return not self._has_seeds(self._agents[self._home]) and not any(self._leaves(agent) for agent in agents)
+
+
+def for_workers(config: Config) -> Config:
+    """Returns the configuration for agents on other machines. All that they are told goes through the store."""
+    if config.carbon.token:
+        raise ConfigError(
+            "carbon.token is a secret, and --engine pull would write it to the store for the workers: "
+            "leave it out, or crawl with --engine processes"
+        )
+    return config.replace({"site.exchange": BY_STORE})
 
 
 def _receiver(stream: str) -> str:

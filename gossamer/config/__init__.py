@@ -11,6 +11,8 @@ from gossamer.config.sections import CROSS_OVER as CROSS_OVER
 from gossamer.config.sections import FIREWALL as FIREWALL
 from gossamer.config.sections import KEEP_ALIVE_S as KEEP_ALIVE_S
 from gossamer.config.sections import NEVER as NEVER
+from gossamer.config.sections import PROCESSES as PROCESSES
+from gossamer.config.sections import PULL as PULL
 from gossamer.config.sections import REFRESH as REFRESH
 from gossamer.config.sections import Archive as Archive
 from gossamer.config.sections import Carbon as Carbon

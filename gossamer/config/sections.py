@@ -13,6 +13,7 @@ from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 BY_STORE = "store"  # a value of site.exchange
+PROCESSES, PULL = "processes", "pull"  # values of site.engine
 
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
@@ -102,6 +103,13 @@ class Site(msgspec.Struct, frozen=True):
             choices=("nats", BY_STORE),
         ),
     ] = "nats"
+    engine: Annotated[
+        str,
+        key(
+            "where agents run: as processes of this machine, or on those that ask for work (`gossamer agent join DIR`)",
+            choices=(PROCESSES, PULL),
+        ),
+    ] = PROCESSES
     lease_s: Annotated[float, key("an agent silent for this many seconds is replaced", least=1, most=3600)] = 10.0
     idle_s: Annotated[
         float,

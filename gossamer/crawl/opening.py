@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.manifest import ZONES_IN_ALL, Files
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, AnyKeys, Bools, Rows
@@ -24,7 +25,6 @@ from gossamer.columns import Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
-from gossamer.crawl.resting import Resting
 from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
+from gossamer.archive.resting import Rests
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import I64, AnyKeys, Bools, Rows
 from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
-from gossamer.crawl.resting import Rests
 from gossamer.crawl.update import is_final
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import search

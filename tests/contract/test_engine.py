@@ -7,19 +7,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from queue import Queue
 
+import pull_site
 import pytest
 
 from gossamer.cluster.engine import Engine, Handle, Job
-from gossamer.cluster.processes import Processes
 from gossamer.errors import SiteError
 
 PATIENCE_S = 60.0
 FLOOD = 200_000  # lines
 # How to make each engine; it is imported under this name by other processes, too.
-ENGINES = {"processes": ("gossamer.cluster.processes", "Processes")}
+ENGINES = {"processes": ("gossamer.cluster.processes", "Processes"), "pull": ("pull_site", "engine")}
 
 # What jobs do, as modules of their own.
 MODULES = {
@@ -73,9 +75,19 @@ class Started:
 
 
 @pytest.fixture
-def start(kind: str, jobs: Path) -> Iterator[Started]:
-    assert jobs.exists()
-    started = Started({"processes": Processes}[kind]())
+def machines(kind: str, jobs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What an engine runs jobs on, if that is not there already."""
+    with ExitStack() as stack:
+        if kind == "pull":
+            monkeypatch.setenv(pull_site.STORE, str(jobs / "crawl"))
+            stack.enter_context(pull_site.workers(jobs / "crawl", 12))
+        yield
+
+
+@pytest.fixture
+def start(kind: str, machines: None) -> Iterator[Started]:
+    module, name = ENGINES[kind]
+    started = Started(getattr(import_module(module), name)())
     yield started
     for handle in started.handles:
         handle.close()
@@ -237,7 +249,7 @@ def test_a_job_that_cannot_be_started_is_refused_by_name(start: Started, job: Jo
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_none_outlives_its_supervisor(kind: str, jobs: Path, is_stopped: bool) -> None:
+def test_none_outlives_its_supervisor(kind: str, jobs: Path, machines: None, is_stopped: bool) -> None:
     """Not even one that does not listen, or that is stopped."""
     module, name = ENGINES[kind]
     text = (
@@ -246,7 +258,7 @@ def test_none_outlives_its_supervisor(kind: str, jobs: Path, is_stopped: bool) -
         "handle = Kind().start(job, lambda line: print(handle.pid, flush=True))\ntime.sleep(600)\n"
     )
     (jobs / "supervising.py").write_text(text)
-    path = os.pathsep.join([str(jobs), str(Path(__file__).parents[2])])
+    path = os.pathsep.join([str(jobs), *(str(Path(__file__).parents[at]) for at in (1, 2))])
     supervisor = subprocess.Popen(
         [sys.executable, str(jobs / "supervising.py")],
         stdout=subprocess.PIPE,

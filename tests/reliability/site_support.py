@@ -132,7 +132,10 @@ class Trouble:
         self.done.append((kind, time.time()))
 
     def kill_agent(self) -> None:
-        if found := sorted(self.site.agents().items()):
+        end_s = time.monotonic() + _PATIENCE_S
+        while not (found := sorted(self.site.agents().items())) and time.monotonic() < end_s:
+            time.sleep(0.02)  # it is killed already, and its successor not begun
+        if found:
             _signal(self.chance.choice(found)[1], signal.SIGKILL)
 
     def kill_all_agents(self) -> None:

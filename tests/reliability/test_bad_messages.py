@@ -15,13 +15,13 @@ from support import Command
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, read_address
 from gossamer.crawl.inbox import Aside, Inbox, refused, set_aside
-from gossamer.crawl.resting import Resting
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

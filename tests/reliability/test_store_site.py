@@ -1,4 +1,4 @@
-"""Agents share only a store, and are killed, stopped, added, retired: the crawl is as if nothing had happened."""
+"""Agents that share nothing but a store, killed, stopped, added and retired: the crawl ends as if in peace."""
 
 import random
 import signal
@@ -10,7 +10,8 @@ from site_support import Site
 from test_site_faults import FAULTS, OPTIONS, World, check, disturbed
 from test_site_faults import world as world
 
-STORE = [*OPTIONS, "--set", "site.exchange=store"]
+# Small rounds, so that there is something new between two of many kills.
+STORE = [*OPTIONS, "--set", "site.exchange=store", "--width", "6"]
 
 
 def of_each(number: int) -> list[str]:
@@ -35,6 +36,6 @@ def test_as_if_nothing_had_happened(world: World, tmp_path: Path, faults: list[s
         trouble = disturbed(site, world, faults, random.Random(str(faults)), [agents])
     assert len(trouble.done) == len(faults)
     killed = sum(event.get("code") == -signal.SIGKILL for event in site.log_events())
-    assert killed >= 0.9 * faults.count("kill agent"), "nearly each kill found its process alive"
+    assert killed >= faults.count("kill agent")
     assert not (site.directory / "site").exists(), "there was no server"
     check(site, world, trouble, start_s)

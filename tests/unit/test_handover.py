@@ -13,13 +13,13 @@ from test_archive_chain import Crash, Mortal
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import ZONES, ZONES_IN_ALL, Changes
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
-from gossamer.crawl.resting import Resting
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
 from gossamer.frontier import hosts as hosts_of_index

@@ -1,0 +1,38 @@
+"""`gossamer agent join` makes this machine a worker: it runs agents of a crawl that is supervised elsewhere."""
+
+import argparse
+import signal
+import sys
+
+from gossamer.archive.store import Directory
+from gossamer.cli import options
+from gossamer.cluster.federation_file import check_directory
+
+
+def agent_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("join",), help="ask the crawl for work, until Ctrl-C")
+    options.add_directory(parser, "the crawl, as this machine sees it")
+    parser.add_argument("--agents", type=options.positive, default=1, metavar="N", help="how many to run here at most")
+    parser.add_argument("--quiet", action="store_true", help="do not say what runs here")
+
+
+def agent(arguments: argparse.Namespace) -> int:
+    from gossamer.cluster.joining import joined
+    from gossamer.cluster.pull_worker import work
+
+    def told(words: str) -> None:
+        if not arguments.quiet:
+            print(words, file=sys.stderr, flush=True)
+
+    store = Directory(check_directory(arguments.dir))
+    workers = joined(store, str(arguments.dir.resolve()), arguments.agents, told)
+
+    def stop(_number: int, _frame: object) -> None:
+        for worker in workers:
+            worker.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    told(f"{arguments.agents} waiting for work in {arguments.dir}; Ctrl-C ends it")
+    work(workers)
+    return 0
