@@ -1,5 +1,6 @@
 """What every Engine does with a job, however that behaves."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -13,13 +14,15 @@ from queue import Queue
 import pytest
 
 from gossamer.cluster.engine import Engine, Handle, Job
-from gossamer.cluster.processes import Processes
 from gossamer.errors import SiteError
 
 PATIENCE_S = 60.0
 FLOOD = 200_000  # lines
 # How to make each engine; it is imported under this name by other processes, too.
-ENGINES = {"processes": ("gossamer.cluster.processes", "Processes")}
+ENGINES = {
+    "processes": ("gossamer.cluster.processes", "Processes"),
+    "ray": ("gossamer.cluster.ray_engine", "RayEngine"),
+}
 
 # What jobs do, as modules of their own.
 MODULES = {
@@ -75,7 +78,8 @@ class Started:
 @pytest.fixture
 def start(kind: str, jobs: Path) -> Iterator[Started]:
     assert jobs.exists()
-    started = Started({"processes": Processes}[kind]())
+    module, name = ENGINES[kind]
+    started = Started(getattr(importlib.import_module(module), name)())
     yield started
     for handle in started.handles:
         handle.close()
