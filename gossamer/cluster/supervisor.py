@@ -27,7 +27,7 @@ from gossamer.cluster.pull import Pull
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.store_lease import Term
 from gossamer.cluster.totals import Totals, committed
-from gossamer.config import BY_STORE, PULL, Config
+from gossamer.config import BY_STORE, PROCESSES, PULL, RAY, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
@@ -60,8 +60,8 @@ class Supervisor:
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
         so that both look like one. `engine`: what agents run on, if not as processes of this machine."""
-        if config.site.engine == PULL:
-            config = for_workers(config)
+        if config.site.engine != PROCESSES:
+            config = for_machines(config)
         self._crawl, self._directory = crawl, folder_of(crawl)  # the archive, and what is beside it on this machine
         self._config, self._clock, self._log = config, clock, log
         self._store, self._neighbours = store or opened(crawl), neighbours
@@ -69,8 +69,8 @@ class Supervisor:
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
         if engine is None:
-            engine = Pull(self._store, config.site.lease_s) if config.site.engine == PULL else Processes()
-        self._engine, self._is_alone = engine, not isinstance(engine, Pull)  # then the agents end with us
+            engine = _engine(config, self._store)
+        self._engine, self._is_alone = engine, isinstance(engine, Processes)  # then the agents end with us
         self._hub = self._chosen_hub()
         self._read_archive()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
@@ -180,7 +180,7 @@ class Supervisor:
     def _phase(self) -> str:
         if self._stopping:
             return "stopping"
-        if not self._is_alone and not any(agent.is_running for agent in self._agents.values()):
+        if isinstance(self._engine, Pull) and not any(agent.is_running for agent in self._agents.values()):
             return f"waiting for machines: `gossamer agent join {self._directory}`"
         if self._neighbours is None:
             return ""
@@ -447,9 +447,19 @@ class Supervisor:
         return not self._has_seeds(self._agents[self._home]) and not any(self._leaves(agent) for agent in agents)
 
 
-def for_workers(config: Config) -> Config:
-    """Returns the configuration for agents on other machines. All that they are told goes through the store."""
-    if config.carbon.token:
+def _engine(config: Config, store: Store) -> Engine:
+    if config.site.engine == PULL:
+        return Pull(store, config.site.lease_s)
+    if config.site.engine == RAY:
+        from gossamer.cluster.ray_engine import RayEngine  # which is large: nobody else waits for it
+
+        return RayEngine(config.site.ray_address)
+    return Processes()
+
+
+def for_machines(config: Config) -> Config:
+    """Returns the configuration for agents on other machines, which need nothing but the store to work together."""
+    if config.carbon.token and config.site.engine == PULL:
         raise ConfigError(
             "carbon.token is a secret, and --engine pull would write it to the store for the workers: "
             "leave it out, or crawl with --engine processes"

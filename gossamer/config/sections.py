@@ -13,7 +13,7 @@ from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 BY_STORE = "store"  # a value of site.exchange
-PROCESSES, PULL = "processes", "pull"  # values of site.engine
+PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
@@ -106,10 +106,14 @@ class Site(msgspec.Struct, frozen=True):
     engine: Annotated[
         str,
         key(
-            "where agents run: as processes of this machine, or on those that ask for work (`gossamer agent join DIR`)",
-            choices=(PROCESSES, PULL),
+            "where agents run: as processes of this machine, on a Ray cluster, or on machines that ask for work"
+            " (`gossamer agent join DIR`)",
+            choices=(PROCESSES, RAY, PULL),
         ),
     ] = PROCESSES
+    ray_address: Annotated[
+        str, key("the Ray cluster, as in ray://head:10001 or head:6379; empty: RAY_ADDRESS, or a private one")
+    ] = ""
     lease_s: Annotated[float, key("an agent silent for this many seconds is replaced", least=1, most=3600)] = 10.0
     idle_s: Annotated[
         float,
