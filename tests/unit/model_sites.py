@@ -4,7 +4,6 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -162,8 +161,8 @@ class OneSite:
 
     @property
     def is_holding(self) -> bool:
-        facts: dict[str, Any] = self._membership.facts(self._exchange)
-        return is_holding(self.members.version, self.place.others, facts["clean"])
+        progress = self._membership.progress(self._exchange)
+        return is_holding(self.members.version, self.place.others, progress.clean)
 
     def owners(self) -> Owners:
         return Owners(self.agent, self.chain.zones, (self.agent,) * 256, self.place, holding=self.is_holding)
