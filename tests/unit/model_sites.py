@@ -112,9 +112,9 @@ class OneSite:
         owners, books = self.owners(), self.books
         columns = self._visit(owners, visits)
         followed = columns.links.target, columns.urls
-        messages = self._incoming.messages()
+        came = self._incoming.messages()
         arrived = self._incoming.arrived(
-            messages, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
+            came, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
         )
         for site, said in arrived.received:
             self._membership.receive(site, said)
@@ -133,10 +133,10 @@ class OneSite:
         self.chain.commit(
             changes,
             state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
-            marks=high_water(messages),
+            marks=high_water(came),
             outbox=numbered_parts(messages),
             exchange=self._exchange,
-            applied=[(message.stream, message.number) for message in messages],
+            applied=[(message.stream, message.number) for message in came],
             now_s=1.0,
         )
         books.index.release(changes)
