@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from commands import running
 from crawls import QUICK, crawl, statuses
-from federations import Sites, federation, free_port, write
+from federations import Sites, federation, write
 
 from gossamer import Crawl
 from gossamer.archive.chain import Chain, snapshots
@@ -26,7 +26,7 @@ from gossamer.cluster.federation import crossed, prepare
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.keys import context, make_keys, paths, tls_name
 from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_server import Server
+from gossamer.cluster.nats_server import Server, free_port
 from gossamer.cluster.neighbours import Neighbours, read_summary
 from gossamer.cluster.protocol import Summary
 from gossamer.cluster.rebalance import propose

@@ -14,7 +14,7 @@ from nats_site import eventually
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
 from crawls import QUICK
-from federations import federation, free_port, write
+from federations import federation, write
 
 from experiments.proxy import Proxy
 from gossamer.clocks import VirtualClock
@@ -22,7 +22,7 @@ from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_server import Server
+from gossamer.cluster.nats_server import Server, free_port
 from gossamer.cluster.neighbours import Neighbours
 from gossamer.cluster.protocol import Summary
 from gossamer.testweb.running import RunningWeb

@@ -17,10 +17,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
 from crawls import QUICK, crawl, statuses
-from federations import Sites, federation, free_port
+from federations import Sites, federation
 
 from experiments.proxy import Proxy
 from gossamer import Crawl
+from gossamer.cluster.nats_server import free_port
 from gossamer.cluster.rebalance import give_away
 from gossamer.cluster.replicas import holders
 from gossamer.testweb.running import RunningWeb
@@ -220,7 +221,7 @@ def test_a_site_is_lost_without_a_replica(
         assert sites.statuses() == statuses(alone)
         assert not [name for site in ("north", "east") for name in sites.at(site) if "south" in name]
         for site in ("north", "east"):
-            assert not [letter for at in sites.at(site).values() for letter in at.outbox if letter.batch.to == "south"]
+            assert not [entry for at in sites.at(site).values() for entry in at.outbox if entry.message.to == "south"]
         urls = Counter(url for url in web.log().urls[lines:] if not url.endswith("/robots.txt"))
         again = {url for url, times in urls.items() if times > 1}
         assert {host_of(url) for url in again} <= theirs, "what was not lost is not visited again"

@@ -4,7 +4,6 @@ arrives when, and each round visits a few pages of a small web. No page may ever
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -113,9 +112,9 @@ class OneSite:
         owners, books = self.owners(), self.books
         columns = self._visit(owners, visits)
         followed = columns.links.target, columns.urls
-        messages = self._incoming.messages()
+        came = self._incoming.messages()
         arrived = self._incoming.arrived(
-            messages, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
+            came, [], [], books.index, books.ledger, self._orders(holding), owners, lambda: followed
         )
         for site, said in arrived.received:
             self._membership.receive(site, said)
@@ -134,10 +133,15 @@ class OneSite:
         self.chain.commit(
             changes,
             state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
+<<<<<<< HEAD
             marks=high_water(messages),
             outbox=numbered_parts(outbox),
+=======
+            marks=high_water(came),
+            outbox=numbered_parts(messages),
+>>>>>>> fold
             exchange=self._exchange,
-            applied=[(message.stream, message.number) for message in messages],
+            applied=[(message.stream, message.number) for message in came],
             now_s=1.0,
         )
         books.index.release(changes)
@@ -162,8 +166,8 @@ class OneSite:
 
     @property
     def is_holding(self) -> bool:
-        facts: dict[str, Any] = self._membership.facts(self._exchange)
-        return is_holding(self.members.version, self.place.others, facts["clean"])
+        progress = self._membership.progress(self._exchange)
+        return is_holding(self.members.version, self.place.others, progress.clean)
 
     def owners(self) -> Owners:
         return Owners(self.agent, self.chain.zones, (self.agent,) * 256, self.place, holding=self.is_holding)

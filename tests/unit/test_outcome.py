@@ -34,7 +34,7 @@ def test_a_chunked_body_ends_where_it_ends(pieces: list[bytes], trailer: bytes, 
     kept = without_excess(body + excess)
     assert kept.startswith(body)
     assert dechunk(kept) == (b"".join(pieces), True)
-    if not excess.endswith(b"\r\n0\r\n\r\n"):
+    if not (body[-2:] + excess).endswith(b"\r\n0\r\n\r\n"):  # else it may be a chunk that comes last
         assert kept == body
 
 
