@@ -133,13 +133,8 @@ class OneSite:
         self.chain.commit(
             changes,
             state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
-<<<<<<< HEAD
-            marks=high_water(messages),
-            outbox=numbered_parts(outbox),
-=======
             marks=high_water(came),
-            outbox=numbered_parts(messages),
->>>>>>> fold
+            outbox=numbered_parts(outbox),
             exchange=self._exchange,
             applied=[(message.stream, message.number) for message in came],
             now_s=1.0,
