@@ -65,7 +65,7 @@ class RayEngine:
 
 _OPTIONS = {
     "max_restarts": 0,
-    "num_cpus": 0,  # a polite crawl waits most of the time: Ray need not reserve a core for it
+    "num_cpus": 0.01,  # a polite crawl waits most of the time; of actors that need nothing, Ray puts all on one node
     "scheduling_strategy": "SPREAD",
     "concurrency_groups": _GROUPS,
 }
@@ -160,18 +160,13 @@ class RayHandle:
         path = os.environ.get("PYTHONPATH", "")
         near = Job(job.name, job.module, job.arguments, job.task)
         self._actor = actor.remote(near, str(Path.cwd()), path, received is not None)
-        self._pid: int
-        self._pid, version = self._ask("begun", _BEGIN_S)
-        if version != __version__:
-            ray.kill(self._actor)
-            raise ValueError(
-                f"a node of the cluster has Gossamer {version}, and here is {__version__}: install the same"
-            )
+        self._pid = 0
         self._reader = threading.Thread(target=self._read, name=job.name, daemon=True)
         self._reader.start()
 
     @property
     def pid(self) -> int:
+        """Returns the process id on the job's node; 0 until it has begun, which takes a second or more."""
         return self._pid
 
     def send(self, line: bytes) -> None:
@@ -217,7 +212,7 @@ class RayHandle:
 
     def _read(self) -> None:
         """Reads until the end: that of the job, or of the node that it was on."""
-        code: int | None = None
+        code: int | None = None if self._begins() else 1
         while code is None:
             try:
                 lines, errors, code = self._ask("read", None)
@@ -229,6 +224,16 @@ class RayHandle:
         self._end(code)
         if self._received:
             self._received(None)
+
+    def _begins(self) -> bool:
+        try:
+            self._pid, version = self._ask("begun", _BEGIN_S)
+        except (self._ray.exceptions.RayError, TimeoutError) as error:
+            self._keep(f"Ray did not start it: {_reason(error)}\n".encode())
+            return False
+        if version != __version__:
+            self._keep(f"its node has Gossamer {version}, and here is {__version__}: install the same\n".encode())
+        return bool(version == __version__)
 
     def _keep(self, errors: bytes) -> None:
         self._tail = (self._tail + errors)[-_TAIL:]

@@ -27,7 +27,7 @@ def cluster() -> Iterator[cluster_utils.Cluster]:
 def test_a_node_is_killed_with_its_agents(world: World, tmp_path: Path, cluster: cluster_utils.Cluster) -> None:
     options = [*OPTIONS, "--engine", "ray", "--ray-address", cluster.address, "--agents", "4", "--width", "6"]
     site, start_s = Site(world.web, tmp_path / "crawl", options), time.time()
-    other = cluster.add_node(**NODE)
+    other = cluster.add_node(node_ip_address="127.0.0.2", **NODE)  # the supervisor is at the head's address
     with site.running() as process:
         site.wait_until(process, lambda: site.visits() >= world.visits // 4, "visits")
         cluster.remove_node(other, allow_graceful=False)
