@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.harness import Block, Results, add_graph, add_starts, columns, publish
-from experiments.robots import CLAIM_SHOWN, DELAY_S, HOSTS_HELP, enough_hosts
+from experiments.harness import STATEMENTS_SHOWN, Block, Results, add_graph, add_starts, columns, publish, statement
+from experiments.robots import DELAY_S, HOSTS_HELP, enough_hosts
 from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
@@ -198,7 +198,7 @@ class Experiment:
                 self._sizes_figure(f"{name}-hosts", sizes),
                 *(self._active_figure(f"{name}-{link}", link, traces) for link in LINK_TIMES),
             ],
-            [Block("Statements of Castillo 2004", self._claims(sizes, traces), CLAIM_SHOWN)],
+            [Block("Statements of Castillo 2004", self._claims(sizes, traces), STATEMENTS_SHOWN)],
         )
 
     def _claims(self, sizes: I64, traces: dict[tuple[str, int], Trace]) -> list[dict[str, str]]:
@@ -210,22 +210,22 @@ class Experiment:
         }
         saved = {link: 1 - traces[link, BURST].seconds / traces[link, 1].seconds for link in LINK_TIMES}
         return [
-            {
-                "statement": "a batch is less skewed than the whole",
-                "here": "holds" if batch < whole else "does not hold",
-                "figures": f"Gini coefficient of pages by host {batch:.2f}, of all pages {whole:.2f}",
-            },
-            {
-                "statement": "with c = 1 most robots are idle most of the time",
-                "here": "holds" if min(idle["small", 1], idle["large", 1]) > 0.5 else "does not hold",
-                "figures": f"more than half of them: {idle['small', 1]:.0%} of the time (small link), "
+            statement(
+                "a batch is less skewed than the whole",
+                batch < whole,
+                f"Gini coefficient of pages by host {batch:.2f}, of all pages {whole:.2f}",
+            ),
+            statement(
+                "with c = 1 most robots are idle most of the time",
+                min(idle["small", 1], idle["large", 1]) > 0.5,
+                f"more than half of them: {idle['small', 1]:.0%} of the time (small link), "
                 f"{idle['large', 1]:.0%} (large)",
-            },
-            {
-                "statement": "c = 100 saves most where bandwidth is large (Castillo: 12 % and 67 %)",
-                "here": "holds" if saved["large"] > saved["small"] > 0 else "does not hold",
-                "figures": f"{saved['small']:.0%} and {saved['large']:.0%}",
-            },
+            ),
+            statement(
+                "c = 100 saves most where bandwidth is large (Castillo: 12 % and 67 %)",
+                saved["large"] > saved["small"] > 0,
+                f"{saved['small']:.0%} and {saved['large']:.0%}",
+            ),
         ]
 
     def _sizes_figure(self, name: str, sizes: I64) -> Figure:

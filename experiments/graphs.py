@@ -6,6 +6,7 @@ PageRank, drawn so that 55 % of the pages were, which have about 72 % of the Pag
 4.3.4); a quarter of the links between them did not exist.
 """
 
+import argparse
 import gzip
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.arrays import F64, Bools, Indices
-from gossamer.sim.graphs import Graph
+from gossamer.sim.graphs import Graph, load
 from gossamer.sim.hosts import host_rule
 from gossamer.sim.ranking import pagerank
 from gossamer.web.html import parse_html
@@ -24,6 +25,17 @@ LOCAL = 0.7  # part of them that stay on their host
 DEAD_ENDS = 0.1  # part of the pages without links
 PAGES, RANK = 0.55, 0.72
 OLD_LINKS = 0.75
+
+
+def given_or_made(
+    arguments: argparse.Namespace, folder: Path, pages: int, hosts: int, skew: float = 2.0
+) -> tuple[Path, Graph]:
+    """The graph that is asked for, else one that is made in the folder."""
+    path = arguments.graph
+    if path is None:
+        path = folder / "made.npz"
+        make(path, pages, hosts, arguments.seed, skew)
+    return path, load(path, arguments.hosts)
 
 
 def make(path: Path, pages: int, hosts: int, seed: int = 0, skew: float = 2.0) -> None:

@@ -7,21 +7,11 @@ page by page and need no more than this.
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.arrays import F64, U64, Indices, Integers
-from gossamer.carbon.energy import BYTES_PER_GB, CENTRE_KWH_PER_GB, J_PER_KWH, Energy, Lambdas
+from gossamer.arrays import F64, Indices, Integers
+from gossamer.carbon.energy import Energy, Lambdas
 from gossamer.refresh.policies import best
 
-LEAST_NETWORK_KWH_PER_GB = 0.001
-
-LOW = Energy((CENTRE_KWH_PER_GB + LEAST_NETWORK_KWH_PER_GB) * J_PER_KWH / BYTES_PER_GB)
 HIGH = Energy()
-
-
-def refresh_weights(score: F64, change_per_s: F64, within_s: float) -> F64:
-    """Y: how much a page asks to be refreshed, by its score and how likely it changes within a while; 1 on average."""
-    asked = score * -np.expm1(-change_per_s * within_s)
-    mean = asked.mean() if len(asked) else 0.0
-    return asked / mean if mean > 0 else np.ones(len(asked))
 
 
 def green_value(worth: F64, carbon: F64, lambdas: npt.ArrayLike) -> F64:
@@ -54,20 +44,6 @@ def within(chosen: Indices, carbon: F64, left: F64, group: Integers) -> Indices:
     return chosen[paid]
 
 
-def shuffled(keys: U64, seed: int) -> U64:
-    """Keys in an order that the seed decides (the finaliser of SplitMix64): equal values then go by chance."""
-    hashed = keys ^ np.uint64(seed % 2**64)
-    hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return hashed ^ (hashed >> np.uint64(31))
-
-
 def free_lambdas(groups: int) -> Lambdas:
     """Carbon costs nothing yet, and the price follows the budgets."""
     return Lambdas(np.zeros(groups), np.ones(groups, np.bool_), np.zeros(groups))
-
-
-def given_lambdas(value: npt.ArrayLike) -> Lambdas:
-    """Prices that stay."""
-    fixed = np.asarray(value, np.float64)
-    return Lambdas(fixed, np.zeros(len(fixed), np.bool_), np.zeros(len(fixed)))

@@ -176,7 +176,16 @@ def markdown(block: Block) -> str:
     return "\n".join(lines) + "\n"
 
 
-# --- statements "A is better than B" of the literature, tested on what was just measured
+# --- statements of the literature, tested on what was just measured
+
+
+STATEMENTS_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
+
+
+def statement(text: str, holds: object, figures: str) -> dict[str, Any]:
+    """`holds`: None if it is open."""
+    here = "is open" if holds is None else "holds" if holds else "does not hold"
+    return {"statement": text, "here": here, "figures": figures}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import actual
-from experiments.graphs import make
+from experiments.graphs import given_or_made
 from experiments.harness import Results, Row, add_graph, add_orders, add_pages, add_starts, publish
 from gossamer.arrays import F64, I32
 from gossamer.config import Config
@@ -23,7 +23,6 @@ from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import ORDERS, Strategy, strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import load
 from gossamer.sim.numbers import natural, positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions, Knowledge
@@ -96,11 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 def prepare(arguments: argparse.Namespace, scratch: Path) -> Setting:
     if arguments.connections < 2:
         raise ConfigError("--connections: many are at least 2")
-    path = arguments.graph
-    if path is None:
-        path = scratch / "made.npz"
-        make(path, MADE_PAGES, MADE_HOSTS, arguments.seed)
-    graph = load(path, arguments.hosts)
+    path, graph = given_or_made(arguments, scratch, MADE_PAGES, MADE_HOSTS)
     count = min(arguments.starts, graph.pages)
     starts = np.random.default_rng(arguments.seed).choice(graph.pages, count, replace=False).astype(np.int32)
     pages = min(arguments.pages or graph.pages, graph.pages)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.harness import Block, columns
+from experiments.harness import STATEMENTS_SHOWN, Block, columns, statement
 from experiments.partition_methods import PARTITIONERS
 from gossamer.arrays import F64
 
@@ -38,7 +38,6 @@ TABLE_SHOWN = columns(
 REFERENCE_SHOWN = columns(
     "k | order | method | reference | cut: here | low: lowest | high: highest | agrees: in the range"
 )
-STATEMENTS_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 ROUNDED = 0.001  # reference figures have three digits
 
 
@@ -105,14 +104,14 @@ def _of_seed(cuts: Cuts, k: int, where: str, fennel: float) -> Iterator[dict[str
     if metis is not None:
         distance = _distance(fennel, metis)
         figures = f"{where}{fennel:.1%} against {metis:.1%}: {distance['points']} points, {distance['relative']} %"
-        yield _statement("FENNEL is within 10 % of METIS", fennel <= 1.1 * metis, figures)
+        yield statement("FENNEL is within 10 % of METIS", fennel <= 1.1 * metis, figures)
     if ldg is not None and by_hash is not None:
         ties = f"; with ties to the first part {first:.1%}" if first is not None else ""
         figures = f"{where}{ldg:.1%} against {by_hash:.1%}{ties}"
-        yield _statement("LDG is hardly better than hashing", ldg > 0.9 * by_hash, figures)
+        yield statement("LDG is hardly better than hashing", ldg > 0.9 * by_hash, figures)
     if sample is not None:
         figures = f"{where}{sample:.1%} instead of {fennel:.1%}: {1 - sample / max(fennel, 1e-9):.0%} less"
-        yield _statement("to partition a sample first is not worth it", sample > 0.9 * fennel, figures)
+        yield statement("to partition a sample first is not worth it", sample > 0.9 * fennel, figures)
 
 
 def _best(cuts: Cuts, k: int, order: str, where: str, fennel: float) -> Iterator[dict[str, Any]]:
@@ -127,8 +126,4 @@ def _best(cuts: Cuts, k: int, order: str, where: str, fennel: float) -> Iterator
         if means and (best := min(means, key=lambda name: means[name])) != "fennel":
             less = 1 - means[best] / max(fennel, 1e-9)
             figures = f"{where}{best} {means[best]:.1%} instead of {fennel:.1%}: {less:.0%} less"
-            yield _statement(f"with {words}, a third less than FENNEL", less >= 1 / 3, figures)
-
-
-def _statement(statement: str, holds: bool, figures: str) -> dict[str, Any]:
-    return {"statement": statement, "here": "holds" if holds else "does not hold", "figures": figures}
+            yield statement(f"with {words}, a third less than FENNEL", less >= 1 / 3, figures)

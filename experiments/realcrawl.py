@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import actual
-from experiments.graphs import make
+from experiments.graphs import given_or_made
 from experiments.harness import Results, Row, add_graph, add_orders, add_pages, columns, publish
 from gossamer.arrays import F64, I32, Integers
 from gossamer.config import Config
@@ -23,7 +23,7 @@ from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import Graph, load
+from gossamer.sim.graphs import Graph
 from gossamer.sim.numbers import positive, span
 from gossamer.sim.ranking import pagerank
 from gossamer.sim.simulator import Conditions
@@ -85,11 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.scale <= 0 or arguments.connections < 2:
         raise ConfigError("--scale is more than 0, and --connections more than 1")
     with tempfile.TemporaryDirectory() as scratch:
-        path = arguments.graph
-        if path is None:
-            path = Path(scratch) / "made.npz"
-            make(path, MADE_PAGES, MADE_HOSTS, arguments.seed, MADE_SKEW)
-        source = actual.Source(load(path, arguments.hosts), path, arguments.hosts)
+        path, graph = given_or_made(arguments, Path(scratch), MADE_PAGES, MADE_HOSTS, MADE_SKEW)
+        source = actual.Source(graph, path, arguments.hosts)
         starts = home_pages(source.graph)
         rank = rank_of_reached(source.graph, starts)
         conditions = _conditions(arguments, int((rank > 0).sum()))

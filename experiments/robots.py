@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import Block, Results, add_graph, add_pages, add_starts, columns, publish
+from experiments.harness import (
+    STATEMENTS_SHOWN,
+    Block,
+    Results,
+    add_graph,
+    add_pages,
+    add_starts,
+    columns,
+    publish,
+    statement,
+)
 from gossamer.arrays import F64, I32
 from gossamer.frontier.strategies import strategy
 from gossamer.sim import measures
@@ -53,7 +63,6 @@ SPEED_SHOWN = columns(
     "bandwidth: bytes/s | robots | speedup: moving on | limit: limited by | speedup_waiting: waiting | "
     "limit_waiting: limited by | paper: Castillo"
 )
-CLAIM_SHOWN = {"statement": "statement", "here": "here", "figures": "figures"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -185,7 +194,7 @@ class Experiment:
                 "Compared with Castillo 2004, Figure 4.7.",
             ],
             [Figure(f"robots-{graph.name}", title, "part of the pages", "part of their PageRank", curves)],
-            [Block("Statements of Castillo 2004", order_claims(found), CLAIM_SHOWN)],
+            [Block("Statements of Castillo 2004", order_claims(found), STATEMENTS_SHOWN)],
         )
 
     def speed_results(self, times: dict[Case, Speed]) -> Results:
@@ -212,7 +221,7 @@ class Experiment:
                 " is faster than 0.25 (Castillo: 1.6 and 3.0); at 2,000 not faster than 2.3 (Castillo: 3.8 and 16.0).",
             ],
             [speed_figure(graph.name, rows)],
-            [Block("Statements of Castillo 2004", speed_claims(rows), CLAIM_SHOWN)],
+            [Block("Statements of Castillo 2004", speed_claims(rows), STATEMENTS_SHOWN)],
         )
 
 
@@ -265,17 +274,17 @@ def order_claims(found: Sequence[Order]) -> list[dict[str, str]]:
     steps = np.diff(breadth, axis=0)
     grows = np.min(steps > 0, axis=0)  # one for each set of starts
     return [
-        {
-            "statement": "larger-sites-first is not affected by the number of robots",
-            "here": "holds" if apart < SAME else "does not hold",
-            "figures": f"averages differ by {apart:.4f}",
-        },
-        {
-            "statement": "breadth-first improves as robots are added",
-            "here": "holds" if grows.all() else "is open" if grows.any() else "does not hold",
-            "figures": f"in {grows.sum()} of {len(grows)} sets; {steps[0].mean():+.4f} from 1 to 64, "
+        statement(
+            "larger-sites-first is not affected by the number of robots",
+            apart < SAME,
+            f"averages differ by {apart:.4f}",
+        ),
+        statement(
+            "breadth-first improves as robots are added",
+            True if grows.all() else None if grows.any() else False,
+            f"in {grows.sum()} of {len(grows)} sets; {steps[0].mean():+.4f} from 1 to 64, "
             f"{steps[1].mean():+.4f} from 64 to 256",
-        },
+        ),
     ]
 
 
@@ -288,15 +297,15 @@ def speed_claims(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         full = [row["bandwidth"] for row in rows if row["robots"] == 64 and row[f"limit{key[7:]}"] == "the link"]
         gains = [gain for bandwidth, gain in zip(BANDWIDTHS, more.tolist(), strict=True) if bandwidth in full]
         claims += [
-            {
-                "statement": f"the speed-up is sub-linear ({kind})",
-                "here": "holds" if (part < LINEAR).all() else "does not hold",
-                "figures": ", ".join(f"{each:.0%} of {r}" for each, r in zip(part, ROBOTS[1:], strict=True)),
-            },
-            {
-                "statement": f"with a full link more robots bring nothing ({kind})",
-                "here": "is open" if not gains else "holds" if max(gains) < 1.1 else "does not hold",
-                "figures": f"256 against 64 robots: {max(gains):.2f} times at most" if gains else "no link was full",
-            },
+            statement(
+                f"the speed-up is sub-linear ({kind})",
+                (part < LINEAR).all(),
+                ", ".join(f"{each:.0%} of {r}" for each, r in zip(part, ROBOTS[1:], strict=True)),
+            ),
+            statement(
+                f"with a full link more robots bring nothing ({kind})",
+                max(gains) < 1.1 if gains else None,
+                f"256 against 64 robots: {max(gains):.2f} times at most" if gains else "no link was full",
+            ),
         ]
     return claims

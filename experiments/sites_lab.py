@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import stretched
-from experiments.graphs import make
+from experiments.graphs import given_or_made
 from experiments.harness import Block, Row
 from experiments.sites_runs import Done, Setting, crawl
 from gossamer.sim.figures import Figure
 from gossamer.sim.graphs import Graph
-from gossamer.sim.graphs import load as load_graph
 
-MADE_PAGES, MADE_HOSTS, MADE_SKEW = 6_000, 200, 2.0
+MADE_PAGES, MADE_HOSTS = 6_000, 200
 
 Lines = list[Row]
 
@@ -48,11 +47,8 @@ class Lab:
 
     def graph(self) -> tuple[Path, Graph, list[str]]:
         """The one that is asked for, or a made one, of links without pages."""
-        path, arguments = self.arguments.graph, self.arguments
-        if path is None:
-            path = self._scratch / "made.npz"
-            make(path, MADE_PAGES, MADE_HOSTS, arguments.seed, MADE_SKEW)
-        return path, load_graph(path, arguments.hosts), ["--graph-hosts", arguments.hosts] if arguments.hosts else []
+        path, graph = given_or_made(self.arguments, self._scratch, MADE_PAGES, MADE_HOSTS)
+        return path, graph, ["--graph-hosts", self.arguments.hosts] if self.arguments.hosts else []
 
 
 def first_pages(hosts: int) -> list[str]:

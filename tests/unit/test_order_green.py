@@ -5,21 +5,42 @@ import pytest
 
 from experiments.green_choice import (
     HIGH,
-    LOW,
     affordable,
     choose,
     free_lambdas,
-    given_lambdas,
     green_value,
-    refresh_weights,
-    shuffled,
     within,
 )
-from gossamer.carbon.energy import Contract, Energy, Lambdas, agreed, carbon_g, pace
+from gossamer.carbon.energy import (
+    BYTES_PER_GB,
+    CENTRE_KWH_PER_GB,
+    J_PER_KWH,
+    Contract,
+    Energy,
+    Lambdas,
+    agreed,
+    carbon_g,
+    pace,
+)
 
 RANDOM = np.random.default_rng(7)
 PAGES = 200
 KEYS = RANDOM.permutation(PAGES).astype(np.uint64)
+LOW = Energy((CENTRE_KWH_PER_GB + 0.001) * J_PER_KWH / BYTES_PER_GB)
+
+
+def shuffled(keys, seed):
+    """Keys in an order that the seed decides (the finaliser of SplitMix64): equal values then go by chance."""
+    hashed = keys ^ np.uint64(seed % 2**64)
+    hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashed ^ (hashed >> np.uint64(31))
+
+
+def given_lambdas(value):
+    """Prices that stay."""
+    fixed = np.asarray(value, np.float64)
+    return Lambdas(fixed, np.zeros(len(fixed), np.bool_), np.zeros(len(fixed)))
 
 
 def first(staleness, energy, index, price):
@@ -113,14 +134,6 @@ def test_a_host_visited_in_few_steps_becomes_dearer_too():
     for carbon in (10.0, *[0.0] * 9):
         prices = prices.update(np.array([carbon]), np.array([1.0]), 0.01)
     assert prices.value == pytest.approx([1.0])
-
-
-def test_weights_follow_score_and_change():
-    weight = refresh_weights(np.array([1.0, 2.0, 1.0, 1.0]), np.array([1e-5, 1e-5, 1e-3, 0.0]), 1e5)
-    assert weight.mean() == pytest.approx(1)
-    assert weight[1] == pytest.approx(2 * weight[0])
-    assert weight[2] > weight[0] > weight[3] == 0
-    assert refresh_weights(np.ones(2), np.zeros(2), 1e5).tolist() == [1, 1]
 
 
 # --- energy and carbon
