@@ -13,9 +13,12 @@ from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Peers
+from gossamer.crawl.revive import settings
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.stats import Stats
+
+_NOT_YET = "?"  # as settings: none are equal to it
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Accounts:
     peers: Peers
     start_s: float = field(init=False)
     busy_before_s: float = field(init=False)  # in earlier runs
+    is_judged: bool = True  # all links that were refused, by the settings that hold now
 
     def __post_init__(self) -> None:
         self.start_s = self.clock.monotonic()
@@ -96,6 +100,7 @@ class Accounts:
             waits_until_s=self._waits_until_s(),
             order=books.strategy.name,
             depth_limits=depth_limits(self.config),
+            judged_by=settings(self.config) if self.is_judged else _NOT_YET,
             prices=books.carbon.state() if books.carbon else before.prices,
             overlap=before.overlap or self.config.site.mode == CROSS_OVER,
             clean=clean,
