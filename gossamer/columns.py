@@ -270,7 +270,7 @@ LINKS = Table(
             "verdict",
             "dict",
             "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign; later:"
-            " followed since a shorter way was found",
+            " followed since a shorter way was found, or since scope, depth or patterns are wider",
         ),
         Column("round", "u4", "the round that committed it"),
     ),

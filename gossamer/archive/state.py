@@ -86,6 +86,7 @@ class AgentState(Strict, frozen=True):
     seed_files: dict[str, int] = {}  # by path (`name_as_text`): how many bytes have been read
     order: str = ""
     depth_limits: tuple[int, ...] | None = None  # by which links were refused as too deep
+    judged_by: str = ""  # the settings of scope and patterns by which all links were judged; empty: unknown
     prices: PriceState = PriceState()
     overlap: bool = False  # other agents may know the same pages
     # Time and politeness

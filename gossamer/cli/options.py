@@ -90,7 +90,12 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seeds(parser: argparse.ArgumentParser, number: str = "*", more: str = "") -> None:
-    parser.add_argument("seeds", nargs=number, metavar="SEED", help=f"a URL, or a file with one URL per line{more}")
+    parser.add_argument(
+        "seeds",
+        nargs=number,
+        metavar="SEED",
+        help=f"a URL, or a file with one URL per line{more}; options like depth=2 may follow a URL",
+    )
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from gossamer.crawl.opening import Books, Known, robots_rows
 from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.reader import Reader, Visit
+from gossamer.crawl.refusals import Judge, settings
 from gossamer.crawl.report import Accounts, Tally
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
@@ -93,7 +94,7 @@ class Agent:
         if not (self._peers.is_site or chain.number or self._intake.has_seeds or messages):
             raise SeedError(NO_SEEDS)
         # The archive must record a running crawl before any host is contacted, or the next one would not wait.
-        if is_urgent or self._intake.seeds or messages or chain.state.clean is not False:
+        if is_urgent or self._intake.seeds or messages or self._must_judge_anew or chain.state.clean is not False:
             self._commit()
         self._allow()
         self._fetching.start()
@@ -134,7 +135,7 @@ class Agent:
         intake, now_s = self._intake, self._clock.now()
         if self._scheduler.outstanding or not self._round.empty or intake.seeds or not self._scheduler.is_starving:
             return ""
-        if intake.files.unread() or self._arrived:
+        if intake.files.unread() or self._arrived or not self._accounts.is_judged:
             return ""
         due_s = self._scheduler.next_due_s()
         if due_s is None:
@@ -162,7 +163,7 @@ class Agent:
 
     def _is_round_over(self) -> bool:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
-        if self._peers.is_due or self._intake.seeds:
+        if self._peers.is_due or self._intake.seeds or not self._accounts.is_judged:
             return True
         if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
@@ -258,8 +259,19 @@ class Agent:
         arrived = peers.take(messages, round_)
         if arrived.widened:
             self._reader.forget()
-        time_s, has_other_rules = self._scheduler.time_s, self._intake.has_other_rules
-        closed = commit.close(books, round_, arrived.rows, peers, peers.known_elsewhere, time_s, has_other_rules)
+        closed = commit.close(
+            books,
+            round_,
+            arrived.rows,
+            peers,
+            peers.known_elsewhere,
+            self._scheduler.time_s,
+            self._intake.has_other_rules,
+            self._judge_anew(),
+        )
+        self._accounts.is_judged = closed.is_judged
+        if closed.revived:
+            self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
         changes = closed.changes | sent.changes | books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
@@ -294,6 +306,17 @@ class Agent:
             seconds=self._commit_cost_s,
         )
         self._scheduler.committed()
+
+    @property
+    def _must_judge_anew(self) -> bool:
+        """Returns whether scope, patterns or the rules of a website are other than they were."""
+        return self._intake.has_replaced_rules or self._books.chain.state.judged_by not in ("", settings(self._config))
+
+    def _judge_anew(self) -> Judge | None:
+        """Returns how links that scope or patterns refused are judged, if that must be."""
+        if not self._must_judge_anew:
+            return None
+        return Reader(self._config, self._intake.scope, self._intake.named).verdict
 
     def _new_round(self) -> Round:
         books = self._books

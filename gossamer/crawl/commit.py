@@ -17,8 +17,8 @@ from gossamer.config import FIREWALL, Config, Limits
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
 from gossamer.crawl.opening import Books
-from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
-from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, counted, counted_alike, too_deep
+from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, PATTERN, SCOPE, VERDICTS
+from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, Judge, Revived, counted, counted_alike, revive, too_deep
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import (
     VISIT,
@@ -64,6 +64,8 @@ class Closed(NamedTuple):
     new: int  # pages
     textless: U64  # pages whose URLs other agents must send us
     visits: dict[str, Any]  # the round's rows of the VISITS table
+    revived: int = 0  # links refused before that are followed, as settings or rules are other than they were
+    is_judged: bool = True  # by what holds now, whole: else the next commit has more to revive
 
 
 def close(
@@ -74,10 +76,11 @@ def close(
     others: int,
     now_s: float,
     has_other_rules: bool = False,
+    judge: Judge | None = None,
 ) -> Closed:
     """Takes step 1 of the commit: writes everything of the round to synced files, and updates the index in memory.
     `others` is the number of pages that other agents know. When websites have other rules than before, links that were
-    refused as too deep are judged again."""
+    refused as too deep are judged again; with `judge`, so are those that scope or patterns refused."""
     store = books.store
     source, targets, verdicts = round_.links()
     if books.config.crawl.links_per_page:
@@ -94,7 +97,8 @@ def close(
 
     rows = round_.columns()
     _learn_of_hosts(books, rows)
-    result = _update(books, round_, links, Contributions.joined([inbox, lost]), apply)
+    revived = _revived(books, round_, source, targets, verdicts, whose, judge)
+    result = _update(books, round_, links, Contributions.joined([inbox, lost, revived.rows]), apply)
     refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Verdict.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
     of_index = np.zeros(len(verdicts), np.uint8)
@@ -106,6 +110,8 @@ def close(
     are_limits_new = has_other_rules or _are_limits_new(books)
     result, again = _judge_again(books, round_, result, apply, are_limits_new)
     round_.refused = _refused(books, round_, targets, verdicts, of_index, again)
+    round_.refused.subtract(counted_alike(revived.verdicts))
+    again = _with_revived(again, revived.rows)
     if books.scores is not None:
         _teach(books, round_, result, links, now_s)
     changes = round_.warc.close() if round_.warc else Changes()
@@ -116,7 +122,27 @@ def close(
         changes |= _write_links(books, round_, source, targets, verdicts, again)
     changes |= books.index.flush(store, books.chain.label)
     changes |= books.frontier.flush(store, books.chain.label)
-    return Closed(changes, result.outbox, len(result.new), result.textless, rows)
+    count = len(again.url) if are_limits_new or judge else 0
+    return Closed(changes, result.outbox, len(result.new), result.textless, rows, count, revived.is_complete)
+
+
+def _revived(
+    books: Books, round_: Round, source: I32, targets: U64, verdicts: U8, whose: Whose, judge: Judge | None
+) -> Revived:
+    if judge is None:
+        return Revived.none()
+    keys = np.fromiter((visit.response.request.key for visit in round_.visits), np.uint64, len(round_.visits))
+    at = np.flatnonzero(np.isin(verdicts, (SCOPE, PATTERN)))
+    urls = [round_.urls[key] for key in targets[at].tolist()]
+    return revive(books, judge, whose.is_native, (keys[source[at]], targets[at], verdicts[at], urls))
+
+
+def _with_revived(again: onward.Judged, rows: Contributions) -> onward.Judged:
+    if not len(rows.key):
+        return again
+    joined = (np.concatenate(pair) for pair in ((again.source, rows.referrer), (again.target, rows.key)))
+    source, target = joined
+    return again._replace(source=source, target=target, url=[*again.url, *rows.url])
 
 
 def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) -> dict[str, Any]:

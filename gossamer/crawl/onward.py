@@ -153,11 +153,11 @@ def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contri
     urls = [row[4] for row in rows]
     hits, depths, hops, at = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
     keys = page_keys(urls)
-    _remember(index, pages["key"], at[hits > 0], keys[hits > 0])
+    remember(index, pages["key"], at[hits > 0], keys[hits > 0])
     return _contributions(keys, hits, depths.astype(np.uint8), hops, pages["key"][at], urls)
 
 
-def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
+def remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
     """Adds links to those of pages' versions, so that they pass cash on, and no longer count once they vanish."""
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))

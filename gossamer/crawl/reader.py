@@ -44,8 +44,8 @@ BEST = _CODE["best"]
 FOREIGN = _CODE["foreign"]
 LATER = _CODE["later"]  # was refused as too deep, and is followed since a shorter way was found
 DEPTH = _CODE["depth"]
-_PATTERN = _CODE["pattern"]
-_SCOPE = _CODE["scope"]
+PATTERN = _CODE["pattern"]
+SCOPE = _CODE["scope"]
 
 _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
@@ -199,7 +199,7 @@ class Reader:
             if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and self._is_sound(url):
                 visit.named.append(Naming(host, url))
                 visit.sitemaps.append(url)
-            elif verdict in (FOLLOWED, _PATTERN):
+            elif verdict in (FOLLOWED, PATTERN):
                 visit.sitemaps.append(url)
 
     def _pass_permission(self, visit: Visit, places: Iterable[int]) -> None:
@@ -208,7 +208,7 @@ class Reader:
         sitemap = visit.response.request.url
         for i in places if self._named.hosts(sitemap) else ():
             url = visit.urls[i]
-            if visit.verdicts[i] == _SCOPE and self._is_sound(url):
+            if visit.verdicts[i] == SCOPE and self._is_sound(url):
                 visit.verdicts[i] = FOLLOWED
             if visit.verdicts[i] == FOLLOWED:
                 visit.named.append(Naming(sitemap, url))
@@ -229,9 +229,10 @@ class Reader:
             speaks_for = {request.host, *self._named.hosts(request.url)}
             for i, url in enumerate(urls):
                 if host_of(url) not in speaks_for:
-                    visit.verdicts[i] = _SCOPE
-                elif self._scope.websites and visit.verdicts[i] == _SCOPE:
-                    visit.verdicts[i] = self._as_at_home(url, request.depth + 1)
+                    visit.verdicts[i] = SCOPE
+                elif self._scope.websites and visit.verdicts[i] == SCOPE:
+                    # As on its own website, for which a sitemap elsewhere speaks.
+                    visit.verdicts[i] = self.verdict(url, host_of(url), request.depth + 1)
             within = (i for i, url in enumerate(sitemap.sitemaps) if host_of(url) in speaks_for)
             self._pass_permission(visit, within)
             return
@@ -254,9 +255,9 @@ class Reader:
             text = text_of(body[:_ABOUT_BYTES], f"text/html; charset={document.charset}")
             self._weigh(visit, document.anchors, self._topic.page(document.title, text))
 
-    def _as_at_home(self, url: str, depth: int) -> int:
-        """Returns the verdict that a link would have on its own website, for which a sitemap elsewhere speaks."""
-        judge = self._judge_at(host_of(url))
+    def verdict(self, url: str, host: str, depth: int) -> int:
+        """Returns the verdict of a link on a page of this host; `depth` is how deep it leads."""
+        judge = self._judge_at(host)
         verdict = self._judge(url, judge)[1]
         return DEPTH if verdict == FOLLOWED and depth > deepest(url, judge.limits) else verdict
 
@@ -285,7 +286,7 @@ class Reader:
         if nofollow and self._config.crawl.nofollow:
             visit.verdicts[len(links) :] = _CODE["nofollow"]
         first = visit.verdicts[:admitted]
-        first[first == _PATTERN] = FOLLOWED
+        first[first == PATTERN] = FOLLOWED
         visit.is_level = level(visit.response.request.url, urls, self._limits.list_pages)
         if depth > min(limits.depth, limits.depth_dynamic):
             for i in np.flatnonzero(visit.verdicts == FOLLOWED).tolist():
@@ -294,11 +295,11 @@ class Reader:
 
     def _judge(self, url: str, judge: _Judge) -> tuple[int, int]:
         if not self._scope.admits(url, judge.rules):
-            verdict = _SCOPE
+            verdict = SCOPE
         elif found := trap(url, judge.limits):
             verdict = _CODE[found]
         else:  # the last check: links that patterns do not concern have passed all others
-            verdict = FOLLOWED if judge.patterns.admit(url) else _PATTERN
+            verdict = FOLLOWED if judge.patterns.admit(url) else PATTERN
         entry = (page_key(url), verdict)
         if len(url) <= _MEMO_URL:
             judge.judged[url] = entry

@@ -14,6 +14,7 @@ from gossamer.crawl.commit import depth_limits
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Peers
+from gossamer.crawl.refusals import settings
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.stats import Report, Stats, refused_links
@@ -63,6 +64,9 @@ class Tally:
         }
 
 
+_NOT_YET = "?"  # as settings: none are equal to it
+
+
 @dataclass
 class Accounts:
     """`Accounts` begins when the run does."""
@@ -76,6 +80,7 @@ class Accounts:
     peers: Peers
     start_s: float = field(init=False)
     busy_before_s: float = field(init=False)  # in earlier runs
+    is_judged: bool = True  # all links that were refused, by the settings that hold now
 
     def __post_init__(self) -> None:
         self.start_s = self.clock.monotonic()
@@ -141,6 +146,7 @@ class Accounts:
             waits_until_s=self._waits_until_s(),
             order=books.strategy.name,
             depth_limits=depth_limits(self.config),
+            judged_by=settings(self.config) if self.is_judged else _NOT_YET,
             prices=books.carbon.state() if books.carbon else before.prices,
             overlap=before.overlap or self.config.site.mode == CROSS_OVER,
             clean=clean,

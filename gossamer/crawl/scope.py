@@ -86,10 +86,20 @@ class Websites:
                 continue
             changed.append((each, self.of(each.host)))
             self._given[each.host] = each
-            latest = sorted(self._given.values(), key=_order)
-            self._domains = {domain_of(one.host): one for one in latest if self.scope(one) == "domain"}
-            self._hosts = {one.host: one for one in latest if self.scope(one) != "domain"}
+            if same is not None and self.scope(same) != self.scope(each):  # it may have been another website
+                self._hosts, self._domains = {}, {}
+                for one in self._given.values():
+                    self._enter(one)
+            else:
+                self._enter(each)
         return changed
+
+    def _enter(self, rules: WebsiteRules) -> None:
+        if self.scope(rules) != "domain":
+            self._hosts[rules.host] = rules
+            return
+        domain = domain_of(rules.host)
+        self._domains[domain] = max(rules, self._domains.get(domain, rules), key=_order)
 
     def scope(self, rules: WebsiteRules) -> str:
         return rules.scope or self._scope

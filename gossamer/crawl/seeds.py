@@ -295,7 +295,8 @@ class Intake:
         self.seeds: list[str] = []
         self._rules: list[WebsiteRules] = []  # read with the seeds
         self.changed: list[WebsiteRules] = []  # rules that are later than others, with the next commit,
-        self.has_other_rules = False  # and whether they say something else
+        self.has_other_rules = False  # and whether they say something else,
+        self.has_replaced_rules = False  # or something else than others of the same website
         self.files = SeedFiles((), chain.state.seed_files)
         self.notes = Notes()
 
@@ -319,7 +320,8 @@ class Intake:
         """Returns the seeds that the next commit applies, each once: those that were read, and those in messages. Their
         rules hold from here on."""
         seeds, self.seeds = dict.fromkeys(self.seeds), []
-        rules, self._rules, self.changed, self.has_other_rules = self._rules, [], [], False
+        rules, self._rules, self.changed = self._rules, [], []
+        self.has_other_rules = self.has_replaced_rules = False
         for message in messages:
             if message.sender == SEED_RULES and message.kind != NEWS:
                 rules += rules_in(message.data)
@@ -338,6 +340,7 @@ class Intake:
             if before is None or before.words != each.words:
                 self.has_other_rules = True
             if before is not None and before.words != each.words:
+                self.has_replaced_rules = True
                 self.notes.say(f"{each.host} has other rules from now on: {each.words} (before: {before.words})")
         self.changed += [each for each, _ in added]
         return [each for each, _ in added]

@@ -103,8 +103,8 @@ def refused_links(refused: Mapping[str, int]) -> dict[str, int]:
 
 
 _REMEDIES = {
-    "crawl.scope": "they lead out of the scope (crawl.scope, or that of a seed); --scope any follows all",
-    "crawl.include/exclude": "their URLs match no pattern to include, or one to exclude (crawl.include, crawl.exclude)",
+    "crawl.scope": "they lead out of the scope (crawl.scope, or that of a seed); a wider one follows them",
+    "crawl.include/exclude": "by crawl.include and crawl.exclude; with wider ones the same command follows them",
     "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
     "site.mode": "they lead to pages of other agents, and site.mode is firewall",
     "port": "browsers refuse these ports too",

@@ -49,7 +49,8 @@ def commit_mended(store: Store, aside: Aside, agent: str, faults: Sequence[Fault
     others = [_without(load(store, other)[0].files, bad) for other in sorted(chains(store) - {agent})]
     mended = _find_pages(store, mended, files, others, number)
     if "scope" in mine.values():
-        scope, named = _new_scope(store, f"{agent}-{number:08d}", _paths(store, [at.files]))
+        intact = [name for name in at.files["scope"] if name not in bad]
+        scope, named = _new_scope(store, f"{agent}-{number:08d}", _paths(store, [at.files]), intact)
         files["scope"] = named
         mended.append(scope)
     gone = sorted({name for names in at.files.values() for name in names} - {n for ns in files.values() for n in ns})
@@ -174,11 +175,14 @@ def _without(files: Files, bad: set[str]) -> Files:
     return {kind: [name for name in names if name not in bad] for kind, names in files.items()}
 
 
-def _new_scope(store: Store, label: str, paths: Paths) -> tuple[Mended, list[str]]:
-    """Writes the hosts of seeds, one file for all that there were."""
+def _new_scope(store: Store, label: str, paths: Paths, intact: Sequence[str] = ()) -> tuple[Mended, list[str]]:
+    """Writes the hosts of seeds, and the rules in files that are intact: one file for all that there were."""
     name = f"tables/scope-{label}.txt"
-    store.put(name, "".join(f"{host}\n" for host in seed_hosts(paths)).encode())
-    return Mended(name, name, "made again from the seeds among the pages"), [name]
+    lines = [line for each in intact for line in store.get(each).decode().splitlines()]
+    rules = [line for line in lines if line.startswith("{")]
+    store.put(name, "".join(f"{line}\n" for line in [*seed_hosts(paths), *rules]).encode())
+    words = "made again from the seeds among the pages; give seeds with rules of their own again"
+    return Mended(name, name, words), [name]
 
 
 def _paths(store: Store, files: Any) -> Paths:

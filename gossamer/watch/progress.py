@@ -102,8 +102,8 @@ class Progress(Panel):
                 self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
 
     def _tell(self, stats: Stats) -> None:
-        """Writes what is new among the notes, at once."""
-        for text in stats.notes:
+        """Writes what is new among the notes, at once; those who want to see nothing find them in the JSON."""
+        for text in () if self._quiet else stats.notes:
             if text not in self._told:
                 self._told.add(text)
                 self.note(f"gossamer: {text}")

@@ -67,7 +67,13 @@ def good_messages() -> dict[str, list[tuple[int, bytes]]]:
     hosts = placing.packed(ENTRIES)
     news: list[dict[str, Any]] = [
         {},
-        {"scope": ["a.test", "b.test"], "pool": -5, "unknown": [0, 2**64 - 1], "moves": {"a.test": "oslo"}},
+        {
+            "scope": ["a.test", "b.test"],
+            "rules": [{"host": "a.test", "since_s": 1.5, "depth": 2}],
+            "pool": -5,
+            "unknown": [0, 2**64 - 1],
+            "moves": {"a.test": "oslo"},
+        },
         {"hosts": hosts, "site": "oslo", "pages": 7, "round_trips": {"DE": 0.01}, "released": 2, "clean": 2},
     ]
     zones = {"files": FILES, "zones": [1, 255], "quiet_until_s": 7.5, "pages": 3, "cash": 99}
@@ -134,6 +140,8 @@ KINDS = [LINKS, SEEDS, REMOTE_LINKS, NEWS, ZONES, HOSTS, MOVES]
 @example(NEWS, 0, b'{"scope": ["\\ud800"]}')
 @example(NEWS, 0, b'{"scope": ["a\\nb"]}')
 @example(NEWS, 0, b'{"scope": 5}')
+@example(NEWS, 0, b'{"rules": [{"host": "a b", "since_s": 1}]}')
+@example(NEWS, 0, b'{"rules": [{"host": "a.test", "since_s": 1, "include": ["re:("]}]}')
 @example(NEWS, 0, b'{"hosts": "", "site": "lima"}')
 @example(NEWS, 0, b'{"moves": {"a": 1}}')
 @example(ZONES, 0, b'{"zones": [256], "files": [], "quiet_until_s": NaN}')
@@ -158,7 +166,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-NAMES = ["scope", "pool", "unknown", "hosts", "site", "pages", "round_trips", "moves", "released", "clean",
+NAMES = ["scope", "rules", "pool", "unknown", "hosts", "site", "pages", "round_trips", "moves", "released", "clean",
          "zones", "files", "resting", "quiet_until_s", "version"]  # fmt: skip
 
 

@@ -177,3 +177,16 @@ def test_several_wait_if_none_has_something_to_do() -> None:
 def test_a_quiet_run_ends_with_a_line() -> None:
     done = stats(125.0, 1000, outcomes={"ok": 980, "timeout": 20}, ended="nothing left to visit")
     assert brief(done) == "1,000 pages in 2:05, 20 of them with errors; ended: nothing left to visit"
+
+
+def test_notes_are_told_once_and_at_once() -> None:
+    to = console(200)
+    progress = Progress(to, Config())
+    for notes in ((), ("first",), ("first", "second"), ("first", "second")):
+        progress.update(stats(0.01, 1, notes=notes))
+    progress.finish(stats(1.0, 1, notes=("first", "second", "last")))
+    told = [line for line in output(to).splitlines() if line.startswith("gossamer: ")]
+    assert told == ["gossamer: first", "gossamer: second", "gossamer: last"]
+    silent = console()
+    Progress(silent, Config(), quiet=True).update(stats(0.01, 1, notes=("first",)))
+    assert output(silent) == ""
