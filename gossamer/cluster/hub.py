@@ -125,7 +125,7 @@ class StoreHub:
         """There is nothing to wait for."""
 
     def look_after(self, answered_s: float) -> float:
-        if self._lease.is_lost:
+        if not self._lease.check():
             raise SiteError(
                 f"another process leads the crawl in {where(self._store)} now, as this one was silent for longer than "
                 "site.lease_s: it goes on there"
