@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from gossamer import api
 from gossamer.archive import query
 from gossamer.archive.linkgraph import read_links
-from gossamer.arrays import F64, I32, U64
+from gossamer.arrays import F64, I32, I64, U64
 from gossamer.config import Config
 from gossamer.crawl.scheduler import per_host
 from gossamer.frontier.pagerank import pagerank
+from gossamer.frontier.strategies import Strategy
 from gossamer.sim.graphs import Graph
-from gossamer.sim.simulator import Conditions, Measured, Rounds
+from gossamer.sim.simulator import Conditions, Knowledge, Rounds, Simulation, Trace
 from gossamer.testweb.running import RunningWeb
 
 # As they came, and as they were learnt from.
@@ -145,10 +147,31 @@ def history(graph: Graph, directory: Path) -> F64:
     return ranks
 
 
+@dataclass(frozen=True)
+class Replay:
+    """The same crawl for the simulator: what took long in a real one takes as long, one after the other."""
+
+    graph: Graph
+    conditions: Conditions
+    pace_s: F64  # a host's first answer, its second, ...
+    lag_s: F64  # how much later than allowed each was asked for: counts if a page was waiting for that
+    pace_first: I64  # where those of each host begin, and the end
+    commits_s: F64  # of the seeds, of the first round, the second, ...
+
+    def simulate(
+        self, strategy: Strategy, starts: npt.ArrayLike, knowledge: Knowledge | None = None, pages: int = 0
+    ) -> Trace:
+        simulation = Simulation(self.graph, strategy, self.conditions, knowledge or Knowledge())
+        simulation.world = simulation.world._replace(
+            pace_s=self.pace_s, lag_s=self.lag_s, pace_first=self.pace_first, commits_s=self.commits_s
+        )
+        return simulation.run(np.asarray(starts, np.int32), pages)
+
+
 def as_measured(
     graph: Graph, conditions: Conditions, actual: Actual, changes: dict[str, object] | None = None
-) -> tuple[Graph, Conditions]:
-    """The same for the simulator: hosts and commits as fast as they were, rounds as the crawler makes them."""
+) -> Replay:
+    """Hosts and commits as fast as they were, rounds as the crawler makes them."""
     hosts, host = len(graph.host_names), graph.host[actual.order]
     order = np.lexsort((actual.time_s, host))
     time_s, elapsed_s = actual.time_s[order], actual.elapsed_s[order]
@@ -159,12 +182,9 @@ def as_measured(
     mean_s = float(pace_s.mean()) if len(pace_s) else 0.0
     commit_s = float(actual.commits_s.mean()) if len(actual.commits_s) else 0.0
     soon, later = per_host(settings("opic", conditions, "").replace(changes or {}))
-    same = replace(
-        conditions,
-        rounds=Rounds(soon, later, commit_s),
-        measured=Measured(pace_s, lag_s, first, actual.commits_s),
-    )
-    return replace(graph, latency_s=np.full(hosts, mean_s), speed=np.full(hosts, _AT_ONCE)), same
+    same_graph = replace(graph, latency_s=np.full(hosts, mean_s), speed=np.full(hosts, _AT_ONCE))
+    same = replace(conditions, rounds=Rounds(soon, later, commit_s))
+    return Replay(same_graph, same, pace_s, lag_s, first, actual.commits_s)
 
 
 def _lag_s(host: I32, time_s: F64, elapsed_s: F64, delay_s: float) -> F64:

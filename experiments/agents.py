@@ -32,7 +32,7 @@ LATENCY = columns(
 )
 MODES = columns(
     "mode | agents | pages | coverage | overlap | overlap_half: at half | overlap_most: at 90 % | "
-    "leaving: links abroad/page | sent_urls: URLs sent/page | sent_bytes: bytes/page"
+    "leaving: links to others/page | sent_urls: URLs sent/page | sent_bytes: bytes/page"
 )
 
 

@@ -23,18 +23,20 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import LINKS, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
+from gossamer.columns import Contributions
 from gossamer.config import Config
+from gossamer.crawl.inbox import decode, encode, high_water
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
-from gossamer.sharing.exchange import LINKS, Contributions, Message, decode, encode, high_water
 
 PROCESSES = 2
 _POLL_S = 0.002
@@ -81,13 +83,13 @@ def measure(shape: Shape, counts: Sequence[int], rates: Sequence[float]) -> Iter
             for rate in rates:
                 for worker in workers:
                     worker.tell(rate / agents)
-                yield joined(agents, rate, shape.seconds, [worker.hear() for worker in workers])
+                yield joined(agents, rate, shape.seconds, [worker.answer() for worker in workers])
 
 
-def joined(agents: int, rate: float, seconds: float, heard: Sequence[dict[str, Any]]) -> Point:
+def joined(agents: int, rate: float, seconds: float, answers: Sequence[dict[str, Any]]) -> Point:
     """Who published says when, who received says the rest: the clock is the machine's, the same for all."""
-    sent = {tuple(key): (start_s, end_s) for one in heard for key, start_s, end_s in one["sent"]}
-    got = {tuple(key): moments for one in heard for key, *moments in one["got"]}
+    sent = {tuple(key): (start_s, end_s) for one in answers for key, start_s, end_s in one["sent"]}
+    got = {tuple(key): moments for one in answers for key, *moments in one["got"]}
     times: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     for key, (start_s, end_s) in sent.items():
         times["publish"].append(end_s - start_s)
@@ -96,7 +98,7 @@ def joined(agents: int, rate: float, seconds: float, heard: Sequence[dict[str, A
             times["arrive"].append(seen_s - start_s)
             times["commit"].append(done_s - begun_s)
             times["known"].append(done_s - start_s)
-    times["look_up"] = [taken_s for one in heard for taken_s in one["look_up"]]
+    times["look_up"] = [taken_s for one in answers for taken_s in one["look_up"]]
     columns = {kind: 1000 * np.array(values or [np.nan]) for kind, values in times.items()}
     return Point(agents, rate, len(sent) / seconds, len(sent), len(sent.keys() - got.keys()), columns)
 
@@ -114,7 +116,7 @@ class _Worker:
         command = [sys.executable, "-m", "experiments.agents_latency"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.tell(self._job)
-        self.hear()
+        self.answer()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -128,7 +130,7 @@ class _Worker:
         self._process.stdin.write(json.dumps(what) + "\n")
         self._process.stdin.flush()
 
-    def hear(self) -> Any:
+    def answer(self) -> Any:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
@@ -251,8 +253,8 @@ def serve() -> None:
         until_s = time.monotonic() + job["seconds"]
         with ThreadPoolExecutor(len(peers)) as threads:
             notes = list(threads.map(Peer.run, peers, repeat(json.loads(line)), repeat(until_s)))
-        said = {kind: [entry for one in notes for entry in getattr(one, kind)] for kind in ("sent", "got", "look_up")}
-        print(json.dumps(said), flush=True)
+        found = {kind: [entry for one in notes for entry in getattr(one, kind)] for kind in ("sent", "got", "look_up")}
+        print(json.dumps(found), flush=True)
     for peer in peers:
         peer.close()
 

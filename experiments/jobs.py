@@ -15,8 +15,8 @@ import numpy as np
 from experiments import jobs_real, jobs_webs
 from experiments.harness import Block, Results, Row, columns, publish
 from experiments.jobs_webs import MODES, PAPER_S, drawn, enacted_s, noise, reenacted, worst_ratio
+from experiments.uniform_clients import uniform
 from gossamer.scan.planners import plan
-from gossamer.scan.task import uniform
 from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.numbers import positive
 
@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
         blocks.append(Block(title, _turned(scale), SCALE_SHOWN))
         figures.append(_growth(scale))
     if "real" in parts:
-        real, said = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
+        real, remarks = jobs_real.measure(arguments.seed, numbers, arguments.pages, arguments.delay)
         rows += [{**dict.fromkeys(rows[0] if rows else SHOWN), **row, "part": "real"} for row in real]
         blocks.append(Block("Real agents, throttled to Pechnikov's speeds", real, jobs_real.SHOWN))
-        notes += said
+        notes += remarks
     table = [row for row in rows if row["part"] not in ("scale", "real")]
     first = Block("Table 1 of Pechnikov et al.", table, SHOWN) if table else blocks.pop(0)
     shown = rows if arguments.json else first.rows
@@ -136,17 +136,17 @@ def _summed(found: dict[str, np.ndarray], clients: int) -> list[Row]:
 
 
 def _claims(ratios: dict[int, dict[str, np.ndarray]]) -> list[str]:
-    said = []
+    remarks = []
     for clients, found in ratios.items():
         worse = np.maximum(found["round-robin"], found["round-robin-reversed"]) / found["batch-times"]
         paper = PAPER_S[clients]["round-robin-reversed"] / PAPER_S[clients]["batch-times"]
         dynamic = found["dynamic"] / found["batch"]
-        said.append(
+        remarks.append(
             f"{clients} clients, drawn webs: batch by times beats the worse round robin {worse.mean():.2f}-fold on "
             f"average, {worse.max():.2f} at most (paper {paper:.2f}); dynamic takes {dynamic.mean():.3f} of batch, "
             f"{dynamic.max():.3f} at most"
         )
-    return said
+    return remarks
 
 
 def scaled(seed: int, websites: int, clients: int) -> list[Row]:

@@ -1,24 +1,26 @@
 """This module makes Table 1 with real clients: the production scan on a test web, throttled to Pechnikov's speeds."""
 
+import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from experiments.harness import Row, columns
 from experiments.jobs_webs import PAPER_S, REFERENCE_S, WEBSITES, Throttled, throttled_sizes
+from experiments.uniform_clients import uniform
 from gossamer.arrays import I64
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.scan.clients import Worker
 from gossamer.scan.command import Run, Wish
 from gossamer.scan.defaults import defaults
+from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.planners import plan
 from gossamer.scan.records import Scans
 from gossamer.scan.results import read_sites
-from gossamer.scan.task import uniform
 from gossamer.scan.websites import Listed, Website
 from gossamer.sim.graphs import load
 from gossamer.testweb.running import RunningWeb
@@ -27,7 +29,6 @@ REFERENCE = 30  # pages of the reference site here
 # To see what opening and closing a website takes, and a page beside the delay: many websites of two pages, three large
 # ones, and a delay that leaves the machine as idle as it will be.
 _SMALL, _LARGE_PAGES, _DELAY_S = 36, 40, 0.25
-_LAB: dict[str, Any] = {"silent": True, "together": True}
 SHOWN = columns(
     "clients | mode | makespan_s: makespan s | bound_s: bound s | ratio: to the bound | "
     "gain: batch-times is faster by | paper_gain: seed: faster by"
@@ -78,12 +79,27 @@ def _throttle(folder: Path, delay_s: float) -> Throttled:
         for number, some in enumerate((websites[:_SMALL], websites[_SMALL:])):
             scans = Scans(folder / f"small{number}")
             with scans.lock():
-                run = Run(scans, workers, _config(running.address), Wish("round-robin", **_LAB), RealClock())
-                run.once(Listed(some, [], []))
+                _scan(scans, workers, _config(running.address), Wish("round-robin", quiet=True), some)
             took_s.append(_makespan_s(scans) * len(workers) / len(some))
     small_s, large_s = took_s
     page_s = max(0.0, (large_s - small_s) / (_LARGE_PAGES - 2) - _DELAY_S)
     return Throttled(delay_s, max(0.0, small_s - _DELAY_S - page_s), page_s)
+
+
+class Together(Dispatch):
+    """Begins when all clients are ready."""
+
+    def next(self, client: int, now_s: float) -> int | None:
+        self._ready = {*getattr(self, "_ready", ()), client}
+        return super().next(client, now_s) if self._ready >= self.alive else None
+
+
+def _scan(
+    scans: Scans, workers: list[Worker], config: Config, wish: Wish, websites: list[Website], planner: str = "lpt"
+) -> None:
+    run = Run(scans, workers, config, wish, RealClock(), Console(quiet=True))
+    run.make_dispatch = functools.partial(Together, planner=planner)
+    run.once(Listed(websites, [], []))
 
 
 def make(path: Path, sizes: I64) -> None:
@@ -122,9 +138,9 @@ def _table(folder: Path, clients: int, starts: list[str], config: Config, thrott
     websites = [Website(start.split("/")[2], start) for start in starts[:-1]]
     took_s: dict[str, float] = {}
     for mode, (how, planner, is_reversed) in RUNS.items():
-        wish = Wish(how, planner, starts[-1], **_LAB)
+        wish = Wish(how, reference=starts[-1], quiet=True)
         with scans.lock():
-            Run(scans, workers, config, wish, RealClock()).once(Listed(websites[:: -1 if is_reversed else 1], [], []))
+            _scan(scans, workers, config, wish, websites[:: -1 if is_reversed else 1], planner)
         took_s[mode] = _makespan_s(scans)
     bound_s = _bound_s(scans, clients)
     paper = PAPER_S[clients]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.enactment import enact
+from experiments.uniform_clients import uniform
 from gossamer.arrays import F64, I64
 from gossamer.errors import GossamerError
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.planners import plan
-from gossamer.scan.task import Task, loads_s, uniform
+from gossamer.scan.task import Task, loads_s
 
 WEBSITES = 99
 # Seconds for the reference site of 800 pages, by number of clients; and Table 1, in seconds.

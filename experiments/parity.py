@@ -26,7 +26,7 @@ from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import load
 from gossamer.sim.numbers import natural, positive, span
 from gossamer.sim.ranking import pagerank
-from gossamer.sim.simulator import Conditions, Knowledge, simulate
+from gossamer.sim.simulator import Conditions, Knowledge
 
 BAR = 0.01  # of all PageRank
 LEAST = 1e-3  # per cent: less is drawn as this much, as a logarithmic axis has no zero
@@ -177,9 +177,9 @@ def _both(name: str, setting: Setting, conditions: Conditions) -> Pair:
         changes["crawl.history"] = str(setting.earlier)
     latency_ms = setting.latency_ms if conditions.connections > 1 else 0.0
     done = actual.crawl(setting.source, name, setting.starts, conditions, changes=changes, latency_ms=latency_ms)
-    graph, conditions = actual.as_measured(setting.source.graph, conditions, done, changes)
     knowledge = Knowledge(history=setting.history, every=every)
-    trace = simulate(graph, order, setting.starts, conditions, knowledge, setting.pages)
+    replay = actual.as_measured(setting.source.graph, conditions, done, changes)
+    trace = replay.simulate(order, setting.starts, knowledge, setting.pages)
     return Pair(done.order, trace.order)
 
 

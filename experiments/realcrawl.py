@@ -26,7 +26,7 @@ from gossamer.sim.figures import Curve, Figure
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.numbers import positive, span
 from gossamer.sim.ranking import pagerank
-from gossamer.sim.simulator import Conditions, Knowledge, simulate
+from gossamer.sim.simulator import Conditions
 
 MADE_PAGES, MADE_HOSTS, MADE_SKEW = 4_000, 150, 3.0
 BATCHES = 30  # Castillo's K was a thirtieth of its pages
@@ -135,8 +135,8 @@ def _crawl(
     latency_ms = 1000 * LATENCY_S / arguments.scale
     changes: dict[str, object] = {"crawl.pages": arguments.pages, "index.queue_per_host": _per_host(arguments)}
     done = actual.crawl(source, name, starts, conditions, changes=changes, latency_ms=latency_ms)
-    graph, same = actual.as_measured(source.graph, conditions, done, changes)
-    trace = simulate(graph, strategy(name), starts, same, Knowledge(), arguments.pages)
+    replay = actual.as_measured(source.graph, conditions, done, changes)
+    trace = replay.simulate(strategy(name), starts, pages=arguments.pages)
     return Crawled(name, done, trace.order, rank)
 
 

@@ -259,10 +259,10 @@ def cache(lab: Lab) -> None:
 
 
 def _by_agent(done: Done) -> dict[str, list[tuple[int, int]]]:
-    """By agent, of each round: links abroad so far, and how many of them the cache knew."""
+    """By agent, of each round: links to remote sites so far, and how many of them the cache knew."""
     found: dict[str, list[tuple[int, int]]] = {}
     for event in done.commits():
-        found.setdefault(event["agent"], []).append((event["abroad"][0], event["abroad"][1]))
+        found.setdefault(event["agent"], []).append((event["remote"][0], event["remote"][1]))
     return found
 
 

@@ -55,11 +55,11 @@ def crossing(federation: Federation) -> Iterator[Crossing]:
     links, owners = _read(federation, _LINKS), host_map(federation)
     source, target = (owners.of_keys(host_of_key(links[end])) for end in ("source", "target"))
     group = np.stack([links["round"].astype(np.int64), source, target])
-    abroad = np.flatnonzero(source != target)
-    ways, place = np.unique(group[:, abroad], axis=1, return_inverse=True)
+    crossing = np.flatnonzero(source != target)
+    ways, place = np.unique(group[:, crossing], axis=1, return_inverse=True)
     place = place.reshape(-1)
     for number, (_, one, other) in enumerate(ways.T.tolist()):
-        rows = abroad[place == number]
+        rows = crossing[place == number]
         urls = [str(url) for url in links["target_url"][rows]]
         yield Crossing(one, other, links["source"][rows], links["target"][rows], urls)
 

@@ -1,7 +1,6 @@
 """This module makes one crawl by real sites; each is reached through a proxy that counts bytes and delays them."""
 
 import json
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -18,6 +17,7 @@ from gossamer.arrays import F64, U64
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.location import locate
+from gossamer.cluster.nats_server import free_port
 from gossamer.config import toml
 
 SITES = ("north", "east", "south", "west", "centre", "coast", "isle", "lake")
@@ -47,7 +47,7 @@ class Setting:
         return Proxy(to, self.round_trip_ms / 2000, self.mb_per_s * 1e6)
 
     def sections(self, web: str) -> dict[str, dict[str, Any]]:
-        """What a crawl of this web is told."""
+        """The configuration of a crawl of this web."""
         return {
             "crawl": {"scope": "any", "patience_s": 3.0, "width": self.width, "sitemaps": False, "pages": self.pages,
                       "order": self.order},
@@ -172,7 +172,7 @@ class Watch:
 def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
     folder.mkdir()
     with ExitStack() as stack:
-        behind = {name: _free_port() for name in setting.names}
+        behind = {name: free_port() for name in setting.names}
         proxies = {name: stack.enter_context(closing(setting.proxy(port))) for name, port in behind.items()}
         path = folder / "sites.toml"
         path.write_text(setting.file({name: proxy.port for name, proxy in proxies.items()}, behind, web))
@@ -182,9 +182,3 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
         federated.FederationRun(federation, [str(seeds)]).run(watch.look)
         watch.look()
     return Done(path, [federation.directory(name) for name in setting.names], watch.seen, federation, setting)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

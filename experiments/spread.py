@@ -11,6 +11,7 @@ import socketserver
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,12 +80,19 @@ class Spread:
         far = json.loads(self._ask("list", prefix))
         return sorted(name for name in {*near, *far} if not name.startswith(_LOCAL))
 
-    def delete(self, name: str) -> None:
-        if self._is_near(name):
-            self._near.delete(name)
-        else:
-            self._forget(name)
-            self._ask("delete", name)
+    def delete(self, *names: str) -> None:
+        for name in names:
+            if self._is_near(name):
+                self._near.delete(name)
+            else:
+                self._forget(name)
+                self._ask("delete", name)
+
+    def settle(self) -> None:
+        """Has nothing to wait for."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Fetches one by one, when it is asked for them."""
 
     def scratch(self, name: str) -> Path:
         return self._near.scratch(name)

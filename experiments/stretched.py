@@ -26,9 +26,9 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import AgentTask, decode, encode
 from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import hand_in
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
 
 PLACES = ("first", "second")
 

@@ -6,17 +6,17 @@ from gossamer.version import __version__
 
 if TYPE_CHECKING:
     from gossamer.api import Crawl, Page
-    from gossamer.config import Config
+    from gossamer.config import Config, Seed
 
-__all__ = ["Config", "Crawl", "Page", "__version__"]
+__all__ = ["Config", "Crawl", "Page", "Seed", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Loads everything when it is asked for: `gossamer --help` should cost nothing."""
-    if name == "Config":
+    if name in ("Config", "Seed"):
         from gossamer import config
 
-        return config.Config
+        return getattr(config, name)
     if name in ("Crawl", "Page"):
         from gossamer import api
 

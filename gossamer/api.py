@@ -10,18 +10,18 @@ from typing import Any, Protocol
 
 from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.copies import open_store
-from gossamer.archive.store import Directory
+from gossamer.archive.manifest import site_of
+from gossamer.archive.places import exists, opened, prepare, remember
+from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, PROCESSES, Config
-from gossamer.config.folders import check_folder
-from gossamer.config.last_run import remember
-from gossamer.crawl.control import site_of
-from gossamer.crawl.event_log import EventLog
-from gossamer.crawl.inbox import Inbox
+from gossamer.config import NEVER, PROCESSES, Config, Seed, last_run
+from gossamer.config.folders import as_place, folder_of
+from gossamer.crawl.inbox import FarInbox, Inbox
 from gossamer.crawl.opening import check_contact
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
+from gossamer.event_log import EventLog
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
@@ -53,17 +53,18 @@ class _Crawler(_Stoppable, Protocol):
 
 
 class Crawl:
-    """`Crawl` is a crawl in a directory. The constructor touches nothing; `run` starts the crawl, or resumes it."""
+    """`Crawl` is a crawl in a directory, or in a bucket (s3://bucket/folder). The constructor touches nothing; `run`
+    starts the crawl, or resumes it."""
 
     def __init__(
         self,
         directory: str | Path,
-        seeds: Iterable[str] = (),
+        seeds: Iterable[str | Seed] = (),
         config: Config | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Takes a `clock` if time is not the real one, as in an experiment."""
-        self.directory = Path(check_folder(directory))
+        self.directory = as_place(directory)
         self._clock = clock or RealClock()
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
@@ -82,28 +83,30 @@ class Crawl:
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)
         clock = self._clock
-        store = Directory.prepare(self.directory, clock.now(), config.archive.unsynced)
+        store = prepare(self.directory, config, clock.now())
         if (site := foreign_site(store, config.crawl.agent)) is not None:
             raise ArchiveError(
                 f"{self.directory} belongs to the site {site} of a federation: "
                 f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, resumes the crawl"
             )
-        copied = open_store(self.directory, config, config.crawl.agent, clock.now())
-        with store.lock(config.crawl.agent), EventLog(self.directory / "log" / "crawl.jsonl") as log:
-            inbox = Inbox(store)
-            hand_in(inbox, self.urls, self.files)  # before anything else: from here on they cannot be lost
+        is_far = not isinstance(store, Directory)
+        copied = store if is_far else open_store(self.directory, config, config.crawl.agent, clock.now())
+        with store.lock(config.crawl.agent), EventLog(folder_of(self.directory) / "log" / "crawl.jsonl") as log:
+            inbox = FarInbox(store, clock) if is_far else Inbox(store)
+            hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
             if not (chains(store) or inbox.pending(config.crawl.agent, {})):
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
             if _is_shared(store, config):
                 from gossamer.cluster.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
 
-                crawler = Supervisor(self.directory, config, clock, log)
+                crawler = Supervisor(self.directory, config, clock, log, store=store)
             else:
                 crawler = lone_agent(copied, config, clock, inbox, log)
-            for place in (self.directory, *(Path(disk) for disk in config.site.disks)):
-                if (place / "gossamer.json").exists():
-                    remember(place, config)
+            remember(store, config)
+            for disk in map(Path, config.site.disks):
+                if (disk / "gossamer.json").exists():
+                    last_run.remember(disk, config)
             self._crawler = crawler
             with stopped_by_signals(crawler) if signals else nullcontext():
                 return crawler.run(progress or (lambda _: None))
@@ -113,18 +116,18 @@ class Crawl:
         if self._crawler is not None:
             self._crawler.stop()
 
-    def add(self, seeds: Iterable[str]) -> int:
+    def add(self, seeds: Iterable[str | Seed]) -> int:
         """Hands seeds to the crawl, whether it is running or not. Returns how many there were."""
-        inbox = Inbox(Directory(self.directory))
+        inbox = Inbox(opened(self.directory))
         urls, files = parse_seeds(seeds)
         reader = SeedFiles(files, {})
         while more := reader.read(float("inf")):
             urls += more
-        hand_in(inbox, urls, [])
+        hand_in(inbox, urls, [], self._clock.now())
         return len(urls)
 
     def _exists(self) -> bool:
-        return (self.directory / "gossamer.json").exists()
+        return exists(self.directory)
 
     def unanswered(self) -> str:
         """Returns where requests went and what became of them, if none was ever answered; otherwise nothing."""
@@ -133,14 +136,15 @@ class Crawl:
         return f"{row['url']}: {row['reason']}" if row["best"] == 0 else ""
 
     def places(self) -> dict[str, str]:
-        """Returns what is where in the directory."""
+        """Returns what is where."""
         kinds = {
             "warc": "requests and responses, WARC",
             "cdxj": "their index, CDXJ",
             "tables": "visits, pages, links, robots, Parquet",
             "log": "events, JSON lines",
         }
-        return {meaning: str(self.directory / name) for name, meaning in kinds.items()}
+        beside = folder_of(self.directory)
+        return {meaning: f"{beside if name == 'log' else self.directory}/{name}" for name, meaning in kinds.items()}
 
     def pages(self, where: str = "true") -> Iterator[Page]:
         """Iterates over pages with content, by URL; `where` is an SQL condition on the table `pages`."""
@@ -164,7 +168,7 @@ class Crawl:
         return query.ask(locate(self.directory), sql)
 
 
-def _is_shared(store: Directory, config: Config) -> bool:
+def _is_shared(store: Store, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
     if config.site.engine != PROCESSES:
         return True
@@ -175,7 +179,7 @@ def _is_shared(store: Directory, config: Config) -> bool:
     return is_shared(snapshots(store), config.crawl.agent, config.site.agents)
 
 
-def foreign_site(store: Directory, agent: str) -> str | None:
+def foreign_site(store: Store, agent: str) -> str | None:
     """Returns the site that crawls here, if it is not this agent's."""
     return next((site_of(name) for name in sorted(chains(store)) if site_of(name) not in ("", site_of(agent))), None)
 

@@ -352,6 +352,6 @@ SIGNALS = Table(
         Column("time", "time", "when it was so"),
         Column("place", "dict", "host name, country code, or * for everywhere"),
         Column("value", "f8", "grams of CO2 equivalent per kWh"),
-        Column("source", "dict", "who says so"),
+        Column("source", "dict", "where the figure comes from"),
     ),
 )

@@ -6,6 +6,7 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 ├── ArchiveError              the crawl directory is not what it should be
 │   ├── ArchiveBusy           another process crawls in this directory
 │   ├── ArchiveVersion        written by another version of the layout
+│   ├── StoreError            the object store that holds the crawl refuses, is overloaded or does not answer
 │   └── Deposed               the next number of our manifest chain is taken: we no longer own it
 ├── SiteError                 nats-server, which carries messages between agents, is missing or does not start
 ├── Unreadable                a message that came is not what a message should be
@@ -43,6 +44,10 @@ class ArchiveBusy(ArchiveError):
 
 
 class ArchiveVersion(ArchiveError):
+    pass
+
+
+class StoreError(ArchiveError):
     pass
 
 

@@ -1,13 +1,15 @@
 """This module puts an agent together: it alone knows which optional parts a crawl asks for, and opens only those."""
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.config import NEVER, Config
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.inbox import Aside, Events, Inbox
+from gossamer.crawl.inbox import Aside, FarInbox, Inbox
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Alone
+from gossamer.event_log import EventLog
 
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
@@ -25,8 +27,15 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
     return books
 
 
-def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: Events) -> Agent:
-    """Returns the agent of a crawl with one agent."""
-    chain = Chain.open(store, config.crawl.agent, inbox)
+def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: EventLog) -> Agent:
+    """Returns the agent of a crawl with one agent.
+
+    Where no lock tells who else is there, it takes the chain over: whoever had it is deposed, and no two processes ever
+    give a file the same name."""
+    agent = config.crawl.agent
+    if isinstance(inbox, FarInbox):
+        chain = Chain.take_over(store, agent, inbox, clock.now(), zones=range(ZONES_IN_ALL))
+    else:
+        chain = Chain.open(store, agent, inbox)
     books = open_books(store, config, clock, chain)
     return Agent(books, clock, Alone(books, inbox, Aside(chain.agent, store, log)), log)

@@ -3,11 +3,14 @@
 A run ends with a line that says which conformance cases and graphs it did not have.
 """
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import case_files
 import hypothesis
+import object_stores
 import pytest
 from raw_server import loopback as _loopback
 
@@ -30,3 +33,18 @@ def pywb() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if lacking := case_files.missing():
         terminalreporter.write_line(f"not here, so not tested: {lacking}; see tests/cases/README.md")
+
+
+@pytest.fixture(scope="session")
+def object_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], object_stores.Server]]:
+    """Starts object stores when a test first asks for them, by kind, and ends them with the run."""
+    with contextlib.ExitStack() as stack:
+        running: dict[str, object_stores.Server] = {}
+
+        def server(kind: str) -> object_stores.Server:
+            if kind not in running:
+                folder = tmp_path_factory.mktemp(kind)
+                running[kind] = stack.enter_context(object_stores.STORES[kind](folder))
+            return running[kind]
+
+        yield server

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from gossamer.archive.manifest import ANY, Message
 from gossamer.archive.state import replace
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
-from gossamer.sharing.exchange import ANY, Message
 
 _numbers = itertools.count()
 T = TypeVar("T")

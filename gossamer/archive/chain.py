@@ -5,7 +5,7 @@ or rubbish.
 
 | step | what | after a crash here |
 |---|---|---|
-| 1 | close and sync the round's files (`Store.put`), | unnamed files, swept by `open`; |
+| 1 | close and store the round's files (`Store.put`), | unnamed files, swept by `open`; |
 |   | the outbox messages among them | the round is fetched again |
 | 2 | create manifest number + 1, if absent | as 1 |
 | 3 | publish the outbox messages; each stays named until | published again by `open`; |
@@ -45,7 +45,7 @@ from gossamer.archive.manifest import (
 )
 from gossamer.archive.manifest import chains as chains
 from gossamer.archive.state import AgentState, replace, settled
-from gossamer.archive.store import Store
+from gossamer.archive.store import Store, where
 from gossamer.errors import ArchiveError, Deposed
 
 FULL_EVERY = 32
@@ -72,6 +72,8 @@ class Chain:
         self._at = snapshot
         self._full = full  # number of the newest full manifest
         self._full_before = 0
+        # The first manifest that may still be there: so they can be deleted by name, and need not be listed.
+        self._oldest = min(map(number_of, file_names(store, snapshot.agent)), default=1)
         self._published: set[str] = set()  # names of our outbox that are known to be published
 
     @classmethod
@@ -208,7 +210,10 @@ class Chain:
         full = delta is None or not self._full or new.number - self._full >= FULL_EVERY
         document = new if full or delta is None else delta
         if not self._store.create(file_name(new.agent, new.number), sealed(document)):
-            raise Deposed(f"manifest {new.number} of {new.agent} exists: another process has taken this crawl over")
+            raise Deposed(
+                f"manifest {new.number} of {new.agent} exists in {where(self._store)}: another process has taken this "
+                "crawl over, and goes on with all that was committed; let only one run"
+            )
         self._at = new
         if full:
             self._full_before, self._full = self._full, new.number
@@ -236,12 +241,12 @@ class Chain:
 
     def _delete(self, names: Iterable[str]) -> None:
         """Does step 5. The last two full manifests and what follows them stay, for those who are reading."""
-        for name in sorted(names):
-            self._store.delete(name)
+        gone = sorted(names)
         if self._full == self.number:
-            for name in file_names(self._store, self.agent):
-                if number_of(name) < self._full_before:
-                    self._store.delete(name)
+            gone += [file_name(self.agent, number) for number in range(self._oldest, self._full_before)]
+            self._oldest = max(self._oldest, self._full_before)
+        if gone:
+            self._store.delete(*gone)
 
     def _recover(self, exchange: Publisher) -> None:
         """Finishes what a crash left undone: it first looks at everything, then acts."""
@@ -251,8 +256,8 @@ class Chain:
         check_files(self._store, self._at)
         is_alone = chains(self._store) <= {self.agent} and len(self.zones) == ZONES_IN_ALL
         scratch = [name for name in self._store.list("tmp/") if is_alone or _carries(name, self.agent)]
-        for name in rubbish + scratch:
-            self._store.delete(name)
+        if rubbish or scratch:
+            self._store.delete(*rubbish, *scratch)
         self._finish(exchange)
 
 

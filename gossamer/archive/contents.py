@@ -71,7 +71,8 @@ class Contents:
     def __init__(self, at: Reading) -> None:
         self._at = at
         # Only what the archive names is readable: SQL may ask for any name.
-        self._warcs: dict[str, Path] = dict(zip(at.names("warc"), at.paths("warc"), strict=True))
+        self._agents = {name: agent for agent, found in at.snapshots.items() for name in found.files.get("warc", [])}
+        self._warcs: dict[str, Path] = {}
         self._visits: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
 
@@ -100,10 +101,10 @@ class Contents:
 
     def _read(self, place: Place) -> tuple[Answer | None, Visited | None]:
         """Returns the answer at a place, and for a revisit the visit that it refers to."""
-        if place[0] not in self._warcs:
+        if place[0] not in self._agents:
             return None, None
         try:
-            record = read_record(self._warcs[place[0]], place[1])
+            record = read_record(self._warc(place[0]), place[1])
         except (EOFError, ValueError, KeyError, IsalError):  # type: ignore[misc]  # its stub is wrong
             raise ArchiveError(f"there is no record at offset {place[1]} of {place[0]}") from None
         if record.headers.get("WARC-Type") == "revisit":
@@ -112,6 +113,13 @@ class Contents:
         if record.headers.get("WARC-Type") != "response":  # a note in the place of a record that was damaged
             return None, None
         return Answer(Headers(record.head), record.body), None
+
+    def _warc(self, name: str) -> Path:
+        """Returns a WARC file, which is fetched when it is first asked for."""
+        with self._lock:
+            if name not in self._warcs:
+                (self._warcs[name],) = self._at.of_agent(self._agents[name], [name])
+            return self._warcs[name]
 
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
         """Finds the visits that many revisits refer to by one look through the table: so places come in groups."""

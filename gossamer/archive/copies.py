@@ -1,9 +1,10 @@
 """Copies keep the same archive on several disks: what is put into it is also stored there before it counts."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.checksums import Checksum, of_file
@@ -11,7 +12,11 @@ from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import chains, load
 from gossamer.archive.store import Directory, Store
 from gossamer.config import Config
-from gossamer.errors import ArchiveError, disk_full_guard
+from gossamer.config.folders import Place
+from gossamer.errors import ArchiveError, ConfigError, disk_full_guard
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
 
 class Copied:
@@ -60,9 +65,15 @@ class Copied:
     def list(self, prefix: str) -> list[str]:
         return self._first.list(prefix)
 
-    def delete(self, name: str) -> None:
+    def delete(self, *names: str) -> None:
         for store in (self._first, *self._copies):
-            store.delete(name)
+            store.delete(*names)
+
+    def settle(self) -> None:
+        """Has nothing to wait for."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Has all files near."""
 
     def scratch(self, name: str) -> Path:
         return self._first.scratch(name)
@@ -78,13 +89,19 @@ class Copied:
         return len(missing)
 
 
-def open_store(directory: Path, config: Config, agent: str, now_s: float) -> Directory | Copied:
+def open_store(crawl: Place, config: Config, agent: str, now_s: float) -> "Directory | Copied | ObjectStore":
     """Returns an agent's view of the archive, with the copies that it has to keep."""
-    first = Directory(directory, config.archive.unsynced)
+    if not isinstance(crawl, Path):
+        if config.site.copies > 1:
+            raise ConfigError(f"site.copies is for directories; {crawl} is kept by its store, with copies of its own")
+        from gossamer.archive.object_store import ObjectStore
+
+        return ObjectStore.open(crawl, cache_bytes=config.archive.cache_mb << 20)
+    first = Directory(crawl, config.archive.unsynced)
     if config.site.copies == 1:
         return first
     disks = disks_of(agent, config.site.disks, config.site.copies)
-    places = [directory, *map(Path, disks)]
+    places = [crawl, *map(Path, disks)]
     if len({place.resolve() for place in places}) < len(places):
         raise ArchiveError("site.disks must be different directories, and not the crawl's own")
     return Copied(first, [Directory.prepare(disk, now_s) for disk in disks])

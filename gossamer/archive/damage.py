@@ -87,7 +87,9 @@ def check_files(store: Store, at: Snapshot) -> None:
     """Checks that all files are there in their length, and that those that the crawl decides by are unchanged."""
     wrong = [f"{name} {problem}" for name in sorted(at.names()) if (problem := fault(store, at, name))]
     left = HASHED_BYTES
-    for name in [] if wrong else _decisive(at):
+    decisive = [] if wrong else _decisive(at)
+    store.fetch(decisive)
+    for name in decisive:
         left -= at.sums[name].size
         if left < 0:
             break

@@ -21,6 +21,7 @@ Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
 ANY = ""  # the receiver of messages that are for whoever reads them: seeds
 SEED_FILES = "files"  # the sender of those that name files of seeds
+SEED_RULES = "rules"  # the sender of those with the rules of seeds
 MOVES = "moves"  # the sender of those that order which hosts go to other sites
 # Kinds of messages.
 LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
@@ -49,6 +50,11 @@ class Message(Struct, frozen=True, array_like=True):
     @property
     def stream(self) -> str:
         return self.sender if self.to == ANY else f"{self.sender}>{self.to}"
+
+
+def site_of(agent: str) -> str:
+    """Returns the site of a federation that an agent belongs to, by its name; empty if it belongs to none."""
+    return agent.rpartition("_a")[0]
 
 
 class OutboxEntry(NamedTuple):

@@ -78,17 +78,31 @@ def is_federation(path: Path) -> bool:
 def check_mark(path: Path, read_only: bool = False) -> Mark:
     """Returns the mark of an archive that can be used; otherwise raises an error that explains why not. To be read
     only, it may have been written by an earlier version."""
-    mark = _known_mark(path)
+    mark = judged(_known_mark(path), path, read_only)
+    if not is_trusted(path):
+        raise ArchiveError(
+            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
+        )
+    return mark
+
+
+def decode_mark(data: bytes) -> Mark | None:
+    """Returns the mark, None if it cannot be read."""
+    try:
+        return msgspec.json.decode(data, type=Mark)
+    except msgspec.MsgspecError:
+        return None
+
+
+def judged(mark: Mark | None, path: Path | str, read_only: bool = False) -> Mark:
+    """Returns the mark of the archive at `path` if its layout can be used."""
+    mark = _readable(mark, path)
     if mark.layout < MIGRATED and not read_only:
         raise _is_old(path, mark)
     if (mark.layout < LAYOUT or mark.migrating) and not read_only:
         why = f"has layout {mark.layout}, of an earlier Gossamer" if mark.layout < LAYOUT else "is half migrated"
         raise ArchiveVersion(
             f"{path} {why}: `gossamer migrate {path}` brings it up to date; until then it can be read ({_READERS})"
-        )
-    if not is_trusted(path):
-        raise ArchiveError(
-            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
         )
     return mark
 
@@ -102,9 +116,8 @@ def check_migrates(path: Path) -> Mark:
 
 
 def _known_mark(path: Path) -> Mark:
-    mark = None
     try:
-        mark = read_mark(path)
+        return _readable(decode_mark((path / MARK).read_bytes()), path)
     except (FileNotFoundError, NotADirectoryError):
         if holds_scans(path):
             raise ArchiveError(
@@ -114,11 +127,12 @@ def _known_mark(path: Path) -> Mark:
         if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
             raise ArchiveError(f"there is no file {path}") from None
         raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
-    except msgspec.MsgspecError:
-        pass
+
+
+def _readable(mark: Mark | None, path: Path | str) -> Mark:
     if mark is None or mark.layout < 1:
         raise ArchiveError(
-            f"{path / MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
+            f"{path}/{MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
             "or choose another --dir"
         )
     if mark.layout > LAYOUT:
@@ -130,7 +144,7 @@ def _known_mark(path: Path) -> Mark:
     return mark
 
 
-def _is_old(path: Path, mark: Mark) -> ArchiveVersion:
+def _is_old(path: Path | str, mark: Mark) -> ArchiveVersion:
     return ArchiveVersion(
         f"{path} has layout {mark.layout}: it can be read ({_READERS}), but neither crawled on nor migrated, as its "
         "index and its tables lack columns; use the version that wrote it, or choose another --dir"

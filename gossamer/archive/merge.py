@@ -99,7 +99,7 @@ class _Merger:
         limit = self._warc_bytes if kind == "warc" else _TABLE_BYTES
         tail: list[tuple[int, str]] = []
         for name in sorted(files.get(kind, ()), key=_order, reverse=True):
-            size = self._store.local(name).stat().st_size
+            size = self._store.size(name)
             if size > limit // 2:
                 break
             tail.append((size, name))
@@ -108,6 +108,7 @@ class _Merger:
     def join_warc(self, pack: list[str], places: Places) -> Changes:
         """Concatenates: gzip members in a row are a WARC file. Where each file begins is noted in `places`."""
         name = self._name("warc", pack)
+        self._store.fetch(pack)
         path = self._store.scratch(name)
         with disk_full_guard(path), path.open("wb") as target:
             for old in pack:
@@ -118,6 +119,7 @@ class _Merger:
 
     def join_cdxj(self, pack: list[str], places: Places) -> Changes:
         name = self._name("cdxj", pack)
+        self._store.fetch(pack)
         path = self._store.scratch(name)
         with disk_full_guard(path), ExitStack() as stack, path.open("w", encoding="ascii", newline="\n") as target:
             sources = [stack.enter_context(self._store.local(old).open(encoding="ascii")) for old in pack]
@@ -127,6 +129,7 @@ class _Merger:
 
     def join_table(self, kind: str, pack: list[str], places: Places) -> Changes:
         name = self._name(kind, pack)
+        self._store.fetch(pack)
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
         with disk_full_guard(path), pq.ParquetWriter(path, _TABLES[kind].arrow, **PARQUET) as writer:

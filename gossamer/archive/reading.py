@@ -1,19 +1,25 @@
 """`Reading` is a crawl as readers see it: the committed files and states of all its agents, joined."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.damage import check_named
+from gossamer.archive.labels import FOLDERS
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import ReadOnly
+from gossamer.config.folders import Address, Place, as_place, folder_of
+from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
 T = TypeVar("T")
 
@@ -24,19 +30,41 @@ _TRIES = 10
 class Reading:
     """`Reading` holds what was committed when we looked."""
 
-    directory: Path
+    directory: Place
     snapshots: dict[str, Snapshot]  # by agent
-    roots: Mapping[str, Path] = field(default_factory=dict)  # where each agent's files are, if not in the directory
+    roots: Mapping[str, Place] = field(default_factory=dict)  # where each agent's files are, if not in the directory
+    stores: Mapping[Place, "ObjectStore"] = field(default_factory=dict)  # of those places that are not on this machine
 
     def names(self, kind: str) -> list[str]:
         """Returns the archive's files of a kind, all agents, in order of commit."""
         return [name for snapshot in self.snapshots.values() for name in snapshot.files.get(kind, [])]
 
     def paths(self, kind: str) -> list[Path]:
-        return [self.root(agent) / name for agent, at in self.snapshots.items() for name in at.files.get(kind, [])]
+        """Returns the files of a kind, as files of this machine."""
+        return [path for agent, at in self.snapshots.items() for path in self.of_agent(agent, at.files.get(kind, []))]
 
-    def root(self, agent: str) -> Path:
+    def of_agent(self, agent: str, names: Sequence[str]) -> list[Path]:
+        """Returns files of one agent, as files of this machine: those that are elsewhere are fetched."""
+        root = self.root(agent)
+        if isinstance(root, Path):
+            return [root / name for name in names]
+        store = self.stores[root]
+        store.fetch(names)
+        return [store.local(name) for name in names]
+
+    def root(self, agent: str) -> Place:
         return self.roots.get(agent, self.directory)
+
+    def bytes(self, kind: str) -> int:
+        """Returns how large the files of a kind are. What is elsewhere is not fetched for that."""
+        return sum(self._size(agent, name) for agent, at in self.snapshots.items() for name in at.files.get(kind, []))
+
+    def _size(self, agent: str, name: str) -> int:
+        root = self.root(agent)
+        if isinstance(root, Path):
+            return (root / name).stat().st_size
+        known = self.snapshots[agent].sums.get(name)
+        return known.size if known else self.stores[root].size(name)
 
     @property
     def kinds(self) -> list[str]:
@@ -47,9 +75,22 @@ class Reading:
         """Returns whether several agents may know the same page."""
         return any(snapshot.state.overlap for snapshot in self.snapshots.values())
 
-    def missing(self) -> Path | None:
-        """Returns a file that is no longer there."""
-        return next((path for kind in self.kinds for path in self.paths(kind) if not path.exists()), None)
+    def missing(self) -> str:
+        """Returns the name of a file that is no longer there; empty if all are."""
+        for agent, at in self.snapshots.items():
+            root, names = self.root(agent), [name for names in at.files.values() for name in names]
+            if isinstance(root, Path):
+                gone = (name for name in names if not (root / name).exists())
+            else:
+                there = {name for folder in FOLDERS for name in self.stores[root].list(folder)}
+                gone = (name for name in names if name not in there)
+            if (found := next(gone, None)) is not None:
+                return f"{root}/{found}"
+        return ""
+
+    def is_evicted(self) -> bool:
+        """Returns whether another process has removed from the cache what we were given: it can be fetched again."""
+        return any(store.is_evicted() for store in self.stores.values())
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -89,7 +130,35 @@ class CrawlDirectory:
         return str(self.path)
 
 
-Where = str | Path | Location  # a name is that of a directory; `cluster.location.locate` knows federations, too
+@dataclass(frozen=True)
+class CrawlAddress:
+    """`CrawlAddress` is the location of a crawl in an object store. What is read of it is fetched into the cache."""
+
+    address: Address
+
+    def read(self) -> Reading:
+        from gossamer.archive.object_store import ObjectStore
+
+        before = recall(folder_of(self.address))
+        bound = {"cache_bytes": before.archive.cache_mb << 20} if before else {}
+        store = ObjectStore.open(self.address, read_only=True, pinning=True, **bound)
+        found = snapshots(store)
+        if not found:
+            check_named(store)
+        return Reading(self.address, found, stores={self.address: store})
+
+    def left_out(self) -> str:
+        return ""
+
+    def __str__(self) -> str:
+        return self.address
+
+
+Where = str | Path | Location  # a name of a directory or an address; `cluster.location.locate` knows federations, too
+
+
+def location_of(crawl: Place) -> Location:
+    return CrawlDirectory(crawl) if isinstance(crawl, Path) else CrawlAddress(crawl)
 
 
 def reading(where: Where, work: Callable[[Reading], T]) -> T:
@@ -98,7 +167,7 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
     If files vanish meanwhile, because a running crawl merged them, it is done again on the newer ones, unless
     some of it was `irrevocable`.
     """
-    location = CrawlDirectory(Path(where)) if isinstance(where, str | Path) else where
+    location = location_of(as_place(where)) if isinstance(where, str | Path) else where
     for _ in range(_TRIES):
         at = location.read()
         try:
@@ -106,7 +175,9 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
         except (OSError, duckdb.Error, pa.ArrowException, _Begun) as error:
             cause = error.cause if isinstance(error, _Begun) else error
             missing = at.missing()  # checked on the files: DuckDB has many messages for it
-            if missing is None:
+            if not missing and cause is error and at.is_evicted():
+                continue
+            if not missing:
                 raise cause from None
             if location.read().numbers == at.numbers:
                 break

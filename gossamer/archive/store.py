@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -28,18 +28,26 @@ class Store(Protocol):
     """Port: where the archive is. Names are relative, with slashes; a missing name is a FileNotFoundError."""
 
     def put(self, name: str, data: bytes | Path) -> None:
-        """Makes a file durable before it returns. A Path is a file made at `scratch(...)`; it is moved.
+        """Stores a file. It is durable when the next `create` or `settle` has returned. A Path is a file made at
+        `scratch(...)`; it is moved.
 
         The same name may be put again only while no manifest names it.
         """
 
+    def settle(self) -> None:
+        """Returns when all that was put is durable, and all that was deleted is gone."""
+
     def create(self, name: str, data: bytes) -> bool:
-        """Does the same, unless the name exists: then it returns False. Of several who try, exactly one gets True."""
+        """Makes a file durable, after all that was put before, unless the name exists: then it returns False. Of
+        several who try, exactly one gets True."""
 
     def get(self, name: str) -> bytes: ...
 
     def local(self, name: str) -> Path:
-        """Returns a local file with the content, to be read or mapped."""
+        """Returns a local file with the content, to be read or mapped soon."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Brings files near that will be asked for; it says nothing of those that are missing."""
 
     def checksum(self, name: str) -> Checksum:
         """Returns the checksum of the content as it is now."""
@@ -49,8 +57,8 @@ class Store(Protocol):
     def list(self, prefix: str) -> list[str]:
         """Returns all names that start with the text `prefix`, sorted."""
 
-    def delete(self, name: str) -> None:
-        """Deletes a file; a missing name is no error."""
+    def delete(self, *names: str) -> None:
+        """Deletes files; a missing name is no error."""
 
     def scratch(self, name: str) -> Path:
         """Returns where to build the file that `put(name, path)` will take; not part of the archive yet."""
@@ -66,7 +74,7 @@ def checked(name: str) -> str:
 
 
 def where(store: Store) -> str:
-    """Returns the directory of a store, for messages to people."""
+    """Returns the directory of a store, or its address, for messages to people."""
     return str(getattr(store, "path", "DIR"))
 
 
@@ -161,9 +169,16 @@ class Directory:
                         names.append(name)
         return sorted(names)
 
-    def delete(self, name: str) -> None:
+    def delete(self, *names: str) -> None:
         # Not synced: a deletion that a crash undoes leaves a file that no manifest names; those are swept.
-        self.local(name).unlink(missing_ok=True)
+        for name in names:
+            self.local(name).unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        """Has nothing to wait for."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Has all files near."""
 
     def scratch(self, name: str) -> Path:
         path = self.path / SCRATCH / checked(name).replace("/", "+")
@@ -171,29 +186,12 @@ class Directory:
             path.parent.mkdir(exist_ok=True)
         return path
 
-    @contextlib.contextmanager
-    def lock(self, agent: str) -> Iterator[None]:
-        path = self._target(f"lock/{agent}")
-        with disk_full_guard(path):
-            file = path.open("a+b", buffering=0)  # closing it must not try again to write what found no space
-        with file:
-            if not _flocked(file.fileno(), _LOCK_TRIES):
-                raise ArchiveBusy(
-                    f"{self.path} is being crawled by process {_pid(path)}; stop that one, or choose another --dir"
-                )
-            with disk_full_guard(path):
-                file.truncate(0)
-                file.write(b"%d\n" % os.getpid())
-            yield
+    def lock(self, agent: str) -> AbstractContextManager[None]:
+        return held(self._target(f"lock/{agent}"), str(self.path))
 
     def holder(self, agent: str) -> int:
         """Returns the process that holds the agent's lock, 0 if none does."""
-        path = self.path / "lock" / agent
-        try:
-            with path.open("rb") as file:
-                return 0 if _flocked(file.fileno(), 1) else _pid(path)
-        except FileNotFoundError:
-            return 0
+        return holder(self.path / "lock" / agent)
 
     def _target(self, name: str) -> Path:
         target = self.path / checked(name)
@@ -305,8 +303,15 @@ class Memory:
     def list(self, prefix: str) -> list[str]:
         return sorted(name for name in list(self._files) if name.startswith(prefix))
 
-    def delete(self, name: str) -> None:
-        self._files.pop(name, None)
+    def delete(self, *names: str) -> None:
+        for name in names:
+            self._files.pop(name, None)
+
+    def settle(self) -> None:
+        """Has nothing to wait for."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Has all files near."""
 
     def scratch(self, name: str) -> Path:
         return self._folder / checked(name).replace("/", "+")
@@ -328,6 +333,32 @@ class _Place(Protocol):
 
 def new_mark(now_s: float, boot: str = "") -> Mark:
     return Mark(layout=LAYOUT, gossamer=__version__, created=now_s, boot=boot)
+
+
+@contextlib.contextmanager
+def held(path: Path, archive: str) -> Iterator[None]:
+    """Holds a lock file while an archive is written to."""
+    with disk_full_guard(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b", buffering=0)  # closing it must not try again to write what found no space
+    with file:
+        if not _flocked(file.fileno(), _LOCK_TRIES):
+            raise ArchiveBusy(
+                f"{archive} is being crawled by process {_pid(path)}; stop that one, or choose another --dir"
+            )
+        with disk_full_guard(path):
+            file.truncate(0)
+            file.write(b"%d\n" % os.getpid())
+        yield
+
+
+def holder(path: Path) -> int:
+    """Returns the process that holds a lock file, 0 if none does."""
+    try:
+        with path.open("rb") as file:
+            return 0 if _flocked(file.fileno(), 1) else _pid(path)
+    except FileNotFoundError:
+        return 0
 
 
 def _flocked(descriptor: int, tries: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.state import PriceState
-from gossamer.arrays import F64, Bools, Rows
+from gossamer.arrays import F64, AnyKeys, Bools, Rows
 from gossamer.carbon.declared import INDEX, INTENSITY, Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
 from gossamer.carbon.prices import Prices, is_country, packed, unpacked
@@ -18,11 +18,10 @@ from gossamer.config.host_overrides import of_host
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 
-_NONE: Keys = np.zeros(0, np.uint64)
+_NONE: AnyKeys = np.zeros(0, np.uint64)
 _SAME_S = 60.0  # signals are read no more often
 
 
@@ -54,7 +53,7 @@ class Carbon:
     # Visits that were made
 
     def account(
-        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys = _NONE
+        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: AnyKeys = _NONE
     ) -> dict[str, Any]:
         """Returns the ACCOUNT columns of rows of the VISITS table; hosts' countries are remembered, and prices follow.
         A visit that contacted nobody took nothing. Pages `under_way` will be accounted for later."""
@@ -107,9 +106,9 @@ class Carbon:
             if visit.kept:
                 host = visit.response.request.host
                 self._declaring[host] = codes[host]
-                self._signal.heard(host, codes[host], visit.kept, now_s)
+                self._signal.declare(host, codes[host], visit.kept, now_s)
 
-    def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[Keys, Keys]:
+    def _settle(self, pairs: list[tuple[str, str]], codes: list[str]) -> tuple[AnyKeys, AnyKeys]:
         hosts = np.array([host_key(host) for host, _ in pairs], np.uint32)
         numbers = np.array([packed(code) for code in codes], np.uint32)
         at = np.flatnonzero(numbers)
@@ -119,7 +118,7 @@ class Carbon:
 
     # Visits that may be made
 
-    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
+    def of(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
         """Returns for pages (VISITED rows, and their hosts) the grams that a visit would cost now, the price of a gram,
         and whether the budgets allow it."""
         unique, which = np.unique(hosts, return_inverse=True)
@@ -129,7 +128,7 @@ class Carbon:
         affords = self.prices.affords(hosts, country[which], carbon, now_s)
         return carbon, self.prices.of(hosts, country[which]), affords
 
-    def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
+    def choose(self, keys: AnyKeys, worth: F64, carbon: F64, now_s: float) -> Bools:
         """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
         hosts = host_of_key(keys)
         country = self._index.hosts.look_up(hosts)[1]["country"].astype(np.uint32)
@@ -137,7 +136,7 @@ class Carbon:
         self.prices.chosen(keys[may], country[may], worth[may], carbon[may])
         return may
 
-    def _now(self, hosts: Keys, country: Keys, now_s: float) -> F64:
+    def _now(self, hosts: AnyKeys, country: AnyKeys, now_s: float) -> F64:
         codes = np.unique(country)
         if not 0 <= now_s - self._asked_s < _SAME_S or not set(codes.tolist()) <= set(self._by_country):
             names = [unpacked(code) for code in codes.tolist()]
@@ -146,11 +145,11 @@ class Carbon:
         values = np.array([self._by_country[code] for code in codes.tolist()])
         g_per_kwh: F64 = values[np.searchsorted(codes, country)]
         if self._declaring:
-            said = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
+            read = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
             keys = np.array([host_key(host) for host in self._declaring], np.uint32)
             at = np.searchsorted(hosts, keys)
             here = (at < len(hosts)) & (hosts[np.minimum(at, len(hosts) - 1)] == keys) if len(hosts) else at < 0
-            g_per_kwh[at[here]] = said.g_per_kwh[here]
+            g_per_kwh[at[here]] = read.g_per_kwh[here]
         return g_per_kwh
 
 

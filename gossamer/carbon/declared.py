@@ -26,7 +26,7 @@ class Declared:
         self._keep_s = keep_s
         self._declared: dict[str, tuple[float, float]] = {}
 
-    def heard(self, host: str, country: str, headers: Mapping[str, str], time_s: float) -> None:
+    def declare(self, host: str, country: str, headers: Mapping[str, str], time_s: float) -> None:
         """Takes the headers of an answer, names in lower case. Values that make no sense are ignored."""
         value = declared_g_per_kwh(headers, float(means(np.array([country]))[0]))
         if value is not None:

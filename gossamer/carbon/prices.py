@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.archive.state import PriceState
-from gossamer.arrays import F64, Bools, Integers
+from gossamer.arrays import F64, AnyKeys, Bools, Integers
 from gossamer.carbon.energy import GAIN, Contract, Lambdas, agreed, pace
 from gossamer.config import Carbon
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import host_of_key
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.web.url import host_key
 
 DAY_S = 86_400.0
@@ -25,7 +25,7 @@ _KEEP = 0.9
 class _Group:
     """`_Group` has hosts or countries with prices of their own, or the whole crawl, and what was spent there."""
 
-    names: Keys  # sorted: host keys or packed country codes; one 0 for the whole crawl
+    names: AnyKeys  # sorted: host keys or packed country codes; one 0 for the whole crawl
     lambdas: Lambdas
     budget_g: F64  # a day
     spent_g: F64  # today
@@ -39,11 +39,11 @@ class _Group:
         lambdas, budget = agreed(by_name, [str(name) for name in names.tolist()])
         return cls(names, lambdas, budget, np.zeros(len(names)), np.zeros(len(names)), np.zeros((3, len(names))))
 
-    def places(self, of: Keys) -> Integers:
+    def places(self, of: AnyKeys) -> Integers:
         found, at = search(self.names, of)
         return np.where(found, at, -1)
 
-    def add(self, to: F64, of: Keys, values: F64) -> None:
+    def add(self, to: F64, of: AnyKeys, values: F64) -> None:
         at = self.places(of)
         np.add.at(to, at[at >= 0], values[at >= 0])
 
@@ -61,17 +61,17 @@ class Prices:
         self._began_s: float | None = state.began_s  # days are counted from here
         self._day = state.day
         self._stepped_s: float | None = None
-        self._promises: list[tuple[Keys, Keys, F64]] = []  # pages, their countries, grams
+        self._promises: list[tuple[AnyKeys, AnyKeys, F64]] = []  # pages, their countries, grams
         self._recall(state)
 
-    def of(self, hosts: Keys, countries: Keys) -> F64:
+    def of(self, hosts: AnyKeys, countries: AnyKeys) -> F64:
         """Returns worth per gram at each page's host; several prices add up."""
         prices = np.zeros(len(hosts))
         for _, group, of in self._each(hosts, countries):
             prices += group.lambdas.of(group.places(of))
         return prices
 
-    def affords(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, together: bool = False) -> Bools:
+    def affords(self, hosts: AnyKeys, countries: AnyKeys, carbon_g: F64, now_s: float, together: bool = False) -> Bools:
         """Returns whether today's budgets still allow each visit; or, `together`, each after those before it."""
         self._turn_day(now_s)
         enough = np.ones(len(hosts), np.bool_)
@@ -81,19 +81,19 @@ class Prices:
             enough &= (_running(at, carbon_g) if together else carbon_g) <= left[at]
         return enough
 
-    def chosen(self, keys: Keys, countries: Keys, worth: F64, carbon_g: F64) -> None:
+    def chosen(self, keys: AnyKeys, countries: AnyKeys, worth: F64, carbon_g: F64) -> None:
         """Notes the pages that a policy chose, and their worth: that is what a gram buys."""
         for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.step[1], of, worth)
             group.add(group.step[2], of, carbon_g)
         self._promise(keys, countries, carbon_g)
 
-    def _promise(self, keys: Keys, countries: Keys, carbon_g: F64) -> None:
+    def _promise(self, keys: AnyKeys, countries: AnyKeys, carbon_g: F64) -> None:
         self._promises.append((keys, countries, carbon_g))
         for _, group, of in self._each(host_of_key(keys), countries):
             group.add(group.promised_g, of, carbon_g)
 
-    def spent(self, hosts: Keys, countries: Keys, carbon_g: F64, now_s: float, under_way: Keys) -> None:
+    def spent(self, hosts: AnyKeys, countries: AnyKeys, carbon_g: F64, now_s: float, under_way: AnyKeys) -> None:
         """Notes what visits cost; now and then prices follow. Only chosen pages `under_way` (sorted) still cost."""
         self._turn_day(now_s)
         for _, group, of in self._each(hosts, countries):
@@ -157,7 +157,7 @@ class Prices:
                     group.lambdas.value[at], group.lambdas.unit[at] = value, unit
                 group.spent_g[at] = spent_g
 
-    def _each(self, hosts: Keys, countries: Keys) -> list[tuple[str, _Group, Keys]]:
+    def _each(self, hosts: AnyKeys, countries: AnyKeys) -> list[tuple[str, _Group, AnyKeys]]:
         everybody = np.zeros(len(hosts), np.uint32)
         triples = zip(self._groups, self._groups.values(), (everybody, countries, hosts), strict=True)
         return [(name, group, of) for name, group, of in triples if len(group.names)]

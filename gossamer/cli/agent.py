@@ -3,15 +3,15 @@
 import argparse
 import signal
 import sys
+from pathlib import Path
 
-from gossamer.archive.store import Directory
+from gossamer.archive.places import opened
 from gossamer.cli import options
-from gossamer.cluster.federation_file import check_directory
 
 
 def agent_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("join",), help="ask the crawl for work, until Ctrl-C")
-    options.add_directory(parser, "the crawl, as this machine sees it")
+    options.add_crawl(parser)
     parser.add_argument("--agents", type=options.positive, default=1, metavar="N", help="how many to run here at most")
     parser.add_argument("--quiet", action="store_true", help="do not say what runs here")
 
@@ -24,8 +24,8 @@ def agent(arguments: argparse.Namespace) -> int:
         if not arguments.quiet:
             print(words, file=sys.stderr, flush=True)
 
-    store = Directory(check_directory(arguments.dir))
-    workers = joined(store, str(arguments.dir.resolve()), arguments.agents, told)
+    crawl = arguments.dir.resolve() if isinstance(arguments.dir, Path) else arguments.dir
+    workers = joined(opened(crawl), str(crawl), arguments.agents, told)
 
     def stop(_number: int, _frame: object) -> None:
         for worker in workers:

@@ -15,7 +15,7 @@ from gossamer.web.html import tokenise
 
 def crawl_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_seeds(parser)
-    options.add_folder(parser, "--dir", options.DEFAULT_DIR, "the directory that holds the crawl")
+    options.add_place(parser)
     options.add_quiet(parser)
     options.add_json(parser, "print the summary as JSON")
     options.add_configuration(parser)
@@ -45,7 +45,7 @@ def _slower() -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     options.add_seeds(parser, "+")
     options.add_json(parser)
 

@@ -3,7 +3,6 @@
 import argparse
 import os
 import shutil
-import socket
 import sys
 from dataclasses import replace as replace_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from gossamer.cli import options
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.location import locate
+from gossamer.cluster.nats_server import free_port
 from gossamer.config import Config
 from gossamer.errors import ArchiveError
 from gossamer.testweb.running import RunningWeb
@@ -122,15 +122,9 @@ def _second_act(console: Console, folder: Path) -> None:
 def _federation(address: str) -> str:
     sections = {
         **SETTINGS,
-        "sites": {name: {"address": f"127.0.0.1:{_free_port()}"} for name in SITES},
+        "sites": {name: {"address": f"127.0.0.1:{free_port()}"} for name in SITES},
         "crawl": {**SETTINGS["crawl"], "width": 500},
         "polite": {**SETTINGS["polite"], "connections": 50},
         "resolve": {"map": {"*": address}},
     }
     return tomli_w.dumps(sections)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

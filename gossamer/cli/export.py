@@ -25,13 +25,13 @@ _KINDS: dict[str, tuple[str, Callable[..., list[Path] | int], str]] = {
 
 
 def export_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     kinds = parser.add_mutually_exclusive_group(required=True)
     for kind, (text, _, _) in _KINDS.items():
         kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=text)
     parser.add_argument("out", metavar="OUT", help="the file to write; - for standard output")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    options.add_json(parser, "say as JSON what was written")
+    options.add_json(parser, "print as JSON what was written")
 
 
 def export(arguments: argparse.Namespace) -> int:

@@ -5,9 +5,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gossamer.cli.options import folder
+
 
 def migrate_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("dir", metavar="DIR", help="a crawl; or the file of a federation, for all its sites")
+    text = "a crawl; or the file of a federation, for all its sites"
+    parser.add_argument("dir", metavar="DIR", type=folder, help=text)
 
 
 def migrate(arguments: argparse.Namespace) -> int:

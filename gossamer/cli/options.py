@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import config
+from gossamer.archive.places import remembered
 from gossamer.config import last_run
-from gossamer.config.folders import check_folder
+from gossamer.config.folders import Place, as_place, check_folder
 from gossamer.errors import ConfigError
 
 DEFAULT_DIR = "crawl"
+_CRAWL = "its directory, or where it is in a bucket (s3://, az://, gs://)"
 
 # flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
 FLAGS = (
@@ -21,7 +23,8 @@ FLAGS = (
     ("--rounds", "crawl.rounds", "N"),
     ("--minutes", "crawl.minutes", "M"),
     ("--agents", "site.agents", "N"),
-    ("--engine", "site.engine", "processes|pull"),
+    ("--engine", "site.engine", "processes|ray|pull"),
+    ("--ray-address", "site.ray_address", "ADDRESS"),
     ("--width", "crawl.width", "N"),
     ("--scope", "crawl.scope", "host|domain|any"),
     ("--order", "crawl.order", "NAME"),
@@ -45,6 +48,14 @@ def folder(name: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def crawl_place(name: str) -> Place:
+    """Converts an argument that is a directory, or an address."""
+    try:
+        return as_place(name)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def positive(text: str) -> int:
     """Converts an argument that is a number from 1 on."""
     number = int(text)
@@ -57,15 +68,25 @@ def add_directory(parser: argparse.ArgumentParser, text: str = "the directory of
     parser.add_argument("dir", metavar="DIR", type=folder, help=text)
 
 
-def add_default_directory(parser: argparse.ArgumentParser) -> None:
-    text = f"the directory of the crawl (default: {DEFAULT_DIR})"
-    parser.add_argument("dir", metavar="DIR", type=folder, nargs="?", default=Path(DEFAULT_DIR), help=text)
+def add_crawl(parser: argparse.ArgumentParser, text: str = f"the crawl: {_CRAWL}") -> None:
+    parser.add_argument("dir", metavar="DIR", type=crawl_place, help=text)
+
+
+def add_default_crawl(parser: argparse.ArgumentParser) -> None:
+    text = f"the crawl: {_CRAWL} (default: {DEFAULT_DIR})"
+    parser.add_argument("dir", metavar="DIR", type=crawl_place, nargs="?", default=Path(DEFAULT_DIR), help=text)
 
 
 def add_folder(parser: argparse.ArgumentParser, flag: str, default: str, text: str, *aliases: str) -> None:
     """Adds a flag for the directory to work in."""
     text = f"{text} (default: {default})"
     parser.add_argument(flag, *aliases, dest="dir", metavar="DIR", type=folder, default=Path(default), help=text)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Adds the flag for where the crawl is to be."""
+    text = f"what holds the crawl: {_CRAWL} (default: {DEFAULT_DIR})"
+    parser.add_argument("--dir", metavar="DIR", type=crawl_place, default=Path(DEFAULT_DIR), help=text)
 
 
 def add_seeds(parser: argparse.ArgumentParser, number: str = "*", more: str = "") -> None:
@@ -131,10 +152,10 @@ def _on_loopback(address: str) -> str:
 
 def resumed(arguments: argparse.Namespace) -> tuple[config.Config, str]:
     """Returns the configuration of a crawl that may have run before, and a note on options kept from its last run."""
-    before = None if arguments.config else last_run.recall(arguments.dir)
+    before = None if arguments.config else remembered(arguments.dir)
     if before is None:
         return configuration(arguments), ""
     now = given(arguments)
     kept = [f"{name} = {config.toml(value)}" for name, value in last_run.options(before).items() if name not in now]
-    word = f"as in the last run ({arguments.dir / last_run.FILE}): {', '.join(kept)}" if kept else ""
+    word = f"as in the last run ({arguments.dir}/{last_run.FILE}): {', '.join(kept)}" if kept else ""
     return before.replace(now), word

@@ -24,7 +24,7 @@ from gossamer.watch.rows import FORMATS, run
 
 def query_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    options.add_directory(parser, "a crawl; or a federation's file, for all its sites at once; or a directory of scans")
+    options.add_crawl(parser, "a crawl; or a federation's file, for all its sites at once; or a directory of scans")
     add("sql", metavar="SQL", help="a query; - to read it from standard input; `tables` to list tables and columns")
     add("--format", choices=FORMATS, help="the default goes by the ending of --out, and is a table otherwise")
     add("--json", action="store_const", const="json", dest="format", help="the same as --format json")
@@ -34,7 +34,7 @@ def query_arguments(parser: argparse.ArgumentParser) -> None:
 def query(arguments: argparse.Namespace) -> int:
     from gossamer.scan import asking
 
-    of_scans = holds_scans(arguments.dir)
+    of_scans = isinstance(arguments.dir, Path) and holds_scans(arguments.dir)
     if arguments.sql.strip().lower() == "tables":
         print(asking.describe() if of_scans else describe())
         return 0
@@ -57,7 +57,7 @@ def located(name: Path) -> Location:
 
 
 def versions_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     parser.add_argument("url", metavar="URL")
     options.add_json(parser)
 
@@ -87,7 +87,7 @@ def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
 
 def show_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    options.add_directory(parser)
+    options.add_crawl(parser)
     add("url", metavar="URL")
     add("--at", metavar="TIME", help="the version of this time, such as 2026-11-16 or 2026-11-16T08:30 (UTC)")
     add("--text", action="store_true", help="print the text that a person reads, without markup")

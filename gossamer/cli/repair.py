@@ -26,7 +26,7 @@ def restore(arguments: argparse.Namespace) -> int:
 
 
 def verify_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     options.add_json(parser)
 
 
@@ -57,7 +57,7 @@ def verify_report(found: Verified, directory: object) -> str:
 def repair_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_directory(parser)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    what.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
     what.add_argument("--apply", action="store_true", help="do it")
 
 

@@ -6,17 +6,16 @@ from pathlib import Path
 
 from gossamer.cli import options
 from gossamer.errors import ConfigError
-from gossamer.scan.defaults import defaults
+from gossamer.scan.defaults import MODES, defaults
 
 
 def scan_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     _add_websites(parser, "; or `join FILE`, to be a client of a federation's scan that runs on another machine")
     options.add_folder(parser, "--dir", "scan", "the directory that holds all scans of these websites")
-    modes = ("batch", "round-robin", "dynamic")
     add(
         "--mode",
-        choices=modes,
+        choices=MODES,
         default="dynamic",
         help="how clients share websites (docs/scan.md; default: dynamic)",
     )

@@ -1,6 +1,7 @@
 """`gossamer status` shows the state of a crawl; `gossamer agents` shows its agents, and changes how many there are."""
 
 import argparse
+from pathlib import Path
 
 from gossamer.archive.mark import is_federation
 from gossamer.cli import options
@@ -10,21 +11,21 @@ from gossamer.errors import ConfigError
 
 
 def status_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_default_directory(parser)
+    options.add_default_crawl(parser)
     options.add_json(parser)
 
 
 def status(arguments: argparse.Namespace) -> int:
     from gossamer.watch import status
 
-    if is_federation(arguments.dir):
+    if isinstance(arguments.dir, Path) and is_federation(arguments.dir):
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     show(status.status(arguments.dir), arguments.json, status.render)
     return 0
 
 
 def agents_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_default_directory(parser)
+    options.add_default_crawl(parser)
     parser.add_argument("change", nargs="?", choices=("add", "retire"), help="start another agent, or let one leave")
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="the agent that is to leave")
     options.add_json(parser)

@@ -93,7 +93,7 @@ def adopt(federation: Federation, site: str) -> Adopted:
             f"no site on this machine has a replica of {site}{found}: run this where there is one (replicas/{site} of "
             "a directory); without any, write `gone = true`, and what only it had is lost"
         )
-    _check_heard(federation, site, taken)
+    _check_applied(federation, site, taken)
     federation.check_contact()
     _restore(directory, taken)
     return Adopted(site, looked_at, taken)
@@ -124,16 +124,16 @@ def _is_ahead(one: Snapshot, other: Snapshot) -> bool:
     return is_of_another_life(one, other) and one.time_s > other.time_s
 
 
-def _check_heard(federation: Federation, site: str, taken: Mapping[str, Held]) -> None:
+def _check_applied(federation: Federation, site: str, taken: Mapping[str, Held]) -> None:
     """Raises an error if the site would come back from before what it has sent: it would send other messages under
     numbers that are used up. The others would ignore them, and wait for ever for what it once had sent."""
     for name in federation.here:
         for at in snapshots(Directory(federation.directory(name))).values():
             for agent, held in taken.items():
-                heard, number = at.marks.get(f"{agent}>{name}", 0), held.chains[agent].number
-                if heard > number:
+                applied, number = at.marks.get(f"{agent}>{name}", 0), held.chains[agent].number
+                if applied > number:
                     raise ConfigError(
-                        f"{name} has heard of commit {heard} of {agent}, but no replica on this machine is further "
+                        f"{name} has applied commit {applied} of {agent}, but no replica on this machine is further "
                         f"than commit {number} ({held.path}): a further one must be on another machine, run this "
                         f"there; if there is none, write `gone = true` under [sites.{site}]"
                     )

@@ -22,14 +22,16 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import place
 from gossamer.cluster.protocol import AgentTask, Heartbeat, decode
 from gossamer.cluster.replicated_exchange import Gate
+from gossamer.config.folders import Address, as_place, folder_of
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.control import Orders, Report
-from gossamer.crawl.event_log import EventLog
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, FarInbox, Inbox
+from gossamer.crawl.stats import Report
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
+from gossamer.event_log import EventLog
 from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
-from gossamer.sharing.exchange import Exchange, Inbox, Joined
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, Joined
 from gossamer.sharing.peers import ZONES_MOVE, Sharing
 from gossamer.sharing.transfer import unowned
 from gossamer.wiring import open_books
@@ -126,14 +128,15 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     clock, name, federation = RealClock(), task.name, task.federation
     config = task.config.replace({"crawl.agent": name})
     desk = Desk(clock, task)
-    log = EventLog(Path(task.directory) / "log" / f"{name}.jsonl")
+    log = EventLog(folder_of(as_place(task.directory)) / "log" / f"{name}.jsonl")
     aside = Aside(name, store, log)
     site = joint(task, store, aside, desk.others)
     desk.open(site.registrar)
     exchange: Exchange = site.exchange
     others: dict[str, Wire] = {}
     if task.is_home:
-        exchange = Joined(exchange, Inbox(store))
+        is_far = isinstance(as_place(task.directory), Address)
+        exchange = Joined(exchange, FarInbox(store, clock) if is_far else Inbox(store))
     if task.is_home and federation:
         others = {name: Wire(address) for name, address in federation.others.items()}
         exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
@@ -203,7 +206,7 @@ def main() -> int:
     task, stopping = given()
 
     def work() -> None:
-        run(task, open_store(Path(task.directory), task.config, task.name, RealClock().now()), stopping)
+        run(task, open_store(as_place(task.directory), task.config, task.name, RealClock().now()), stopping)
 
     return exit_code(task.directory, work)
 

@@ -82,4 +82,4 @@ def how(code: int) -> str:
 def last_words(text: str) -> str:
     """Returns what an error message quotes: the last line, where Python names the error."""
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it wrote no message"

@@ -24,13 +24,13 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
 from gossamer.cluster.site_list import in_words, why_behind
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
-from gossamer.cluster.totals import Totals, added, final
+from gossamer.cluster.totals import Totals, committed
 from gossamer.config.last_run import remember
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0
@@ -53,7 +53,7 @@ def opened(
     urls, files = parse_seeds(seeds)
     store = Directory.prepare(directory, clock.now())
     with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
-        hand_in(Inbox(store), urls, files)  # before anything else: from here on they cannot be lost
+        hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
         remember(directory, config)
         yield Supervisor(directory, config, clock, log, neighbours, totals=totals)
 
@@ -122,7 +122,7 @@ class FederationRun:
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
         self._federation.check_contact()
-        start_s = self._clock.monotonic()
+        totals = Totals(self._before, self._clock)
         wires: dict[str, Wire] = {}
         try:
             self._start_all()
@@ -133,7 +133,7 @@ class FederationRun:
                     if wire.is_up and (found := read_summary(wire, site)) is not None:
                         self._last[site] = found
                 phase = "stopping" if self._stopping else ""
-                show(added(self._stats(), phase, self._clock.now(), self._clock.monotonic() - start_s))
+                show(totals.added(self._stats(), phase))
                 self._check()
                 self._look_for_new_sites()
                 time.sleep(_STEP_S)
@@ -142,9 +142,7 @@ class FederationRun:
                 wire.close()
             self._members.close()
         ended = "stopped" if self._stopping else why_ended(self._federation, list(self._sites))
-        refused, after = sum(stats.refused_seeds for stats in self._stats()), self._federation
-        times = self._clock.now(), self._clock.monotonic() - start_s
-        return final(self._before, counters(after, *after.here), refused, *times, ended)
+        return totals.final(counters(self._federation, *self._federation.here), ended, self._stats())
 
     def _stats(self) -> list[Stats]:
         return [summary.stats for summary in self._last.values() if summary.stats]
@@ -182,13 +180,15 @@ class FederationRun:
 
 def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     """Returns why sites have ended, by their own reports: in one word, if it is the same for all."""
-    said: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for site in sites:
         log = federation.directory(site) / "log" / "crawl.jsonl"
         events = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
-        said[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
-    reasons = set(said.values())
-    return reasons.pop() if len(reasons) == 1 else "; ".join(f"{site}: {why}" for site, why in said.items() if why)
+        reasons[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
+    different = set(reasons.values())
+    return (
+        different.pop() if len(different) == 1 else "; ".join(f"{site}: {why}" for site, why in reasons.items() if why)
+    )
 
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:
@@ -264,5 +264,4 @@ def _home(federation: Federation, site: str) -> Snapshot:
 
 def counters(federation: Federation, *sites: str) -> Counters:
     """Returns what the manifests of sites on this machine count."""
-    found = [at for site in sites for at in snapshots(Directory(federation.directory(site))).values()]
-    return total(at.state.counters for at in found)
+    return total(committed(Directory(federation.directory(site))) for site in sites)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from gossamer.archive.mark import MARK, is_federation
 from gossamer.config import BY_STORE, PROCESSES, Config
+from gossamer.config.folders import Place
 from gossamer.config.schema import key, section
-from gossamer.crawl.control import site_of as site_of
 from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
 from gossamer.placement.partitioners import NAMES, check_places
@@ -141,9 +141,9 @@ def load(path: Path) -> Federation:
     return Federation(path.resolve(), shared, sites, config)
 
 
-def check_directory(path: Path) -> Path:
-    """Returns the directory of a crawl: not the file of a federation, which stands for several."""
-    if is_federation(path):
+def check_directory(path: Place) -> Place:
+    """Returns the directory or address of a crawl: not the file of a federation, which stands for several."""
+    if isinstance(path, Path) and is_federation(path):
         sites = load(path).sites
         folders = [site.directory or name for name, site in sites.items() if not site.gone]
         names = ", ".join(str(path.parent / folder) for folder in folders)

@@ -7,8 +7,7 @@ The receiver pulls. A link that is down costs nothing but time: messages wait in
 import sys
 from collections.abc import Collection, Mapping
 
-from gossamer.archive.manifest import Message
-from gossamer.cluster.federation_file import site_of
+from gossamer.archive.manifest import Message, site_of
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.crawl.inbox import Aside

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from gossamer.archive.places import apart
 from gossamer.archive.store import Store, where
 from gossamer.clocks import Clock
 from gossamer.cluster import registrar, store_registrar
@@ -14,9 +15,9 @@ from gossamer.cluster.protocol import Address, AgentOrders, AgentTask, Heartbeat
 from gossamer.cluster.store_exchange import StoreExchange
 from gossamer.cluster.store_lease import SiteLease, Term
 from gossamer.config import BY_STORE
-from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.inbox import Aside
 from gossamer.errors import SiteError
+from gossamer.event_log import EventLog
 from gossamer.sharing.exchange import Exchange
 
 FOLDER = "site"  # of the crawl's directory: the server's files
@@ -149,6 +150,7 @@ def joint(task: AgentTask, store: Store, aside: Aside, others: Callable[[], Iter
     """Connects an agent with its site. `others` returns the agents that its orders name."""
     lease_s = task.config.site.lease_s
     if task.config.site.exchange == BY_STORE:
+        store = apart(store)  # a lease must not end because a large file is under way
         by_store = store_registrar.of_agents(store, lease_s)
         exchange = StoreExchange(store, task.name, others, aside=aside).follow()
 

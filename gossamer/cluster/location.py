@@ -1,4 +1,4 @@
-"""`locate` finds where a crawl is: in a directory, or at the sites that the file of a federation names."""
+"""`locate` finds where a crawl is: in a directory, in a bucket, or at the sites that the file of a federation names."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.mark import is_federation
-from gossamer.archive.reading import CrawlDirectory, Location, Reading
+from gossamer.archive.reading import Location, Reading, location_of
 from gossamer.archive.store import ReadOnly
 from gossamer.cluster.federation_file import Federation, load
-from gossamer.config.folders import check_folder
+from gossamer.config.folders import as_place
 from gossamer.errors import ArchiveError
 
 
@@ -48,6 +48,6 @@ class Sites:
 
 
 def locate(name: str | Path) -> Location:
-    """Returns where the crawl of that name is: the name of a directory, or of a federation's file."""
-    path = Path(check_folder(name))
-    return Sites(load(path)) if is_federation(path) else CrawlDirectory(path)
+    """Returns where the crawl of that name is: the name of a directory, an address, or a federation's file."""
+    found = as_place(name)
+    return Sites(load(found)) if isinstance(found, Path) and is_federation(found) else location_of(found)

@@ -23,8 +23,8 @@ class Member:
     name: str
     _: KW_ONLY
     handle: Handle | None = None
-    heard_s: float = 0.0  # when it last reported, or was started; by the monotonic clock
-    is_heard: bool = False  # since it was started
+    reported_s: float = 0.0  # when it last reported, or was started; by the monotonic clock
+    has_reported: bool = False  # since it was started
     crashes: int = 0  # in a row, without anything done in between
     silences: int = 0  # how often it was replaced for being silent, without anything done in between
 
@@ -33,7 +33,7 @@ class Member:
         return self.handle is not None
 
     def reported(self, now_s: float) -> None:
-        self.heard_s, self.is_heard = now_s, True
+        self.reported_s, self.has_reported = now_s, True
 
     def crashed(self, ended: "Ended", was_of_use: bool) -> None:
         """Counts a crash: one that crashes again and again, and does nothing in between, is not started for ever."""
@@ -67,7 +67,7 @@ class Members:
     def start(self, member: Member, job: Job, received: Received | None = None) -> Handle:
         """Starts a process. One that it has, and that hangs, is left to itself: it ends when it can, or with us."""
         member.handle = self._engine.start(job, received)
-        member.heard_s, member.is_heard = self._clock.monotonic(), False
+        member.reported_s, member.has_reported = self._clock.monotonic(), False
         self._running.append(member.handle)
         return member.handle
 
@@ -86,8 +86,8 @@ class Members:
         that its owner does so, we are twice as patient."""
         now_s, found = self._clock.monotonic(), []
         for member in members:
-            patience_s = (self._lease_s if member.is_heard else self._begin_s) + self._slack_s
-            if member.handle and now_s - member.heard_s > patience_s * 2**member.silences:
+            patience_s = (self._lease_s if member.has_reported else self._begin_s) + self._slack_s
+            if member.handle and now_s - member.reported_s > patience_s * 2**member.silences:
                 member.silences = min(member.silences + 1, _SILENCES)
                 found.append(member)
         return found

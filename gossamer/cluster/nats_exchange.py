@@ -21,7 +21,7 @@ from nats.js import api
 from gossamer.archive.manifest import ANY, Message
 from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
 from gossamer.cluster.nats_connection import Unreachable, Wire
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, in_order
 from gossamer.errors import TooNew, Unreadable
 from gossamer.sharing.envelope import (
     ANYONE,
@@ -33,7 +33,7 @@ from gossamer.sharing.envelope import (
     subject_of,
     token,
 )
-from gossamer.sharing.exchange import in_order, stale
+from gossamer.sharing.exchange import stale
 
 BUFFER_BYTES = 64 << 20
 STREAM_BYTES = 8 << 30  # a full stream refuses: messages then wait in their senders' outboxes

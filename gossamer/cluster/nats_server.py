@@ -115,7 +115,7 @@ class Server:
             if self._is_known:  # the port may be taken for a moment: processes that know it must find us there
                 time.sleep(_POLL_S * 2**attempt)
             else:
-                self._port = _free_port()
+                self._port = free_port()
         tail = self._log_tail()
         if "address already in use" in tail:
             raise SiteError(f"{self._host}:{self._port} is in use by another process: end that, or choose another port")
@@ -188,7 +188,7 @@ class Server:
             before = json.loads((self.folder / ADDRESS).read_text())
             self._port, self._password = int(str(before["url"]).rpartition(":")[2]), str(before["password"])
         except (OSError, ValueError, TypeError, KeyError):
-            self._port, self._password = _free_port(), secrets.token_urlsafe(32)
+            self._port, self._password = free_port(), secrets.token_urlsafe(32)
 
     @property
     def _log_file(self) -> Path:
@@ -224,7 +224,7 @@ def _is_welcome(connection: socket.socket, access: Mapping[str, object]) -> bool
     return connection.makefile("rb").readline().startswith(b"PONG")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

@@ -51,20 +51,20 @@ class Budget:
     def divide(
         self,
         visits: Mapping[str, int],
-        heard: Mapping[str, int],
+        confirmed: Mapping[str, int],
         idle: Collection[str],
         need: Mapping[str, int] = MappingProxyType({}),
     ) -> dict[str, int]:
-        """Returns new grants, by agent. `visits` are those made so far, `heard` the grants that agents work under (or
-        what they have begun, if that is more), `need` the pages that each knows to visit: it is granted few more."""
+        """Returns new grants, by agent. `visits` are those made so far, `confirmed` the grants that agents work under
+        (or what they have begun, if that is more), `need` the pages that each can visit: it is granted few more."""
         grants = self.grants
         for name, made in visits.items():
             grants[name] = max(grants.get(name, 0), made)
-        settled = {name for name in visits if heard.get(name, grants[name]) == grants[name]}
+        settled = {name for name in visits if confirmed.get(name, grants[name]) == grants[name]}
         for name in settled:
             enough = 0 if name in idle else need.get(name, self.limit) + LEAST_GRANT
             grants[name] = min(grants[name], visits[name] + enough)
-        held = {name: max(grants[name], heard.get(name, 0)) for name in visits}
+        held = {name: max(grants[name], confirmed.get(name, 0)) for name in visits}
         left = max(0, self.limit - sum(held.values()))
         few = max(LEAST_GRANT, left // (4 * max(1, len(visits))))
         hungry = [name for name in sorted(settled - set(idle)) if grants[name] - visits[name] <= few]

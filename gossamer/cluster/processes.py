@@ -21,6 +21,7 @@ from gossamer.errors import SiteError
 
 _JOIN_S = 0.25
 _QUOTED = 8_192  # bytes of standard error
+_MOST = 1 << 20  # of them, read at a time
 _PR_SET_PDEATHSIG = 1
 # This package must be found by the new process, however it was found by ours.
 _ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ class Process:
                 stderr=self._errors,
                 start_new_session=not job.is_foreground,
             )
-        self._said = ""
+        self._last_errors = ""
         self._is_closed = False
         self._reader = threading.Thread(target=self._read, args=(received,), name=job.name, daemon=True)
         if received:
@@ -96,17 +97,21 @@ class Process:
 
     def errors(self) -> str:
         if self._is_closed:
-            return self._said
+            return self._last_errors
         size = os.fstat(self._errors.fileno()).st_size
-        said = os.pread(self._errors.fileno(), _QUOTED, max(0, size - _QUOTED))  # the job's own place stays
-        return said.decode("utf-8", "replace").strip()
+        tail = os.pread(self._errors.fileno(), _QUOTED, max(0, size - _QUOTED))  # the job's own place stays
+        return tail.decode("utf-8", "replace").strip()
+
+    def errors_since(self, place: int) -> bytes:
+        """Returns what it has written to standard error from this place on."""
+        return os.pread(self._errors.fileno(), _MOST, place)
 
     def close(self, patience_s: float = 0.0) -> None:
         if self._is_closed:
             return
         self.wait(patience_s)
         self.kill()
-        self._said, self._is_closed = self.errors(), True
+        self._last_errors, self._is_closed = self.errors(), True
         self._errors.close()
         if self._reader.ident:
             self._reader.join(_JOIN_S)
@@ -148,5 +153,8 @@ def main() -> None:
     """Runs in the process of a job."""
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
+    # `stop` sends SIGINT. A starter that ignores or blocks it, such as a shell's background job, would pass that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -12,9 +12,9 @@ import msgspec
 from gossamer.archive.state import Members
 from gossamer.cluster.federation_file import Site
 from gossamer.config import Config
-from gossamer.crawl.control import Orders, Report
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Report, Stats
 from gossamer.errors import TooNew, Unreadable
+from gossamer.sharing.control import Orders
 
 PROTOCOL = 1
 T = TypeVar("T")

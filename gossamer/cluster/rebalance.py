@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gossamer.archive import query
+from gossamer.archive.manifest import MOVES
 from gossamer.archive.store import Directory
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.location import Sites
 from gossamer.cluster.site_list import of_file
+from gossamer.crawl.inbox import Inbox
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence
@@ -22,7 +24,6 @@ from gossamer.placement.network import RoundTrips
 from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
-from gossamer.sharing.exchange import MOVES, Inbox
 from gossamer.sharing.placing import hostmap_files
 from gossamer.web.url import host_key
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from gossamer.archive.manifest import Snapshot
 from gossamer.cluster.members import Ended, Member
 from gossamer.cluster.protocol import Heartbeat
-from gossamer.crawl.control import Report
+from gossamer.crawl.stats import Report
 
 
 @dataclass

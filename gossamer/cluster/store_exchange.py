@@ -29,9 +29,9 @@ from gossamer.archive.manifest import (
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, in_order
 from gossamer.errors import GossamerError
-from gossamer.sharing.exchange import InProcess, in_order
+from gossamer.sharing.exchange import InProcess
 
 BUFFER_BYTES = 64 << 20
 LEAST_S, MOST_S = 0.2, 5.0  # between two looks at an agent

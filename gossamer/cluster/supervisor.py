@@ -12,7 +12,8 @@ import msgspec
 
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.places import opened
+from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import LOST, Engine, Job, last_words, room
@@ -25,13 +26,14 @@ from gossamer.cluster.protocol import AgentOrders, AgentTask, Summary, encode
 from gossamer.cluster.pull import Pull
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.store_lease import Term
-from gossamer.cluster.totals import Totals
-from gossamer.config import BY_STORE, PULL, Config
-from gossamer.crawl.control import Orders
-from gossamer.crawl.event_log import EventLog
+from gossamer.cluster.totals import Totals, committed
+from gossamer.config import BY_STORE, PROCESSES, PULL, RAY, Config
+from gossamer.config.folders import Place, folder_of
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ConfigError, OutOfSpace, SiteError
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
+from gossamer.sharing.control import Orders
 
 if TYPE_CHECKING:
     from gossamer.cluster.neighbours import Neighbours
@@ -50,7 +52,7 @@ class Supervisor:
 
     def __init__(
         self,
-        directory: Path,
+        crawl: Place,
         config: Config,
         clock: Clock,
         log: EventLog,
@@ -61,20 +63,21 @@ class Supervisor:
     ) -> None:
         """`store`: where the archive is, if it is not in the directory alone. `totals`: of a run that this one follows,
         so that both look like one. `engine`: what agents run on, if not as processes of this machine."""
-        if config.site.engine == PULL:
-            config = for_workers(config)
-        self._directory, self._config, self._clock, self._log = directory, config, clock, log
-        self._store, self._neighbours = store or Directory(directory), neighbours
+        if config.site.engine != PROCESSES:
+            config = for_machines(config)
+        self._crawl, self._directory = crawl, folder_of(crawl)  # the archive, and what is beside it on this machine
+        self._config, self._clock, self._log = config, clock, log
+        self._store, self._neighbours = store or opened(crawl), neighbours
         self._remote_sites = set(neighbours.names) if neighbours else set()  # sites that we can contact, and ...
         self._ever = set(neighbours.members.weights) if neighbours else set()  # ... those that are gone, too
         self._home = config.crawl.agent
         if engine is None:
-            engine = Pull(self._store, config.site.lease_s) if config.site.engine == PULL else Processes()
-        self._engine, self._is_alone = engine, not isinstance(engine, Pull)  # then the agents end with us
+            engine = _engine(config, self._store)
+        self._engine, self._is_alone = engine, isinstance(engine, Processes)  # then the agents end with us
         self._hub = self._chosen_hub()
-        before = self._read_archive()
+        self._read_archive()
         self._budget = Budget(config.crawl.pages) if config.crawl.pages else None
-        self.totals = totals or Totals(before.values(), clock)
+        self.totals = totals or Totals(committed(self._store), clock)
         self._ordered: dict[str, tuple[AgentOrders, float]] = {}  # and when
         self._members = Members(engine, clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
         self._stopping = self._has_waited = False
@@ -89,8 +92,8 @@ class Supervisor:
             return NatsHub(self._directory, config.site.lease_s, self._clock, self._log, opened)
         return StoreHub(self._store, config.site.lease_s, self._is_alone)
 
-    def _read_archive(self) -> dict[str, Snapshot]:
-        """Reads who there is. Returns what they have committed."""
+    def _read_archive(self) -> None:
+        """Reads who there is, and what they have committed."""
         before = snapshots(self._store)
         self._agents: dict[str, SiteAgent] = {}
         for name in self._names(before, self._config.site.agents):
@@ -100,7 +103,6 @@ class Supervisor:
                 self._agents[name] = SiteAgent(name, before[name], is_retiring=True)
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self._agents}
         self._owners = self._planned()
-        return before
 
     def stop(self) -> None:
         self._stopping = True
@@ -109,7 +111,7 @@ class Supervisor:
     def run(self, show: Callable[[Stats], None]) -> Stats:
         hub, neighbours = self._hub, self._neighbours
         if not hub.open(self._waits):
-            return self.totals.final(snapshots(self._store).values(), self._ended)
+            return self.totals.final(committed(self._store), self._ended)
         self._registrar = hub.registrar
         if self._has_waited:
             self._read_archive()
@@ -133,7 +135,7 @@ class Supervisor:
                     neighbours.leave(self._summary())
                 neighbours.close()
             hub.close(is_over=self._is_alone or not any(agent.is_running for agent in self._agents.values()))
-        stats = self.totals.final(snapshots(self._store).values(), self._ended)
+        stats = self.totals.final(committed(self._store), self._ended)
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
 
@@ -158,8 +160,7 @@ class Supervisor:
 
     def _sweep(self) -> None:
         """Sweeps scratch files: only we work here, so their processes were killed. Agents would not know whose."""
-        for name in self._store.list("tmp/"):
-            self._store.delete(name)
+        self._store.delete(*self._store.list("tmp/"))
 
     def _step(self, show: Callable[[Stats], None]) -> None:
         self._reap()
@@ -177,7 +178,7 @@ class Supervisor:
     def _phase(self) -> str:
         if self._stopping:
             return "stopping"
-        if not self._is_alone and not any(agent.is_running for agent in self._agents.values()):
+        if isinstance(self._engine, Pull) and not any(agent.is_running for agent in self._agents.values()):
             return f"waiting for machines: `gossamer agent join {self._directory}`"
         if self._neighbours is None:
             return ""
@@ -190,7 +191,7 @@ class Supervisor:
         beats = self._registrar.alive()
         if beats is None:  # it is the server that is silent: nothing is known of any agent
             for agent in self._agents.values():
-                agent.heard_s = now_s
+                agent.reported_s = now_s
             return
         self._answered_s = now_s
         for name, beat in beats.items():
@@ -283,7 +284,7 @@ class Supervisor:
         self._order(agent)  # orders are there before it asks
         task = AgentTask(
             name=agent.name,
-            directory=str(self._directory.resolve()),
+            directory=str(self._crawl.resolve() if isinstance(self._crawl, Path) else self._crawl),
             config=self._config,
             address=self._hub.address,
             incarnation=agent.incarnation,
@@ -444,9 +445,19 @@ class Supervisor:
         return not self._has_seeds(self._agents[self._home]) and not any(self._leaves(agent) for agent in agents)
 
 
-def for_workers(config: Config) -> Config:
-    """Returns the configuration for agents on other machines. All that they are told goes through the store."""
-    if config.carbon.token:
+def _engine(config: Config, store: Store) -> Engine:
+    if config.site.engine == PULL:
+        return Pull(store, config.site.lease_s)
+    if config.site.engine == RAY:
+        from gossamer.cluster.ray_engine import RayEngine  # which is large: nobody else waits for it
+
+        return RayEngine(config.site.ray_address)
+    return Processes()
+
+
+def for_machines(config: Config) -> Config:
+    """Returns the configuration for agents on other machines, which need nothing but the store to work together."""
+    if config.carbon.token and config.site.engine == PULL:
         raise ConfigError(
             "carbon.token is a secret, and --engine pull would write it to the store for the workers: "
             "leave it out, or crawl with --engine processes"

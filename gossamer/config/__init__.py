@@ -13,6 +13,7 @@ from gossamer.config.sections import KEEP_ALIVE_S as KEEP_ALIVE_S
 from gossamer.config.sections import NEVER as NEVER
 from gossamer.config.sections import PROCESSES as PROCESSES
 from gossamer.config.sections import PULL as PULL
+from gossamer.config.sections import RAY as RAY
 from gossamer.config.sections import REFRESH as REFRESH
 from gossamer.config.sections import Archive as Archive
 from gossamer.config.sections import Carbon as Carbon
@@ -25,4 +26,5 @@ from gossamer.config.sections import Limits as Limits
 from gossamer.config.sections import Polite as Polite
 from gossamer.config.sections import Refresh as Refresh
 from gossamer.config.sections import Resolve as Resolve
+from gossamer.config.sections import Seed as Seed
 from gossamer.config.sections import Site as Site

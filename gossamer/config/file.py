@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.config.schema import KINDS, keys, kind, rule, toml, unknown
-from gossamer.config.sections import KEYS, SECTIONS, Config, Host, check_renamed
+from gossamer.config.sections import KEYS, SECTIONS, Config, Host, Seed, check_renamed
 from gossamer.errors import ConfigError
 
 
@@ -53,10 +53,65 @@ def document() -> str:
             choices = ", ".join((rule(hint).extra or {})["choices"])
             lines.append(f"# {rule(hint).description}{f' ({choices})' if choices else ''}")
             lines.append(f"{leaf} = {toml(getattr(part(), leaf))}")
+    lines += ["", *(f"# {line.strip()}" for line in str(Seed.__doc__).splitlines()), "# [[seeds]]"]
+    for leaf, hint in keys(Seed).items():
+        lines.append(f"# {leaf} = {toml(_SEED[leaf])}  # {rule(hint).description}")
     lines += ["", *(f"# {line.strip()}" for line in str(Host.__doc__).splitlines()), '# [host."example.org"]']
     for leaf, hint in keys(Host).items():
         lines.append(f"# {leaf} = {toml(getattr(Host(), leaf))}  # {rule(hint).description}")
     return "\n".join(lines) + "\n"
+
+
+_SEED = {
+    "url": "https://example.org/",
+    "scope": "host",
+    "depth": 2,
+    "pages": 500,
+    "include": ["*/blog/*"],
+    "exclude": ["re:[?&]sort="],
+}
+_RULES = """
+## Rules for single seeds
+
+A seed can have its own depth, scope, limit of pages and patterns. In the file:
+
+```toml
+[[seeds]]
+url = "https://example.org/"
+depth = 2
+scope = "host"
+pages = 500
+```
+
+The same as a line of a seeds file (`include=` and `exclude=` may be repeated):
+
+```
+https://example.org/ depth=2 scope=host pages=500
+```
+
+On the command line, for `gossamer crawl` and `gossamer add`, options follow their URL:
+
+```
+gossamer crawl https://example.org/ depth=2 scope=host pages=500 https://example.net/
+```
+
+And in Python: `Crawl("crawl", [Seed("https://example.org/", depth=2, scope="host", pages=500)])`.
+
+What a seed leaves out is as for all. The rules belong to the seed's **website**: its host with and without `www.`, or
+with `scope=domain` its registrable domain.
+
+- A link is judged by the rules of the website that its page is on. So `depth` counts links within the website, from
+  its own seeds; `limits.depth_dynamic` holds besides.
+- Pages of such a website are reached only from its own seeds, pages and sitemaps. Links from other websites are not
+  followed there (verdict `scope`): what is crawled of it does not depend on who else mentions it.
+- With `scope=host` and `scope=domain` no link leads out of the website. With `scope=any` links lead to other websites,
+  while `depth` allows; pages there go by the settings for all.
+- `pages` limits how many pages of the website become known, the best first. It takes the place of
+  `limits.pages_per_host` and `limits.pages_per_domain`. If agents share the website's hosts, each counts its own.
+- Other seeds of the same website have the same rules, with or without options. If they bring other options, the later
+  ones hold, and Gossamer says so. `gossamer add` changes the rules of a running crawl; a later run may change them too.
+- If both a host and its domain have rules, those of the host hold on that host.
+"""
 
 
 def page() -> str:
@@ -69,4 +124,4 @@ as `--set section.key=value`, except the rules of single hosts; the most used on
 
 ```toml
 {document()}```
-"""
+{_RULES}"""

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 import tomli_w
@@ -31,7 +31,7 @@ KINDS = {
 
 # What a string, or each item of a list, must look like, by an example of it.
 _FORMS = {
-    "*/blog/*": re.compile(r"(\*|https?://).*"),
+    "*/blog/*": re.compile(r"(\*|https?://|re:).*"),
     "text/html": re.compile(r"[^\s/;]+/[^\s/;]+"),
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
@@ -40,6 +40,7 @@ _FORMS = {
 }
 _HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
+EXPRESSION = "re:"  # a pattern that begins so is a regular expression
 
 
 def key(
@@ -61,8 +62,14 @@ def key(
 def keys(kind: type[Any]) -> dict[str, Any]:
     """Returns the keys of a section, with their annotated types, in order."""
     if kind not in _HINTS:
-        _HINTS[kind] = get_type_hints(kind, include_extras=True)
+        hints = get_type_hints(kind, include_extras=True)
+        _HINTS[kind] = {name: _given(hint) for name, hint in hints.items()}
     return _HINTS[kind]
+
+
+def _given(hint: Any) -> Any:
+    """Returns the annotated type of a key that may be None, which means that it is not given."""
+    return next((part for part in get_args(hint) if hasattr(part, "__metadata__")), hint)
 
 
 def rule(hint: Any) -> msgspec.Meta:
@@ -110,9 +117,18 @@ def _value(name: str, value: Any, hint: Any) -> Any:
     for item in value if isinstance(value, list) and extra["like"] else ():
         if not form.fullmatch(item):
             raise ConfigError(f"{name}: {item!r} can match nothing; write it like {extra['like']!r}")
+        if item.startswith(EXPRESSION):
+            _check_expression(name, item)
     for item in ([value] if isinstance(value, str) else value) if extra["folder"] else ():
         check_folder(item)
     return value
+
+
+def _check_expression(name: str, item: str) -> None:
+    try:
+        re.compile(item.removeprefix(EXPRESSION))
+    except re.error as error:
+        raise ConfigError(f"{name}: {item!r} is no regular expression: {error}") from None
 
 
 def _demand(value: Any, hint: Any) -> str:

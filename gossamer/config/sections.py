@@ -13,7 +13,7 @@ from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 BY_STORE = "store"  # a value of site.exchange
-PROCESSES, PULL = "processes", "pull"  # values of site.engine
+PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
@@ -26,7 +26,10 @@ KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections fo
 class Crawl(msgspec.Struct, frozen=True):
     """What to crawl, and when to stop."""
 
-    seeds: Annotated[list[str], key("URLs, or files with one URL per line")] = []
+    seeds: Annotated[
+        list[str],
+        key("URLs, or files with one URL per line; 'https://example.org/ depth=2' has rules of its own (seeds, below)"),
+    ] = []
     order: Annotated[str, key("the strategy that decides what to crawl next; `gossamer orders` lists them")] = "opic"
     scope: Annotated[
         str, key("follow links to a seed's host, to its domain, or any", choices=("host", "domain", "any"))
@@ -34,8 +37,9 @@ class Crawl(msgspec.Struct, frozen=True):
     include: Annotated[
         list[str],
         key(
-            "follow only links whose whole URL matches one of these, * is any text: '*/blog/*'; empty: all; seeds,"
-            " what they redirect to, and sitemaps need not match",
+            "follow only links whose whole URL matches one of these, * is any text: '*/blog/*'; 're:...' is a regular"
+            " expression, found anywhere in the URL: 're:/[0-9]{4}/'; empty: all; seeds, what they redirect to, and"
+            " sitemaps need not match",
             like="*/blog/*",
         ),
     ] = []
@@ -102,10 +106,14 @@ class Site(msgspec.Struct, frozen=True):
     engine: Annotated[
         str,
         key(
-            "where agents run: as processes of this machine, or on those that ask for work (`gossamer agent join DIR`)",
-            choices=(PROCESSES, PULL),
+            "where agents run: as processes of this machine, on a Ray cluster, or on machines that ask for work"
+            " (`gossamer agent join DIR`)",
+            choices=(PROCESSES, RAY, PULL),
         ),
     ] = PROCESSES
+    ray_address: Annotated[
+        str, key("the Ray cluster, as in ray://head:10001 or head:6379; empty: RAY_ADDRESS, or a private one")
+    ] = ""
     lease_s: Annotated[float, key("an agent silent for this many seconds is replaced", least=1, most=3600)] = 10.0
     idle_s: Annotated[
         float,
@@ -219,6 +227,9 @@ class Archive(msgspec.Struct, frozen=True):
     requests: Annotated[bool, key("store request records beside responses")] = True
     links: Annotated[bool, key("store the links table")] = True
     digests: Annotated[int, key("digests remembered to recognise the same content elsewhere", least=0)] = 1_000_000
+    cache_mb: Annotated[
+        int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
+    ] = 10_000
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
     unsynced: Annotated[
         int, key("how many files are left unsynced at first; a crash does not harm them, a power failure does", least=0)
@@ -273,6 +284,31 @@ class Host(msgspec.Struct, frozen=True):
     pages: Annotated[int, key("as limits.pages_per_host", least=0)] = 25_000
 
 
+class Seed(msgspec.Struct, frozen=True):
+    """One seed with rules of its own, in the place of those for all; a table for each. They hold for its website: its
+    host with and without www., or with scope = "domain" its registrable domain."""
+
+    url: Annotated[str, key("where to start")]
+    scope: Annotated[str, key("as crawl.scope", choices=("host", "domain", "any"))] | None = None
+    depth: Annotated[int, key("as limits.depth: links from the website's seeds", least=0)] | None = None
+    pages: Annotated[int, key("pages known of the website; 0: no limit", least=0)] | None = None
+    include: Annotated[list[str], key("as crawl.include", like="*/blog/*")] | None = None
+    exclude: Annotated[list[str], key("as crawl.exclude", like="*/blog/*")] | None = None
+
+    @property
+    def line(self) -> str:
+        """Returns it as a line of a seeds file."""
+        words = ["%20".join(self.url.split())]
+        for name in SEED_OPTIONS:
+            value = getattr(self, name)
+            if value is not None:
+                words += [f"{name}={each}" for each in (value or [""] if isinstance(value, list) else [value])]
+        return " ".join(words)
+
+
+SEED_OPTIONS = tuple(name for name in Seed.__struct_fields__ if name != "url")
+
+
 class Config(msgspec.Struct, frozen=True):
     """`Config` has everything that can be configured. Pass it down; nothing reads it from anywhere else."""
 
@@ -320,8 +356,12 @@ class Config(msgspec.Struct, frozen=True):
         sections: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
             part, dot, leaf = name.partition(".")
-            _check_section(part, {} if dot else value)
-            sections[part] = {**sections.get(part, {}), **({leaf: value} if dot else value)}
+            if name != "seeds":
+                _check_section(part, {} if dot else value)
+                sections[part] = {**sections.get(part, {}), **({leaf: value} if dot else value)}
+        if "seeds" in values:  # another way to write crawl.seeds
+            crawl = sections.setdefault("crawl", {})
+            crawl["seeds"] = [*crawl.get("seeds", ()), *_seed_lines(values["seeds"])]
         return msgspec.structs.replace(self, **{name: self._section(name, part) for name, part in sections.items()})
 
     def _section(self, name: str, given: Mapping[str, Any]) -> Any:
@@ -334,6 +374,24 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {name: kind for name, kind in get_type_hints(Config).items() if name != "host"}
 )
 KEYS = {name: list(keys(kind)) for name, kind in SECTIONS.items()}
+
+
+def _seed_lines(tables: Any) -> list[str]:
+    """Returns seeds with rules of their own, as lines of a seeds file."""
+    if not (isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables)):
+        raise ConfigError("seeds are tables: write [[seeds]] above the keys of each, or a list crawl.seeds of URLs")
+    return [seed(table).line for table in tables]
+
+
+def seed(table: Mapping[str, Any]) -> Seed:
+    """Returns a checked seed."""
+    if not table.get("url"):
+        raise ConfigError('seeds.url is missing: write url = "https://example.org/" under [[seeds]]')
+    found = section(Seed(""), "seeds", table)
+    for pattern in [*(found.include or ()), *(found.exclude or ())]:
+        if not pattern or any(map(str.isspace, pattern)):
+            raise ConfigError(f"seeds: {pattern!r} can match nothing, as no URL has a space in it; write it as %20")
+    return found
 
 
 def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -351,7 +409,7 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _check_section(name: str, given: Any) -> None:
     if name not in SECTIONS and name != "host":
-        raise ConfigError(unknown(f"[{name}]", name, [*SECTIONS, "host"]))
+        raise ConfigError(unknown(f"[{name}]", name, [*SECTIONS, "host", "seeds"]))
     if not isinstance(given, Mapping):
         raise ConfigError(f"{name} is a section: write its keys under [{name}]")
 

@@ -6,24 +6,24 @@ from math import ceil
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import SEEDS, Message
+from gossamer.archive.manifest import SEED_RULES, SEEDS, Message
 from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.crawl import commit
-from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Broken, Fetching, Result
-from gossamer.crawl.inbox import Events, high_water
+from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books, Known, robots_rows
 from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.reader import Reader, Visit
-from gossamer.crawl.report import Accounts
+from gossamer.crawl.report import Accounts, Tally
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
 from gossamer.errors import SeedError
+from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
@@ -35,7 +35,7 @@ class Agent:
     """`Agent` crawls the zones of one chain. `run` may be called once, `stop` from any thread or signal handler. The
     constructor opens sockets and reads the archive; nothing is committed before `run`."""
 
-    def __init__(self, books: Books, clock: Clock, peers: Peers, log: Events) -> None:
+    def __init__(self, books: Books, clock: Clock, peers: Peers, log: EventLog) -> None:
         config, chain = books.config, books.chain
         self._books, self._config, self._clock, self._peers, self._log = books, config, clock, peers, log
         self._intake = peers.intake
@@ -164,7 +164,7 @@ class Agent:
         crawl, since_s = self._config.crawl, self._clock.monotonic() - self._committed_s
         if self._peers.is_due or self._intake.seeds:
             return True
-        if any(SEEDS in (message.kind, message.sender) for message in self._arrived):
+        if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
             return False
@@ -204,6 +204,7 @@ class Agent:
         if isinstance(result, Visit):
             self._fetching.consumed(result)
             self._tally.run_bytes += len(result.response.body)
+            self._intake.notes.saw(result)
             self._round.add(result)
             if not result.response.request.is_robots:
                 self._scheduler.outstanding -= 1
@@ -213,6 +214,7 @@ class Agent:
             self._scheduler.outstanding -= 1
             self._round.deferrals.append(result)
             if result.outcome is not None:
+                self._intake.notes.put_off(result)
                 self._round.outcomes[result.outcome.name.lower()] += 1
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
@@ -256,7 +258,8 @@ class Agent:
         arrived = peers.take(messages, round_)
         if arrived.widened:
             self._reader.forget()
-        closed = commit.close(books, round_, arrived.rows, peers, peers.known_elsewhere, self._scheduler.time_s)
+        time_s, has_other_rules = self._scheduler.time_s, self._intake.has_other_rules
+        closed = commit.close(books, round_, arrived.rows, peers, peers.known_elsewhere, time_s, has_other_rules)
         sent = peers.send(closed)
         changes = closed.changes | sent.changes | books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)

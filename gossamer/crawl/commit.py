@@ -11,14 +11,14 @@ from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.manifest import Changes
 from gossamer.archive.tables import write_table
 from gossamer.archive.warc import Location
-from gossamer.arrays import F64, I32, U8, U32, U64, Bools
+from gossamer.arrays import F64, I32, U8, U32, U64, AnyKeys, Bools, Rows
 from gossamer.columns import ACCOUNT, DEPTHS, LINKS, NEVER, PAGES, ROBOTS, SIGNALS, VISITS, Contributions, Outcome
-from gossamer.config import FIREWALL, Config
+from gossamer.config import FIREWALL, Config, Limits
 from gossamer.config.host_overrides import pages_by_host
 from gossamer.crawl import onward
-from gossamer.crawl.counters import BY_LIMITS, TOO_DEEP, counted, too_deep
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, VERDICTS
+from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, counted, counted_alike, too_deep
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import (
     VISIT,
@@ -35,9 +35,10 @@ from gossamer.crawl.visit_history import History
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.scores import Lesson
-from gossamer.frontier.sorted_runs import Keys, union
+from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
 from gossamer.geography import countries
+from gossamer.web.url import host_of
 
 Apply = Callable[[RoundColumns], UpdateResult]
 
@@ -48,10 +49,10 @@ _CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for v
 class Whose(Protocol):
     """`Whose` decides by their keys which pages belong to whom."""
 
-    def is_own(self, keys: Keys, /) -> Bools:
+    def is_own(self, keys: AnyKeys, /) -> Bools:
         """Returns which pages we may have in our index."""
 
-    def is_native(self, keys: Keys, /) -> Bools:
+    def is_native(self, keys: AnyKeys, /) -> Bools:
         """Returns which pages nobody else visits."""
 
 
@@ -65,9 +66,18 @@ class Closed(NamedTuple):
     visits: dict[str, Any]  # the round's rows of the VISITS table
 
 
-def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, others: int, now_s: float) -> Closed:
+def close(
+    books: Books,
+    round_: Round,
+    inbox: Contributions,
+    whose: Whose,
+    others: int,
+    now_s: float,
+    has_other_rules: bool = False,
+) -> Closed:
     """Takes step 1 of the commit: writes everything of the round to synced files, and updates the index in memory.
-    `others` is the number of pages that other agents know."""
+    `others` is the number of pages that other agents know. When websites have other rules than before, links that were
+    refused as too deep are judged again."""
     store = books.store
     source, targets, verdicts = round_.links()
     if books.config.crawl.links_per_page:
@@ -93,7 +103,8 @@ def close(books: Books, round_: Round, inbox: Contributions, whose: Whose, other
     wire_bytes = np.array(rows["wire_bytes"], np.int64)[~np.array(rows["is_robots"], np.bool_)]
     history.write(books.index, links, wire_bytes, books.refresher)
     _note_onward(books, round_, links, verdicts)
-    result, again = _judge_again(books, round_, result, apply)
+    are_limits_new = has_other_rules or _are_limits_new(books)
+    result, again = _judge_again(books, round_, result, apply, are_limits_new)
     round_.refused = _refused(books, round_, targets, verdicts, of_index, again)
     if books.scores is not None:
         _teach(books, round_, result, links, now_s)
@@ -127,10 +138,11 @@ def _refused(
     of_index: U8,
     again: onward.Judged,
 ) -> Counter[str]:
-    """Returns how many more links each limit has refused than before."""
+    """Returns how many more links each setting has refused than before."""
     limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
     urls = (round_.urls[key] for key in targets[places].tolist())
     found = counted(zip(verdicts[places].tolist(), of_index[places].tolist(), urls, strict=True), limits)
+    found += counted_alike(verdicts)
     if not _are_limits_new(books):
         found.subtract(too_deep(again.url, limits))
         return found
@@ -168,7 +180,9 @@ def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> Non
     onward.write(books.index, keys, list(found.values()))
 
 
-def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply) -> tuple[UpdateResult, onward.Judged]:
+def _judge_again(
+    books: Books, round_: Round, result: UpdateResult, apply: Apply, are_limits_new: bool
+) -> tuple[UpdateResult, onward.Judged]:
     """Judges again the links of pages that are less deep than when their links were judged. When more depth is allowed
     than before, these are all pages."""
     index = books.index
@@ -176,11 +190,11 @@ def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply
     depth = np.array([request.depth for request in requests], np.uint8)
     late = np.array([request.key for request in requests], np.uint64)[result.depth < depth]
     fallen = union(result.fallen, late)
-    if _are_limits_new(books):
+    if are_limits_new:
         fallen = union(fallen, np.concatenate([fallen[:0], *(rows["key"] for rows in index.onward.scan())]))
     found, pages = index.pages.look_up(fallen)
     fallen = fallen[found & has_links(pages["status"])]
-    again = onward.judge(index, books.config.limits, fallen, lambda said: apply(RoundColumns(inbox=said)))
+    again = onward.judge(index, _limits_of(books), fallen, lambda rows: apply(RoundColumns(inbox=rows)))
     joined = dataclasses.replace(
         result,
         new=NewPages.joined([result.new, again.new]),
@@ -188,6 +202,19 @@ def _judge_again(books: Books, round_: Round, result: UpdateResult, apply: Apply
         textless=np.concatenate((result.textless, again.textless)),
     )
     return joined, again
+
+
+def _limits_of(books: Books) -> onward.LimitsOf:
+    """Returns the function that knows by which limits links on pages are judged."""
+    base, websites = books.config.limits, books.scope.websites
+    if not websites:
+        return lambda pages: [base] * len(pages)
+
+    def limits_of(pages: Rows) -> list[Limits]:
+        found = (websites.of(host_of(url)) for url in books.index.urls(pages))
+        return [rules.limits(base) if rules else base for rules in found]
+
+    return limits_of
 
 
 def depth_limits(config: Config) -> tuple[int, ...]:
@@ -306,6 +333,7 @@ def _apply(books: Books, columns: RoundColumns, whose: Whose, others: int, now_s
         seed=books.config.crawl.seed,
         best=books.config.limits.new_per_round,
         pages_by_host=pages_by_host(books.config),
+        quota=books.scope.websites.quota if books.scope.websites else None,
     )
 
 

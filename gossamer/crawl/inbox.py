@@ -10,20 +10,23 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from gossamer.archive.manifest import ANY, LINKS, NEWS, SEEDS, Message
+from gossamer.archive.manifest import ANY, LINKS, NEWS, SEED_FILES, SEEDS, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory, Store
+from gossamer.clocks import Clock
 from gossamer.columns import CONTRIBUTION, Contributions
 from gossamer.errors import Unreadable
+from gossamer.event_log import EventLog
 
 PART_BYTES = 1_000_000  # of a message that can be divided: the reader holds one part at a time
 
 
+ASK_S = 5.0  # how often a store that is not on this machine is asked for seeds
 ASIDE, REFUSED = "aside/", "refused/"
 
 
@@ -78,6 +81,38 @@ class Inbox:
             message = _named(name)
             if message is not None:
                 yield name, message
+
+
+class FarInbox(Inbox):
+    """`FarInbox` is the same where each look at the store takes a request: seeds are asked for by the next number of
+    their stream, every few seconds, and nothing is listed."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(store)
+        self._clock = clock
+        self._asked_s: float | None = None
+        self._found: list[Message] = []
+
+    def pending(self, _to: str, marks: Mapping[str, int]) -> list[Message]:
+        now_s = self._clock.monotonic()
+        if self._asked_s is None or now_s - self._asked_s >= ASK_S:
+            self._asked_s = now_s
+            self._found = [each for stream in (SEEDS, SEED_FILES) for each in self._above(stream, marks.get(stream, 0))]
+        return in_order(self._found, marks)
+
+    def _above(self, stream: str, number: int) -> Iterable[Message]:
+        while True:
+            number += 1
+            message = Message(stream, number, 0, ANY, b"", previous=number - 1)
+            try:
+                yield replace(message, data=self._store.get(_name(message)))
+            except FileNotFoundError:
+                return
+
+    def acknowledge(self, stream: str, number: int) -> None:
+        # Every number that a commit applied is acknowledged, so that none before it stays.
+        if number > 1:
+            self._store.delete(_name(Message(stream, number - 1, 0, ANY, b"", previous=number - 2)))
 
 
 def in_order(messages: Iterable[Message], marks: Mapping[str, int]) -> list[Message]:
@@ -153,17 +188,11 @@ def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
     return [part for piece in slices for part in in_parts(piece, limit)]
 
 
-class Events(Protocol):
-    """`Events` is where refusals are logged; `crawl.event_log.EventLog` is one."""
-
-    def event(self, name: str, **fields: Any) -> None: ...
-
-
 class Aside:
     """`Aside` keeps the messages that one agent cannot read. All methods may be called from any thread. Without a store
     nothing outlives the process."""
 
-    def __init__(self, agent: str, store: Store | None = None, log: Events | None = None) -> None:
+    def __init__(self, agent: str, store: Store | None = None, log: EventLog | None = None) -> None:
         self._agent, self._log = agent, log
         self._store = store if store is not None else Memory()
         for name in self._store.list(f"{REFUSED}{agent}-"):  # by an earlier process: what still holds is noted again

@@ -1,10 +1,10 @@
 """This module makes depths independent of the order of discovery. When a shorter way to a visited page is found, all
 pages behind it are less deep too, and links that were refused as too deep are judged again.
 
-Where a visited page leads is in the index: the keys of the links that were followed (crawl/link_diff.py), and here, as
-texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper. All of it happens
-in the commit that found the shorter way; what is another's leaves with the same commit. While no depth changes, it
-costs next to nothing.
+Where a visited page leads is in the index: the keys of the links that were followed (crawl/visit_history.py), and
+here, as texts, those that a key is not enough for: links refused as too deep, and links that lead no deeper.
+All of it happens in the commit that found the shorter way; what is another's leaves with the same commit. While no
+depth changes, it costs next to nothing.
 """
 
 import zlib
@@ -16,8 +16,8 @@ import numpy as np
 from gossamer.arrays import U8, U64, Indices, Rows
 from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
-from gossamer.crawl import link_diff
 from gossamer.crawl.update import NewPages, UpdateResult
+from gossamer.crawl.visit_history import earlier_links, packed_versions, validators_of
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
@@ -31,6 +31,7 @@ _FAR = np.uint8(255)
 
 Links = list[tuple[str, str]]  # of a page: the kind of each link, and its URL
 Apply = Callable[[Contributions], UpdateResult]
+LimitsOf = Callable[[Rows], Sequence[Limits]]  # by which links on these pages are judged
 
 
 class Judged(NamedTuple):
@@ -96,19 +97,19 @@ def _get(heap: TextHeap, offset: int) -> Links:
     return unpacked(data)
 
 
-def judge(index: PageIndex, limits: Limits, fallen: U64, apply: Apply) -> Judged:
+def judge(index: PageIndex, limits_of: LimitsOf, fallen: U64, apply: Apply) -> Judged:
     """Judges again the links of these visited pages (keys sorted), and of all pages that become less deep thereby."""
     results: list[UpdateResult] = []
-    said: list[Contributions] = []
+    counted: list[Contributions] = []
     while len(fallen):
         pages = index.pages.look_up(fallen)[1]
         # The least deep first: then hardly any page falls twice.
         now = np.sort(np.argsort(pages["depth"], kind="stable")[:PAGES_AT_ONCE])
-        admitted = _admitted(index, pages[now], limits)
+        admitted = _admitted(index, pages[now], limits_of(pages[now]))
         results.append(apply(Contributions.joined([_followed(index, pages[now]), admitted])))
-        said.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
+        counted.append(admitted.take(np.flatnonzero(admitted.hits > 0)))
         fallen = union(np.delete(fallen, now), results[-1].fallen)
-    followed = Contributions.joined(said)
+    followed = Contributions.joined(counted)
     return Judged(
         NewPages.joined([result.new for result in results]),
         added_up([result.outbox for result in results]),
@@ -124,12 +125,12 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
     """Returns the followed links of pages' versions: only the depth that they lead to is new."""
     found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
     pages, visited = pages[found], visited[found]
-    links = link_diff.earlier(index.heap, visited)
+    links = earlier_links(index.heap, visited)
     deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255).astype(np.uint8)
     return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
 
 
-def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
+def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contributions:
     """Returns the other links of pages. Links that are not too deep any more count as links from now on."""
     rows: list[tuple[int, int, int, int, str]] = []  # hits, depth, hops, page, URL
     before = read(index, np.ascontiguousarray(pages["key"]))
@@ -141,7 +142,7 @@ def _admitted(index: PageIndex, pages: Rows, limits: Limits) -> Contributions:
             depth = int(page["depth"]) + (kind == REFUSED)
             if kind == LEVEL:
                 rows.append((0, depth, 255, place, url))
-            elif depth <= deepest(url, limits):
+            elif depth <= deepest(url, limits[place]):
                 rows.append((1, depth, further, place, url))
                 kind = LEVEL if kind == LEVEL_REFUSED else ""
             kept += [(kind, url)] if kind else []
@@ -161,15 +162,15 @@ def _remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None
     places, which = np.unique(source, return_inverse=True)
     found, rows = index.visited.look_up(np.ascontiguousarray(keys[places]))
     rows["validators"][~found] = NO_TEXT  # nothing is kept there of pages that have moved
-    links = link_diff.earlier(index.heap, rows)
+    links = earlier_links(index.heap, rows)
     kept = rows["validators"] != np.uint64(NO_TEXT)
     if not kept.any():
         return
     which, target = which[kept[which]], target[kept[which]]
     number = np.cumsum(kept) - 1
-    texts = link_diff.pack(
+    texts = packed_versions(
         rows["key"][kept],
-        [link_diff.validators(text) for text in index.heap.read(rows["validators"][kept])],
+        [validators_of(text) for text in index.heap.read(rows["validators"][kept])],
         number[np.concatenate((links.source, which))],
         np.concatenate((links.target, target)),
         links.degree[kept],

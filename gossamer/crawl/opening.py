@@ -17,21 +17,21 @@ import pyarrow.parquet as pq
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.manifest import ZONES_IN_ALL, Files
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
-from gossamer.arrays import F64, Bools, Rows
+from gossamer.arrays import F64, AnyKeys, Bools, Rows
 from gossamer.columns import Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
-from gossamer.crawl.resting import Resting
+from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.strategies import Strategy, own_first, strategy
 from gossamer.web.url import page_key, page_keys
 
@@ -43,13 +43,13 @@ _FEW = 64  # rows at a time: each may have half a megabyte
 class Revisits(Protocol):
     """This port chooses which pages with content are visited again, and when; `refresh.refresher.Refresher` is one."""
 
-    def take(self, count: int, now_s: float, taken: Keys, per_host: int) -> Rows:
+    def take(self, count: int, now_s: float, taken: AnyKeys, per_host: int) -> Rows:
         """Returns at most `count` pages that are due, best first; at most `per_host` of a host, with those taken."""
 
-    def next_due_s(self, now_s: float, taken: Keys) -> float | None:
+    def next_due_s(self, now_s: float, taken: AnyKeys) -> float | None:
         """Returns when something will be due that is not taken; None: never, as things stand."""
 
-    def last_due_s(self, now_s: float, taken: Keys, patience_s: float) -> float | None:
+    def last_due_s(self, now_s: float, taken: AnyKeys, patience_s: float) -> float | None:
         """Returns when all pages are due that become due within our patience; None: there are none."""
 
     def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
@@ -67,7 +67,7 @@ class Accounting(Protocol):
         """Returns the names of the response headers that `account` needs: `Visit.kept`."""
 
     def account(
-        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: Keys, /
+        self, rows: Mapping[str, Sequence[Any]], visits: Sequence[Visit], now_s: float, under_way: AnyKeys, /
     ) -> dict[str, Any]:
         """Returns the ACCOUNT columns of these rows of the VISITS table."""
 
@@ -96,9 +96,11 @@ class Books:
     refresher: Revisits | None = None  # None: no page is visited twice
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     resting: Resting = field(init=False)
+    scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.resting = Resting(self.store, self.chain)
+        self.scope = Scope.read(self.config.crawl.scope, self.store)
 
     @classmethod
     def open(cls, store: Store, config: Config, chain: Chain) -> "Books":

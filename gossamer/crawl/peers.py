@@ -4,24 +4,23 @@ The agent asks it what came in, whose a link is, what goes out with a round, and
 the round's commit, or none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from gossamer.archive.chain import Publisher
-from gossamer.archive.manifest import SEED_FILES, SEEDS, Changes, Message
+from gossamer.archive.manifest import SEED_FILES, SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.state import AgentState
-from gossamer.arrays import Bools
+from gossamer.arrays import AnyKeys, Bools
 from gossamer.columns import Contributions
 from gossamer.crawl.commit import Closed, Whose
-from gossamer.crawl.control import Report
 from gossamer.crawl.inbox import Aside, Inbox
 from gossamer.crawl.opening import Books, mentioned
 from gossamer.crawl.round import Round
 from gossamer.crawl.seeds import Intake, minted, readable
-from gossamer.frontier.sorted_runs import Keys
+from gossamer.crawl.stats import Report, SiteProgress
 
 
 class Arrived(NamedTuple):
@@ -29,7 +28,7 @@ class Arrived(NamedTuple):
 
     rows: Contributions
     changes: Changes
-    widened: bool  # the scope: links that were refused may be admitted now
+    widened: bool  # the scope, or rules of a website are new: links that were refused may be admitted now
 
 
 class Sent(NamedTuple):
@@ -107,9 +106,9 @@ class Peers(Whose, Protocol):
         """Sends a report, several times a second: an agent that does not report counts as dead."""
         return
 
-    def facts(self) -> Mapping[str, Any]:
-        """Returns further fields of a report."""
-        return {}
+    def progress(self) -> SiteProgress:
+        """Returns how far our site has carried out the federation's list of sites, for a report."""
+        return SiteProgress()
 
 
 class Alone(Peers):
@@ -117,7 +116,7 @@ class Alone(Peers):
 
     def __init__(self, books: Books, inbox: Inbox, aside: Aside) -> None:
         self._books, self._inbox, self._aside = books, inbox, aside
-        self._intake = Intake(books.store, books.chain, books.config.crawl.scope)
+        self._intake = Intake(books.store, books.chain, books.scope)
 
     @property
     def intake(self) -> Intake:
@@ -127,7 +126,7 @@ class Alone(Peers):
     def exchange(self) -> Inbox:
         return self._inbox
 
-    def is_own(self, keys: Keys, /) -> Bools:
+    def is_own(self, keys: AnyKeys, /) -> Bools:
         return np.ones(len(keys), np.bool_)
 
     is_native = is_own
@@ -137,11 +136,12 @@ class Alone(Peers):
 
     def pending(self) -> list[Message]:
         found = self._inbox.pending(self._books.chain.agent, self._books.chain.marks)
-        return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES)]
+        return [readable(each, self._aside) for each in found if each.sender in (SEEDS, SEED_FILES, SEED_RULES)]
 
     def take(self, messages: list[Message], round_: Round) -> Arrived:
         books, intake = self._books, self._intake
         seeds = intake.take(messages)
         hosts, namings = intake.scope.widen(seeds), intake.named.add(round_.named)
         rows = [mentioned(list(round_.sitemaps)), minted(seeds, books.index, books.ledger)]
-        return Arrived(Contributions.joined(rows), intake.write(hosts, namings), bool(hosts))
+        changes = intake.write(hosts, namings)
+        return Arrived(Contributions.joined(rows), changes, bool(hosts or intake.has_other_rules))

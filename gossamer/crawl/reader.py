@@ -8,8 +8,8 @@ from xxhash import xxh3_64_intdigest
 
 from gossamer.arrays import F64, U8, U64, Bools
 from gossamer.columns import Outcome
-from gossamer.config import Config
-from gossamer.crawl.scope import NamedSitemaps, Naming, Patterns, Scope, level
+from gossamer.config import Config, Limits
+from gossamer.crawl.scope import NamedSitemaps, Naming, Patterns, Scope, WebsiteRules, level
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
 from gossamer.frontier.relevance import Topic
@@ -51,6 +51,7 @@ _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
 _MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
+_JUDGES = 100  # websites with rules of their own whose judged URLs are remembered
 _NO_KEYS: U64 = np.empty(0, np.uint64)
 _NO_CODES: U8 = np.empty(0, np.uint8)
 
@@ -85,6 +86,25 @@ class Visit:
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
 
 
+@dataclass(slots=True)
+class _Judge:
+    """`_Judge` has what links of one website are judged by, and the links that were; or those of all other websites."""
+
+    rules: WebsiteRules | None
+    limits: Limits
+    patterns: Patterns
+    judged: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rules: WebsiteRules | None, config: Config) -> "_Judge":
+        crawl, limits = config.crawl, config.limits
+        if rules is None:
+            return cls(None, limits, Patterns(crawl.include, crawl.exclude))
+        include = crawl.include if rules.include is None else rules.include
+        exclude = crawl.exclude if rules.exclude is None else rules.exclude
+        return cls(rules, rules.limits(limits), Patterns(include, exclude))
+
+
 class Reader:
     def __init__(
         self, config: Config, scope: Scope, named: NamedSitemaps | None = None, headers: Sequence[str] = ()
@@ -95,13 +115,24 @@ class Reader:
         self._scope = scope
         self._named = named or NamedSitemaps()
         self._headers = headers
-        self._patterns = Patterns(config.crawl.include, config.crawl.exclude)
         self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
-        self._judged: dict[str, tuple[int, int]] = {}
+        self.forget()
 
     def forget(self) -> None:
-        """Forgets all judgements: the scope has widened."""
-        self._judged = {}
+        """Forgets all judgements: the scope has widened, or a website has other rules."""
+        self._judges: dict[WebsiteRules, _Judge] = {}
+        self._judge_of_all = _Judge.of(None, self._config)
+
+    def _judge_at(self, host: str) -> _Judge:
+        """Returns what links on a host's pages are judged by."""
+        rules = self._scope.websites.of(host) if self._scope.websites else None
+        if rules is None:
+            return self._judge_of_all
+        if rules not in self._judges:
+            if len(self._judges) > _JUDGES:
+                self._judges = {}
+            self._judges[rules] = _Judge.of(rules, self._config)
+        return self._judges[rules]
 
     def read(self, response: Response) -> Visit:
         request = response.request
@@ -161,9 +192,9 @@ class Reader:
     def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
         """Finds sitemaps, whatever patterns say; on other hosts they are admitted if the naming host is in scope."""
         host = host_of(visit.response.request.origin + "/")
-        may_name = self._scope.admits(visit.response.request.origin + "/")
+        may_name, judge = self._scope.has(visit.response.request.origin + "/"), self._judge_at(host)
         for url in urls:
-            verdict = self._judge(url)[1]
+            verdict = self._judge(url, judge)[1]
             is_elsewhere = host_of(url) != host
             if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and self._is_sound(url):
                 visit.named.append(Naming(host, url))
@@ -199,6 +230,8 @@ class Reader:
             for i, url in enumerate(urls):
                 if host_of(url) not in speaks_for:
                     visit.verdicts[i] = _SCOPE
+                elif self._scope.websites and visit.verdicts[i] == _SCOPE:
+                    visit.verdicts[i] = self._as_at_home(url, request.depth + 1)
             within = (i for i, url in enumerate(sitemap.sitemaps) if host_of(url) in speaks_for)
             self._pass_permission(visit, within)
             return
@@ -221,6 +254,12 @@ class Reader:
             text = text_of(body[:_ABOUT_BYTES], f"text/html; charset={document.charset}")
             self._weigh(visit, document.anchors, self._topic.page(document.title, text))
 
+    def _as_at_home(self, url: str, depth: int) -> int:
+        """Returns the verdict that a link would have on its own website, for which a sitemap elsewhere speaks."""
+        judge = self._judge_at(host_of(url))
+        verdict = self._judge(url, judge)[1]
+        return DEPTH if verdict == FOLLOWED and depth > deepest(url, judge.limits) else verdict
+
     def _weigh(self, visit: Visit, anchors: dict[str, str], page: float) -> None:
         """Computes how near each link is to the topic, if there is one."""
         if self._topic is not None:
@@ -234,9 +273,11 @@ class Reader:
         urls = links + nofollow
         if not urls:
             return
-        if len(self._judged) > _MEMO:
-            self._judged = {}
-        judged = [self._judged.get(url) or self._judge(url) for url in urls]
+        judge = self._judge_at(visit.response.request.host)
+        if len(judge.judged) > _MEMO:
+            judge.judged = {}
+        memo, limits = judge.judged, judge.limits
+        judged = [memo.get(url) or self._judge(url, judge) for url in urls]
         targets, codes = zip(*judged, strict=True)
         visit.urls = urls
         visit.targets = np.array(targets, np.uint64)
@@ -246,19 +287,19 @@ class Reader:
         first = visit.verdicts[:admitted]
         first[first == _PATTERN] = FOLLOWED
         visit.is_level = level(visit.response.request.url, urls, self._limits.list_pages)
-        if depth > min(self._limits.depth, self._limits.depth_dynamic):
+        if depth > min(limits.depth, limits.depth_dynamic):
             for i in np.flatnonzero(visit.verdicts == FOLLOWED).tolist():
-                if depth - (visit.is_level is not None and visit.is_level[i]) > deepest(urls[i], self._limits):
+                if depth - (visit.is_level is not None and visit.is_level[i]) > deepest(urls[i], limits):
                     visit.verdicts[i] = DEPTH
 
-    def _judge(self, url: str) -> tuple[int, int]:
-        if not self._scope.admits(url):
+    def _judge(self, url: str, judge: _Judge) -> tuple[int, int]:
+        if not self._scope.admits(url, judge.rules):
             verdict = _SCOPE
-        elif found := trap(url, self._limits):
+        elif found := trap(url, judge.limits):
             verdict = _CODE[found]
         else:  # the last check: links that patterns do not concern have passed all others
-            verdict = FOLLOWED if self._patterns.admit(url) else _PATTERN
+            verdict = FOLLOWED if judge.patterns.admit(url) else _PATTERN
         entry = (page_key(url), verdict)
         if len(url) <= _MEMO_URL:
-            self._judged[url] = entry
+            judge.judged[url] = entry
         return entry

@@ -1,21 +1,66 @@
-"""`Accounts` reports the progress of an agent: to the display, to its site, and to its manifest. It changes nothing."""
+"""`Tally` counts what an agent has done; `Accounts` reports it to the display, to its site, and to its manifest."""
 
 import resource
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gossamer.archive.state import AgentState, replace
+from gossamer.archive.chain import Chain, chains
+from gossamer.archive.state import AgentState, Counters, replace
+from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl.commit import depth_limits
-from gossamer.crawl.control import Report
-from gossamer.crawl.counters import Tally
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Report, Stats, refused_links
+
+
+class Tally:
+    """`Tally` counts rounds as they are committed."""
+
+    def __init__(self, store: Store, chain: Chain, is_site: bool) -> None:
+        self.counters = chain.state.counters
+        self.costs: dict[str, float] = dict(chain.state.costs)  # joules and grams
+        # A limit holds for the whole crawl: agents that have left have visited pages too.
+        left = set() if is_site else chains(store) - {chain.agent}
+        self._elsewhere = sum(Chain.read(store, name).state.counters.visits for name in left)
+        self.visits_before = self.visits
+        self.outcomes: Counter[str] = Counter()  # of this run, like all that follows
+        self.run_visits = self.run_bytes = self.run_rounds = 0
+
+    @property
+    def visits(self) -> int:
+        """Returns the visits committed by the whole crawl; at a site, by this agent."""
+        return self._elsewhere + self.counters.visits
+
+    def add(self, round_: Round) -> None:
+        self.counters += Counters(
+            visits=round_.pages,
+            rounds=1,
+            deferred=len(round_.deferrals),
+            wire_bytes=round_.wire_bytes,
+            outcomes=round_.outcomes,
+            refused=round_.refused,
+        )
+        for name, amount in round_.cost.items():
+            self.costs[name] = self.costs.get(name, 0.0) + amount
+        self.outcomes.update(round_.outcomes)
+        self.run_visits += round_.pages
+        self.run_rounds += bool(round_.pages)
+
+    def figures(self, round_: Round) -> dict[str, Any]:
+        """Returns the counters with the round that is being gathered, for the display."""
+        return {
+            "visits": self.visits + round_.pages,
+            "run_visits": self.run_visits + round_.pages,
+            "wire_bytes": self.run_bytes,
+            "outcomes": dict(self.outcomes + round_.outcomes),
+            "refused": refused_links(self.counters.refused),
+        }
 
 
 @dataclass
@@ -57,6 +102,7 @@ class Accounts:
             phase=phase,
             ended=ended,
             refused_seeds=self.peers.intake.files.refused,
+            notes=tuple(self.peers.intake.notes.said),
         )
 
     def report(self, stats: Stats, granted: int | None, idle: str) -> Report:
@@ -75,7 +121,7 @@ class Accounts:
             committed_s=chain.snapshot.time_s,
             cpu_s=used.ru_utime + used.ru_stime,
             stats=stats,
-            **self.peers.facts(),
+            **self.peers.progress()._asdict(),
         )
 
     def state(self, clean: bool) -> AgentState:

@@ -9,13 +9,13 @@ from gossamer.arrays import U64, Bools, Rows
 from gossamer.clocks import Clock
 from gossamer.columns import NO_TEXT, Status
 from gossamer.config import CROSS_OVER, Config
-from gossamer.crawl import link_diff
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
 from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
+from gossamer.crawl.visit_history import validators_of
 from gossamer.fetch.client import Request
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import union
@@ -244,4 +244,4 @@ def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
         request = found[position]
         request.digest = digest
         if i in validators:
-            request.etag, request.last_modified = link_diff.validators(validators[i])
+            request.etag, request.last_modified = validators_of(validators[i])

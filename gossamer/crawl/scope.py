@@ -1,5 +1,9 @@
 """`Scope` and `Patterns` decide which links belong to the crawl; `level` and `NamedSitemaps` make two exceptions.
 
+A website whose seeds have rules of their own (`WebsiteRules`) is closed: its pages are reached only from its own seeds,
+pages and sitemaps, and its links are judged by its rules. So what is crawled of it, and how deep its pages are, does
+not depend on who else mentions them.
+
 A link to another page of the same list leads no deeper. Shops and blogs spread a list over numbered pages, and often
 each leads only to the next. A calendar looks alike, but has no end: so only parameters count that are called like the
 number of a page, numbers that a list can have, and pages that list something.
@@ -13,35 +17,143 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from gossamer.archive.chain import snapshots
+from gossamer.archive.state import Strict
 from gossamer.archive.store import Store
 from gossamer.arrays import Bools
+from gossamer.config import Limits, Seed
+from gossamer.config.schema import EXPRESSION
+from gossamer.frontier.caps import Quota
 from gossamer.web.url import domain_of, host_of, page_key
+
+
+class WebsiteRules(Strict, frozen=True):
+    """`WebsiteRules` are the rules that a seed brought for its website; None is as for all. Of several the latest hold,
+    for every agent the same."""
+
+    host: str  # of the seed, without www.
+    since_s: float
+    scope: str | None = None
+    depth: int | None = None
+    pages: int | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+
+    def limits(self, limits: Limits) -> Limits:
+        return limits if self.depth is None else msgspec.structs.replace(limits, depth=self.depth)
+
+    @property
+    def words(self) -> str:
+        """Returns the rules as options of a seed."""
+        return Seed("", self.scope, self.depth, self.pages, _list(self.include), _list(self.exclude)).line.strip()
+
+
+def _list(patterns: tuple[str, ...] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def bare(host: str) -> str:
+    """Returns the name without `www.`: with it, it is the same website."""
+    return host.removeprefix("www.")
+
+
+class Websites:
+    """`Websites` knows which websites have rules of their own. The agent's thread adds, the fetching thread asks."""
+
+    def __init__(self, scope: str, rules: Iterable[WebsiteRules] = ()) -> None:
+        self._scope = scope  # of those that have none of their own
+        self._given: dict[str, WebsiteRules] = {}
+        self._hosts: dict[str, WebsiteRules] = {}
+        self._domains: dict[str, WebsiteRules] = {}
+        self.add(rules)
+
+    def __bool__(self) -> bool:
+        return bool(self._given)
+
+    def all(self) -> list[WebsiteRules]:
+        return [self._given[host] for host in sorted(self._given)]
+
+    def add(self, rules: Iterable[WebsiteRules]) -> list[tuple[WebsiteRules, WebsiteRules | None]]:
+        """Adds rules; returns those that are later than others, each with the rules that its website had before. The
+        result is the same in whatever order they come."""
+        changed = []
+        for each in rules:
+            same = self._given.get(each.host)
+            if same is not None and _order(each) <= _order(same):
+                continue
+            changed.append((each, self.of(each.host)))
+            self._given[each.host] = each
+            latest = sorted(self._given.values(), key=_order)
+            self._domains = {domain_of(one.host): one for one in latest if self.scope(one) == "domain"}
+            self._hosts = {one.host: one for one in latest if self.scope(one) != "domain"}
+        return changed
+
+    def scope(self, rules: WebsiteRules) -> str:
+        return rules.scope or self._scope
+
+    def of(self, host: str) -> WebsiteRules | None:
+        """Returns the rules of the website that a host belongs to, if it has any."""
+        return self._hosts.get(bare(host)) or (self._domains.get(domain_of(host)) if self._domains else None)
+
+    def quota(self, host: str) -> Quota | None:
+        """Returns how many pages of a host's website may be known, if it has a limit of its own."""
+        rules = self.of(host)
+        if rules is None or rules.pages is None:
+            return None
+        if self.scope(rules) == "domain":
+            return Quota(rules.pages, domain=domain_of(host))
+        return Quota(rules.pages, hosts=(rules.host, f"www.{rules.host}"))
+
+
+def _order(rules: WebsiteRules) -> tuple[float, str, str]:
+    return rules.since_s, rules.words, rules.host
 
 
 class Scope:
     """`Scope` admits the seeds' host names (`host`), their registrable domains (`domain`), or everything (`any`)."""
 
-    def __init__(self, kind: str, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, kind: str, hosts: Iterable[str] = (), rules: Iterable[WebsiteRules] = ()) -> None:
         self.kind = kind
+        self.websites = Websites(kind, rules)
         self._hosts = set(hosts)
         self._domains = {domain_of(host) for host in self._hosts}
+
+    @classmethod
+    def read(cls, kind: str, store: Store) -> "Scope":
+        """Reads what is committed: the hosts and the rules of all seeds so far, whichever agent took them in."""
+        names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
+        lines = [line for name in names for line in store.get(name).decode().splitlines()]
+        rules = (msgspec.json.decode(line, type=WebsiteRules) for line in lines if line.startswith("{"))
+        return cls(kind, (line for line in lines if not line.startswith("{")), rules)
 
     @property
     def hosts(self) -> list[str]:
         return sorted(self._hosts)
 
-    def admits(self, url: str) -> bool:
+    def admits(self, url: str, source: WebsiteRules | None = None) -> bool:
+        """Returns whether a link is in scope; `source` has the rules of the website that it is on."""
+        if self.websites:
+            target = self.websites.of(host_of(url))
+            if source is not None or target is not None:
+                is_open = source is not None and self.websites.scope(source) == "any"
+                return target is source or (target is None and is_open)
         if self.kind == "any":
             return True
         host = host_of(url)
         return domain_of(host) in self._domains if self.kind == "domain" else host in self._hosts
 
+    def has(self, url: str) -> bool:
+        """Returns whether a page belongs to the crawl, by whatever rules."""
+        return self.admits(url, self.websites.of(host_of(url)))
+
     def widen(self, seeds: Iterable[str]) -> list[str]:
-        """Admits the seeds' hosts; returns those that are new, for the archive. The scope `any` needs no list."""
-        return self.add(host_of(url) for url in seeds)
+        """Admits the seeds' hosts; returns those that are new, for the archive. The scope `any` needs no list, and a
+        website with rules of its own has nothing to do with it."""
+        hosts = map(host_of, seeds)
+        return self.add(host for host in hosts if self.websites.of(host) is None) if self.websites else self.add(hosts)
 
     def add(self, hosts: Iterable[str]) -> list[str]:
         """Admits hosts; returns those that are new."""
@@ -57,18 +169,30 @@ class Patterns:
     """`Patterns` admits a URL that matches one of `include` (or there are none), and none of `exclude`."""
 
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
-        self._include = _any_of(include)
-        self._exclude = _any_of(exclude)
+        self._include, self._exclude = _AnyOf(include), _AnyOf(exclude)
 
     def admit(self, url: str) -> bool:
-        if self._include is not None and not self._include.fullmatch(url):
+        if self._include and not self._include.matches(url):
             return False
-        return self._exclude is None or not self._exclude.fullmatch(url)
+        return not (self._exclude and self._exclude.matches(url))
 
 
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    found = [_expression(pattern) for pattern in patterns]
-    return re.compile("|".join(found), re.DOTALL) if found else None
+class _AnyOf:
+    """`_AnyOf` is several patterns: those with stars as one expression for the whole URL, the others singly."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        given = list(patterns)
+        stars = [_expression(pattern) for pattern in given if not pattern.startswith(EXPRESSION)]
+        self._stars = re.compile("|".join(stars), re.DOTALL) if stars else None
+        self._own = [re.compile(each.removeprefix(EXPRESSION)) for each in given if each.startswith(EXPRESSION)]
+
+    def __bool__(self) -> bool:
+        return bool(self._stars or self._own)
+
+    def matches(self, url: str) -> bool:
+        if self._stars is not None and self._stars.fullmatch(url):
+            return True
+        return any(own.search(url) for own in self._own)
 
 
 def _expression(pattern: str) -> str:

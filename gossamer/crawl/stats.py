@@ -1,8 +1,10 @@
-"""`Stats` has the figures of a running crawl, as the agent shows them to whoever watches it."""
+"""`Stats` has the figures of a running crawl, for a display; `Report` adds what the agent's site must know."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 # Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
 CALM = ("ok", "unchanged", "moved", "denied")
@@ -33,6 +35,7 @@ class Stats:
     refused_seeds: int = 0  # lines of seed files that are no web address
     waits_until_s: float | None = None  # nothing is due before: pages are tried again then, or hosts rest
     phase: str = ""  # such as "committing" or "stopping"; empty: just crawling
+    notes: tuple[str, ...] = ()  # what a person should be told at once, the first one first; only more come
 
     @property
     def errors(self) -> dict[str, int]:
@@ -56,6 +59,36 @@ class Stats:
         return self.run_visits / self.elapsed_s if self.elapsed_s >= LEAST_S else None
 
 
+class SiteProgress(NamedTuple):
+    """`SiteProgress` is how far a site has carried out the list of sites, as the agent that speaks for it knows."""
+
+    clean: Mapping[str, int] | None = None  # by other site: the version of the list that it has carried out
+    passing: bool = False  # hosts are on their way through the agent to another one
+    is_clean: bool = False  # the agent's own site has carried out the list
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`Report` is the state of an agent, as it reports it to its site."""
+
+    number: int  # of its last commit
+    epoch: int
+    zones: list[int]
+    sent: Mapping[str, int]  # by stream: the number of the last message
+    marks: Mapping[str, int]  # by stream: the last message that it has committed
+    pages: int | None  # the limit of visits that it works under
+    rounds: int  # of this run
+    idle: str  # why it has nothing to do; empty: it has
+    next_due_s: float | None
+    backlog_bytes: int  # of messages that are not confirmed
+    committed_s: float
+    cpu_s: float
+    stats: Stats
+    # Of the agent that speaks for a site of a federation, as in `SiteProgress`:
+    clean: Mapping[str, int] | None = None
+    passing: bool = False
+    is_clean: bool = False
+
+
 def waited_for_s(stats: Iterable[Mapping[str, Any]]) -> float | None:
     """Returns when the first of several agents goes on, if all wait that are not done."""
     signs = ("waits_until_s", "frontier", "connections")
@@ -69,8 +102,25 @@ def refused_links(refused: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
+_REMEDIES = {
+    "crawl.scope": "they lead out of the scope (crawl.scope, or that of a seed); --scope any follows all",
+    "crawl.include/exclude": "their URLs match no pattern to include, or one to exclude (crawl.include, crawl.exclude)",
+    "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
+    "site.mode": "they lead to pages of other agents, and site.mode is firewall",
+    "port": "browsers refuse these ports too",
+    "seeds.pages": "their website has as many pages as its seed allows (pages=)",
+}
+
+
 def remedy(setting: str) -> str:
     """Returns what a person may do about it."""
+    if setting in _REMEDIES:
+        return f"links not followed: {_REMEDIES[setting]}"
     if setting.startswith("limits.depth"):
         return f"links refused by {setting}: with a greater one the same command follows them"
     return f"links refused by {setting}: a greater one holds for links found from then on"
+
+
+def in_short(refused: Mapping[str, int]) -> str:
+    """Returns how many links were not followed, by reason, in a few words: "scope 4,023, depth 151"."""
+    return ", ".join(f"{setting.rpartition('.')[2].replace('_', ' ')} {times:,}" for setting, times in refused.items())

@@ -14,7 +14,7 @@ from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ArchiveError
 from gossamer.frontier import caps
-from gossamer.frontier.caps import Homes, domain_text, homes, most_pages
+from gossamer.frontier.caps import Homes, Quota, Quotas, domain_text, homes, most_pages
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import raw, search, union
@@ -24,6 +24,7 @@ from gossamer.frontier.text_heap import MAX_TEXT
 from gossamer.web.url import host_of, page_keys
 
 IsOwn = Callable[[U64], Bools]  # which pages belong to us
+QuotaOf = Callable[[str], Quota | None]  # of a host's website
 
 
 class Policy(IntEnum):
@@ -44,6 +45,7 @@ class Verdict(IntEnum):
     CAP_HOSTS = caps.HOSTS_PER_DOMAIN  # or hosts of its domain
     BEST = 4  # not among the best new pages of this round
     LENGTH = 5  # the text of its URL is missing or too long
+    CAP_WEBSITE = caps.PAGES_PER_WEBSITE  # too many pages of a website with rules of its own
 
 
 VISIT = Table(
@@ -132,6 +134,7 @@ class Rules:
     seed: int
     best: int
     pages_by_host: Mapping[str, int]
+    quota: QuotaOf | None
 
 
 def update(
@@ -148,10 +151,11 @@ def update(
     best: int = 0,
     others: int = 0,
     pages_by_host: Mapping[str, int] = MappingProxyType({}),
+    quota: QuotaOf | None = None,
 ) -> UpdateResult:
     """Applies a round. `best` limits the new pages that enter (0: all). Cash without a taker is pooled, for our pages
     and the `others` that other agents know."""
-    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, is_own, seed, best, pages_by_host))
+    rows, result = _changed(index, ledger, columns, Rules(limits, strategy, is_own, seed, best, pages_by_host, quota))
     index.pages.write(rows, len(result.new))
     ledger.known += len(result.new)
     if strategy.virtual:
@@ -330,9 +334,10 @@ class _Entering:
         verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
-        urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host else ()
-        most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host)
-        capped = caps.caps(index.hosts, index.traps, self.homes, order, rules.limits, most, generation)
+        urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host or rules.quota else ()
+        quotas = Quotas.find(index.hosts, self.homes, urls, rules.quota) if rules.quota else None
+        most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host, quotas)
+        capped = caps.caps(index.hosts, index.traps, self.homes, order, rules.limits, most, generation, quotas)
         ranked = self.usable[order]
         verdicts[ranked] = capped
         best = rules.best

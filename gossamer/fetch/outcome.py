@@ -25,7 +25,7 @@ _MOST_BYTES = (1 << 63) - 1
 UNWANTED = "unspecified"  # why a body is missing that was not read: WARC has no better word
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
 _MOST_CHUNKS = 1 << 18  # as many as `web.http.dechunk` reads; a body in chunks of one byte would cost seconds
-# SETTINGS or GOAWAY on stream 0: what a server of HTTP/2 says first (RFC 9113 section 3.4).
+# SETTINGS or GOAWAY on stream 0: what a server of HTTP/2 sends first (RFC 9113 section 3.4).
 _FIRST_FRAME = re.compile(rb"\0..[\x04\x07]\0\0\0\0\0", re.DOTALL).match
 _BLANK = re.compile(rb"\r?\n")
 _AFTER_LINE = re.compile(rb"\n\r?\n")

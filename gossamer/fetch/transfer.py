@@ -77,7 +77,7 @@ class Transfer:
         self.request, self.reuse, self.answer, self.attempt = request, reuse, answer, 0
         handle = self.handle
         handle.setopt(pycurl.URL, request.url)
-        # libcurl writes escapes in capitals, and would ask for another URL than ours. It cannot be told to forget.
+        # libcurl writes escapes in capitals, and would ask for another URL than ours. The option stays set.
         if self._is_literal or "%" in request.url:
             self._is_literal = True
             handle.setopt(pycurl.REQUEST_TARGET, _target(request.url))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.arrays import F64, Bools, Indices
+from gossamer.arrays import F64, AnyKeys, Bools, Indices
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
-from gossamer.frontier.sorted_runs import Keys, search, search_many
+from gossamer.frontier.sorted_runs import search, search_many
 
 
 class Mark(NamedTuple):
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 NOTHING_YET = Mark(float("inf"), 0)  # no page is better
 
 
-def better(ranks: F64, keys: Keys, than_rank: F64 | float, than_key: Keys | int) -> Bools:
+def better(ranks: F64, keys: AnyKeys, than_rank: F64 | float, than_key: AnyKeys | int) -> Bools:
     other = than_key if isinstance(than_key, np.ndarray) else np.uint64(than_key)
     is_better: Bools = (ranks > than_rank) | ((ranks == than_rank) & (keys < other))
     return is_better
@@ -43,7 +43,7 @@ def top(ranks: F64, count: int) -> Indices:
     return np.concatenate((above[np.argsort(-ranks[above], kind="stable")], equal))
 
 
-def place_in_group(groups: Keys) -> Indices:
+def place_in_group(groups: AnyKeys) -> Indices:
     """Returns for each element how many of its group stand before it."""
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=groups[order][:1] + 1))
@@ -56,9 +56,9 @@ def place_in_group(groups: Keys) -> Indices:
 class Cuts(NamedTuple):
     """Cuts are the hosts (sorted) of which something was left out, and the best page of each that was."""
 
-    hosts: Keys
+    hosts: AnyKeys
     ranks: F64
-    keys: Keys
+    keys: AnyKeys
 
     @classmethod
     def none(cls) -> "Cuts":
@@ -67,7 +67,7 @@ class Cuts(NamedTuple):
     def where(self, mask: Bools) -> "Cuts":
         return Cuts(self.hosts[mask], self.ranks[mask], self.keys[mask])
 
-    def without(self, hosts: Keys) -> "Cuts":
+    def without(self, hosts: AnyKeys) -> "Cuts":
         return self.where(~np.isin(self.hosts, hosts))
 
     def joined(self, other: "Cuts") -> "Cuts":
@@ -86,7 +86,7 @@ class Candidates:
         self.floor: Mark | None = NOTHING_YET
 
     def clear(self) -> None:
-        self.keys: Keys = np.zeros(0, np.uint64)
+        self.keys: AnyKeys = np.zeros(0, np.uint64)
         self.ranks: F64 = np.zeros(0)
         self.floor = None  # nothing is left out
         self.cuts = Cuts.none()
@@ -98,7 +98,7 @@ class Candidates:
     def memory_bytes(self) -> int:
         return self.keys.nbytes + self.ranks.nbytes + sum(part.nbytes for part in self.cuts)
 
-    def put(self, keys: Keys, ranks: F64, wanted: Bools) -> None:
+    def put(self, keys: AnyKeys, ranks: F64, wanted: Bools) -> None:
         """Updates pages (sorted by key): they are now wanted with this rank, or not wanted."""
         if self.floor:
             wanted = wanted & better(ranks, keys, *self.floor)
@@ -113,7 +113,7 @@ class Candidates:
         if goes.any() or comes.any():
             self._replace(at[goes], keys[comes], ranks[comes])
 
-    def _replace(self, gone: Indices, keys: Keys, ranks: F64) -> None:
+    def _replace(self, gone: Indices, keys: AnyKeys, ranks: F64) -> None:
         old_keys, old_ranks = self.keys, self.ranks
         if len(gone):
             old_keys, old_ranks = np.delete(old_keys, gone), np.delete(old_ranks, gone)
@@ -127,13 +127,13 @@ class Candidates:
     def drop(self, positions: Indices) -> None:
         self._replace(positions, self.keys[:0], self.ranks[:0])
 
-    def count_of(self, hosts: Keys) -> Indices:
+    def count_of(self, hosts: AnyKeys) -> Indices:
         """Returns how many candidates each of these hosts has."""
         first = hosts.astype(np.uint64) << HOST_SHIFT
         last = first | np.uint64(2 ** int(HOST_SHIFT) - 1)
         return np.searchsorted(self.keys, last, side="right") - np.searchsorted(self.keys, first)
 
-    def hosts(self) -> tuple[Keys, Indices, Indices]:
+    def hosts(self) -> tuple[AnyKeys, Indices, Indices]:
         """Returns hosts that have candidates: the host, where its candidates start, how many there are."""
         hosts = host_of_key(self.keys)
         starts = np.flatnonzero(np.diff(hosts, prepend=hosts[:1] + 1))

@@ -1,22 +1,24 @@
 """This module caps new pages per host and per registrable domain: that contains traps and wildcard names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from gossamer.arrays import I64, U8, U32, Bools, Indices
+from gossamer.arrays import I64, U8, U32, AnyKeys, Bools, Indices
 from gossamer.config import Limits
 from gossamer.config.host_overrides import of_host
 from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.pages import host_of_key
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.wildcard_traps import WildcardTraps
-from gossamer.web.url import domain_of, host_of
+from gossamer.web.url import domain_of, host_key, host_of
 
 PAGES_PER_HOST, PAGES_PER_DOMAIN, HOSTS_PER_DOMAIN = 1, 2, 3  # limits that are in a page's way
+PAGES_PER_WEBSITE = 6  # a website's own limit
 NOBODY = 255  # as a generation: nobody vouches for this host
 
 
@@ -24,14 +26,14 @@ NOBODY = 255  # as a generation: nobody vouches for this host
 class Homes:
     """`Homes` are the hosts and domains of new pages."""
 
-    hosts: Keys  # sorted, unique
+    hosts: AnyKeys  # sorted, unique
     of_page: Indices  # for each page, which of them
     is_new: Bools
     known: U32
-    domains: Keys
+    domains: AnyKeys
 
 
-def homes(index: Hosts, keys: Keys, urls: Sequence[str]) -> Homes:
+def homes(index: Hosts, keys: AnyKeys, urls: Sequence[str]) -> Homes:
     """Returns the homes of pages. Names are parsed only for new hosts: the others' domains are in their rows."""
     hosts, first, of_page = np.unique(host_of_key(keys), return_index=True, return_inverse=True)
     found, rows = index.look_up(hosts)
@@ -55,10 +57,14 @@ def domain_text(host: str, key: int) -> str:
     return domain_of(host)  # another name with the same 24 bits was here first
 
 
-def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int]) -> I64:
+def most_pages(
+    homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[str, int], quotas: "Quotas | None" = None
+) -> I64:
     """Returns for each host how many pages may be known. `own` has those of hosts with a rule of their own; 0: any
-    number."""
+    number. A quota takes the place of what holds for all."""
     most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
+    if quotas is not None:
+        most[quotas.of_host >= 0] = 0
     if own:
         _, first = np.unique(homes.of_page, return_index=True)
         for place, page in enumerate(first.tolist()):
@@ -69,8 +75,40 @@ def most_pages(homes: Homes, urls: Sequence[str], limits: Limits, own: Mapping[s
     return most
 
 
+class Quota(NamedTuple):
+    """`Quota` is how many pages of a website may be known, all its hosts together; 0: any number."""
+
+    most: int
+    hosts: tuple[str, ...] = ()
+    domain: str = ""
+
+    def room(self, index: Hosts) -> int:
+        """Returns how many more pages may become known."""
+        if not self.most:
+            return int(np.iinfo(np.int64).max)
+        if self.domain:
+            known = index.domain_counts(np.array([domain_key(self.domain)], np.uint64))[0]
+        else:
+            known = index.look_up(np.unique(np.array([host_key(host) for host in self.hosts], np.uint64)))[1]["known"]
+        return self.most - int(known.sum())
+
+
+class Quotas(NamedTuple):
+    """`Quotas` has the websites among new pages that have a quota."""
+
+    of_host: I64  # for each host of `Homes`, which of them; -1: none
+    room: I64
+
+    @classmethod
+    def find(cls, index: Hosts, homes: Homes, urls: Sequence[str], of: Callable[[str], Quota | None]) -> "Quotas":
+        _, first = np.unique(homes.of_page, return_index=True)
+        found: dict[Quota, int] = {}
+        of_host = [found.setdefault(q, len(found)) if (q := of(host_of(urls[page]))) else -1 for page in first.tolist()]
+        return cls(np.array(of_host, np.int64), np.array([quota.room(index) for quota in found], np.int64))
+
+
 def generations(
-    index: Hosts, traps: WildcardTraps, homes: Homes, targets: Keys, referrers: Keys, is_redirect: Bools
+    index: Hosts, traps: WildcardTraps, homes: Homes, targets: AnyKeys, referrers: AnyKeys, is_redirect: Bools
 ) -> U8:
     """Returns the generation that each host would be of, by all links that lead to pages of it; NOBODY vouches for one
     that only barren hosts of its own domain lead to. What a host redirects to takes its place."""
@@ -88,12 +126,20 @@ def generations(
 
 
 def caps(
-    index: Hosts, traps: WildcardTraps, homes: Homes, order: Indices, limits: Limits, most: I64, generation: U8
+    index: Hosts,
+    traps: WildcardTraps,
+    homes: Homes,
+    order: Indices,
+    limits: Limits,
+    most: I64,
+    generation: U8,
+    quotas: Quotas | None = None,
 ) -> U8:
     """Returns for each page in this order 0 if it enters, or the limit that is in its way; each takes room from the
-    next."""
+    next. A website's quota takes the place of the limit of pages per domain."""
     found = np.zeros(len(order), np.uint8)
     host = homes.of_page[order]
+    has_quota = np.zeros(len(order), np.bool_) if quotas is None else quotas.of_host[host] >= 0
     domain_pages, domain_hosts = index.domain_counts(homes.domains)
     found[homes.known[host] + place_in_group(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
     if limits.hosts_per_domain:
@@ -104,14 +150,18 @@ def caps(
         used = domain_hosts - np.minimum(traps.barren(homes.domains), limits.hosts_per_domain)
         fits = _fitting(used, homes.domains, new, generation, limits.hosts_per_domain)
         found[~fits[host]] = HOSTS_PER_DOMAIN
+    if quotas is not None:
+        left = np.flatnonzero((found == 0) & has_quota)
+        which = quotas.of_host[host[left]]
+        found[left[place_in_group(which.astype(np.uint64)) >= quotas.room[which]]] = PAGES_PER_WEBSITE
     if limits.pages_per_domain:
-        left = np.flatnonzero(found == 0)
+        left = np.flatnonzero((found == 0) & ~has_quota)
         used = domain_pages[host[left]] + place_in_group(homes.domains[host[left]])
         found[left[used >= limits.pages_per_domain]] = PAGES_PER_DOMAIN
     return found
 
 
-def _fitting(used: I64, domains: Keys, new: Indices, generation: U8, most: int) -> Bools:
+def _fitting(used: I64, domains: AnyKeys, new: Indices, generation: U8, most: int) -> Bools:
     """Returns which hosts may enter. Half of a domain's room is for hosts that were found from outside, or on a host
     that was: those that lead from one to the next have the other half to themselves, and the first come first there."""
     fits = np.ones(len(domains), np.bool_)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from gossamer.arrays import U32
-from gossamer.frontier.sorted_runs import Keys
+from gossamer.arrays import U32, AnyKeys
 
 BUCKET_S = 60
 NO_HORIZON_S = 2**32  # later than any due time
@@ -14,7 +13,7 @@ class DueQueue:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._buckets: dict[int, list[tuple[Keys, U32]]] = {}
+        self._buckets: dict[int, list[tuple[AnyKeys, U32]]] = {}
         self._count = 0
         self.horizon_s = 0  # pages due from here on are not kept
 
@@ -30,7 +29,7 @@ class DueQueue:
     def memory_bytes(self) -> int:
         return 12 * self._count
 
-    def add(self, keys: Keys, due_s: U32) -> None:
+    def add(self, keys: AnyKeys, due_s: U32) -> None:
         near = due_s < self.horizon_s
         keys, due_s = keys[near], due_s[near]
         if not len(keys):
@@ -47,7 +46,7 @@ class DueQueue:
         self._count += len(keys)
         self._shorten()
 
-    def all(self) -> tuple[Keys, U32]:
+    def all(self) -> tuple[AnyKeys, U32]:
         """Returns everything, in the order of buckets."""
         batches = [batch for number in sorted(self._buckets) for batch in self._buckets[number]]
         if not batches:
@@ -55,9 +54,9 @@ class DueQueue:
         keys, times = zip(*batches, strict=True)
         return np.concatenate(keys), np.concatenate(times)
 
-    def take(self, now_s: int) -> Keys:
+    def take(self, now_s: int) -> AnyKeys:
         """Returns keys whose time has come, sorted, without repetition."""
-        due: list[Keys] = []
+        due: list[AnyKeys] = []
         for number in [number for number in self._buckets if number * BUCKET_S <= now_s]:
             for keys, times in self._pop(number):
                 ready = times <= now_s
@@ -67,7 +66,7 @@ class DueQueue:
                     self._count += int((~ready).sum())
         return np.unique(np.concatenate(due)) if due else np.zeros(0, np.uint64)
 
-    def first(self) -> tuple[Keys, U32] | None:
+    def first(self) -> tuple[AnyKeys, U32] | None:
         """Returns what is in the earliest bucket."""
         if not self._buckets:
             return None
@@ -86,7 +85,7 @@ class DueQueue:
     def forget_first(self) -> None:
         self._pop(min(self._buckets))
 
-    def _pop(self, number: int) -> list[tuple[Keys, U32]]:
+    def _pop(self, number: int) -> list[tuple[AnyKeys, U32]]:
         batches = self._buckets.pop(number)
         self._count -= sum(len(keys) for keys, _ in batches)
         return batches

@@ -6,14 +6,14 @@ import numpy as np
 
 from gossamer import config
 from gossamer.archive.manifest import Changes
-from gossamer.arrays import F64, Indices, Rows
+from gossamer.arrays import F64, AnyKeys, Indices, Rows
 from gossamer.columns import NEVER, Status
 from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, better, place_in_group, top
 from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, DueQueue
 from gossamer.frontier.frontier_file import KIND, Facts, read_frontier, write_frontier
 from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
-from gossamer.frontier.sorted_runs import Keys, raw, search, spans, union
+from gossamer.frontier.sorted_runs import raw, search, spans, union
 from gossamer.frontier.strategies import Strategy
 
 CANDIDATE_BYTES = 64  # 16, and copies of them while candidates come and go
@@ -38,7 +38,7 @@ class Frontier:
         self._capacity = share * 3 // 4 // CANDIDATE_BYTES
         self._candidates = Candidates()
         self._later = DueQueue(share // 4 // 24)
-        self._taken: Keys = np.zeros(0, np.uint64)
+        self._taken: AnyKeys = np.zeros(0, np.uint64)
         self._now_s = 0
         self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
         self.latest_far_s = NEVER  # those that are forbidden
@@ -51,7 +51,7 @@ class Frontier:
         self.scans = 0
 
     @property
-    def taken(self) -> Keys:
+    def taken(self) -> AnyKeys:
         """The keys of pages that were taken and neither settled nor given back, sorted."""
         return self._taken
 
@@ -66,7 +66,7 @@ class Frontier:
     def memory_bytes(self) -> int:
         return self._candidates.memory_bytes + self._later.memory_bytes + self._taken.nbytes
 
-    def offer(self, rows: Rows, now_s: float, settled: Keys | None = None) -> None:
+    def offer(self, rows: Rows, now_s: float, settled: AnyKeys | None = None) -> None:
         """Takes PAGE rows (sorted by key) as they were just written to the index; those of `settled` are among them."""
         self._turn_to(now_s)
         if settled is not None:
@@ -132,20 +132,20 @@ class Frontier:
         """Returns when all that becomes due up to the limit is due; None: nothing does."""
         return self._later.last_s(limit_s)
 
-    def hold(self, keys: Keys) -> None:
+    def hold(self, keys: AnyKeys) -> None:
         """Counts these pages as taken."""
         self._taken = union(self._taken, keys)
         here, positions = search(self._candidates.keys, self._taken)
         self._candidates.drop(positions[here])
 
-    def settle(self, keys: Keys) -> None:
+    def settle(self, keys: AnyKeys) -> None:
         """Takes pages back that were visited; their rows have when they are due again."""
         returned = search(np.sort(keys), self._taken)[0]
         found, rows = self._index.pages.look_up(self._taken[returned])
         self._taken = self._taken[~returned]
         self._admit(rows[found])
 
-    def give_back(self, keys: Keys) -> None:
+    def give_back(self, keys: AnyKeys) -> None:
         """Takes pages back that were not visited: they are as due as their rows are, which `settle` looks at."""
         self.settle(keys)
 
@@ -219,7 +219,7 @@ class Frontier:
             "folded": self._index.pages.folded,
         }
 
-    def _are_ranks(self, keys: Keys, ranks: F64) -> bool:
+    def _are_ranks(self, keys: AnyKeys, ranks: F64) -> bool:
         """Returns whether the strategy still ranks so: the code or data behind its name may have changed."""
         step = max(1, len(keys) // CHECKED)
         keys, ranks = keys[::step], ranks[::step]
@@ -280,20 +280,20 @@ class Frontier:
             hosts, _, _ = self._candidates.hosts()
             self._candidates.leave_hosts(self._host_ranks(hosts), capacity // 2)
 
-    def _host_ranks(self, hosts: Keys) -> F64:
+    def _host_ranks(self, hosts: AnyKeys) -> F64:
         """Returns ranks of hosts; pages on their way to a visit are no longer counted."""
         assert self._strategy.host_rank is not None
         ranks = np.asarray(self._strategy.host_rank(self._index.hosts.look_up(hosts)[1]), np.float64)
         return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
 
-    def _taken_of(self, hosts: Keys) -> Indices:
+    def _taken_of(self, hosts: AnyKeys) -> Indices:
         busy, counts = np.unique(host_of_key(self._taken), return_counts=True)
         found, positions = search(busy, hosts)
         taken = np.zeros(len(hosts), np.intp)
         taken[found] = counts[positions[found]]
         return taken
 
-    def _room(self, hosts: Keys) -> Indices:
+    def _room(self, hosts: AnyKeys) -> Indices:
         return np.maximum(self._per_host - self._taken_of(hosts), 0)
 
     def _select(self, count: int) -> tuple[Indices, Mark]:

@@ -6,10 +6,10 @@ import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
-from gossamer.arrays import I64, U16, Bools, Rows
+from gossamer.arrays import I64, U16, AnyKeys, Bools, Rows
 from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.run_file import Run, write_run
-from gossamer.frontier.sorted_runs import Keys, Sorted, merge_two, raw, search, union
+from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search, union
 
 MAX_DELTAS = 32
 BASE = "index.host.base"
@@ -46,14 +46,14 @@ class Hosts:
     def __len__(self) -> int:
         return len(self._hosts.keys)
 
-    def look_up(self, hosts: Keys) -> tuple[Bools, Rows]:
+    def look_up(self, hosts: AnyKeys) -> tuple[Bools, Rows]:
         found, positions = search(self._hosts.keys, hosts)
         rows = np.zeros(len(hosts), columns.HOST.numpy)
         raw(rows)[found] = raw(self._hosts.take(positions[found]))
         rows["host"] = hosts
         return found, rows
 
-    def domain_counts(self, domains: Keys) -> tuple[I64, I64]:
+    def domain_counts(self, domains: AnyKeys) -> tuple[I64, I64]:
         """Returns pages and hosts known of each domain."""
         found, positions = search(self._domains, domains)
         pages, hosts = np.zeros(len(domains), np.int64), np.zeros(len(domains), np.int64)
@@ -61,7 +61,7 @@ class Hosts:
         hosts[found] = self._domain_hosts[positions[found]]
         return pages, hosts
 
-    def grow(self, hosts: Keys, domains: Keys, known: I64, visited: I64) -> None:
+    def grow(self, hosts: AnyKeys, domains: AnyKeys, known: I64, visited: I64) -> None:
         """Adds to the counters of hosts (sorted, unique); those not known before enter with their domain."""
         if not len(hosts):
             return
@@ -75,7 +75,7 @@ class Hosts:
         self._changed = union(self._changed, hosts.astype(np.uint32))
         self._grow_domains(rows["domain"], known, ~found)
 
-    def locate(self, hosts: Keys, country: U16) -> None:
+    def locate(self, hosts: AnyKeys, country: U16) -> None:
         """Sets the countries of hosts (sorted, unique); those that are not known are left out."""
         found, rows = self.look_up(hosts)
         moved = found & (rows["country"] != country)
@@ -130,7 +130,7 @@ class Hosts:
         self._domain_pages: I64 = np.zeros(len(self._domains), np.int64)
         np.add.at(self._domain_pages, inverse, rows["known"].astype(np.int64))
 
-    def _grow_domains(self, domains: Keys, known: I64, is_new: Bools) -> None:
+    def _grow_domains(self, domains: AnyKeys, known: I64, is_new: Bools) -> None:
         touched, inverse = np.unique(domains, return_inverse=True)
         found, places = search(self._domains, touched)
         if not found.all():

@@ -6,10 +6,9 @@ import numpy as np
 
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
-from gossamer.arrays import Bools, Rows
+from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.index_files import FileStore, Named
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.frontier.table import Table
 from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
@@ -64,7 +63,7 @@ class PageIndex:
             changes = changes | part.flush(store, label)
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Keys], Bools]) -> Changes:
+    def retain(self, store: FileStore, label: str, keep: Callable[[AnyKeys], Bools]) -> Changes:
         """Forgets all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = Changes()
         for table in self._tables:
@@ -84,16 +83,16 @@ class PageIndex:
         return sum(part.memory_bytes for part in (*self._tables, self.heap, self.hosts))
 
 
-def zone_of_key(keys: Keys) -> Keys:
+def zone_of_key(keys: AnyKeys) -> AnyKeys:
     """Returns the zone of page keys."""
     return (keys >> ZONE_SHIFT).astype(np.uint8)
 
 
-def zone_of_host(hosts: Keys) -> Keys:
+def zone_of_host(hosts: AnyKeys) -> AnyKeys:
     """Returns the zone of host keys."""
     return (hosts >> np.uint32(columns.HOST_BITS - columns.ZONE_BITS)).astype(np.uint8)
 
 
-def host_of_key(keys: Keys) -> Keys:
+def host_of_key(keys: AnyKeys) -> AnyKeys:
     """Returns the host's part of page keys."""
     return (keys >> HOST_SHIFT).astype(np.uint32)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from gossamer import columns
-from gossamer.arrays import Indices, Rows
+from gossamer.arrays import AnyKeys, Indices, Rows, Unsigned
 from gossamer.errors import ArchiveError, disk_full_guard
 from gossamer.frontier.index_files import damaged, mapped
-from gossamer.frontier.sorted_runs import Bounds, Keys, Source, Spec, steps
+from gossamer.frontier.sorted_runs import Bounds, Source, Spec, steps
 
 MAGIC = b"GOSSRUN1"
 ALIGN = 64
 
-Piece = tuple[int, Callable[[Spec], list[Keys]]]  # a number of rows, and their planes of any column
+Piece = tuple[int, Callable[[Spec], list[Unsigned]]]  # a number of rows, and their planes of any column
 
 
 def write_run(path: Path, table: columns.Table, chunks: Iterable[Rows], count: int, bounds: Bounds, total: int) -> None:
@@ -84,7 +84,7 @@ def _write(path: Path, table: columns.Table, pieces: Iterable[Piece], count: int
         raise ArchiveError(f"{path.name}: {written} rows where {count} were announced; the index is damaged")
 
 
-def _write_all(fd: int, plane: Keys, offset: int) -> None:
+def _write_all(fd: int, plane: Unsigned, offset: int) -> None:
     view = np.ascontiguousarray(plane).view(np.uint8).data
     while view:
         done = os.pwrite(fd, view, offset)
@@ -116,9 +116,9 @@ class Run:
             name: [self._mapped(width, start + place) for width, place in spec.planes]
             for name, spec in self._specs.items()
         }
-        self.keys: Keys = self._planes[table.columns[0].name][0]
+        self.keys: AnyKeys = self._planes[table.columns[0].name][0]
 
-    def _mapped(self, width: int, place: int) -> Keys:
+    def _mapped(self, width: int, place: int) -> Unsigned:
         return np.frombuffer(self._map, f"u{width}", self.count, place)
 
     def bounds(self) -> Bounds:
@@ -136,7 +136,7 @@ class Run:
             rows[name] = self._decoded(name, [plane[start:stop] for plane in planes])
         return rows
 
-    def encoded(self, spec: Spec, start: int, stop: int) -> list[Keys]:
+    def encoded(self, spec: Spec, start: int, stop: int) -> list[Unsigned]:
         mine = self._specs[spec.name]
         planes = [plane[start:stop] for plane in self._planes[spec.name]]
         if (mine.low, mine.widths) == (spec.low, spec.widths):
@@ -144,7 +144,7 @@ class Run:
         values = self._decoded(spec.name, planes)
         return spec.encode(np.full(stop - start, values) if isinstance(values, int) else values)
 
-    def _decoded(self, name: str, planes: list[Keys]) -> Keys | int:
+    def _decoded(self, name: str, planes: list[Unsigned]) -> Unsigned | int:
         """Returns a column's values; one value, if it has no planes."""
         low = self._specs[name].low
         if not planes:

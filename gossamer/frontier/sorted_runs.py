@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gossamer.arrays import Bools, Indices, Rows
+from gossamer.arrays import AnyKeys, Bools, Indices, Rows, Unsigned
 
-Keys = npt.NDArray[np.unsignedinteger[Any]]
 Bounds = dict[str, tuple[int, int]]  # lowest and highest value of each column
 
 CHUNK_ROWS = 1 << 18
@@ -29,7 +28,7 @@ class Spec(NamedTuple):
     def widths(self) -> list[int]:
         return [width for width, _ in self.planes]
 
-    def encode(self, values: npt.NDArray[Any]) -> list[Keys]:
+    def encode(self, values: npt.NDArray[Any]) -> list[Unsigned]:
         if not self.planes:
             return []
         if len(self.planes) > 1 or self.low:
@@ -46,13 +45,13 @@ class Source(Protocol):
     """A source has sorted rows, in memory or in a file."""
 
     @property
-    def keys(self) -> Keys: ...
+    def keys(self) -> AnyKeys: ...
 
     def take(self, positions: Indices) -> Rows: ...
 
     def between(self, start: int, stop: int) -> Rows: ...
 
-    def encoded(self, spec: Spec, start: int, stop: int) -> list[Keys]: ...
+    def encoded(self, spec: Spec, start: int, stop: int) -> list[Unsigned]: ...
 
     def bounds(self) -> Bounds: ...
 
@@ -61,7 +60,7 @@ class Source(Protocol):
 class Sorted:
     """A run in memory keeps its keys apart too: searching a strided column would copy it each time."""
 
-    keys: Keys
+    keys: AnyKeys
     rows: Rows
 
     @classmethod
@@ -74,7 +73,7 @@ class Sorted:
     def between(self, start: int, stop: int) -> Rows:
         return self.rows[start:stop]
 
-    def encoded(self, spec: Spec, start: int, stop: int) -> list[Keys]:
+    def encoded(self, spec: Spec, start: int, stop: int) -> list[Unsigned]:
         return spec.encode(self.rows[spec.name][start:stop])
 
     def bounds(self) -> Bounds:
@@ -93,7 +92,7 @@ def raw(rows: Rows) -> Rows:
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
-def search(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
+def search(keys: AnyKeys, wanted: AnyKeys) -> tuple[Bools, Indices]:
     """Returns which of the wanted keys are there, and where each is or would be."""
     positions = np.searchsorted(keys, wanted)
     if not len(keys):
@@ -101,7 +100,7 @@ def search(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
     return keys.take(positions, mode="clip") == wanted, positions
 
 
-def search_many(keys: Keys, wanted: Keys) -> tuple[Bools, Indices]:
+def search_many(keys: AnyKeys, wanted: AnyKeys) -> tuple[Bools, Indices]:
     """Does the same for wanted keys that are sorted.
 
     NumPy's search starts anew from all that is above the last hit, which misses the cache at every step; in
@@ -125,10 +124,10 @@ def spans(starts: Indices, sizes: Indices) -> Indices:
     return np.arange(len(shift)) + shift
 
 
-def union(some: Keys, others: Keys) -> Keys:
+def union(some: AnyKeys, others: AnyKeys) -> AnyKeys:
     """Returns all keys of both, sorted, each once. (np.union1d hashes first, which takes five times as long.)"""
     both = np.sort(np.concatenate((some, others)))
-    once: Keys = both[np.diff(both, prepend=both[:1] + 1) != 0]
+    once: AnyKeys = both[np.diff(both, prepend=both[:1] + 1) != 0]
     return once
 
 
@@ -167,7 +166,7 @@ class Step(NamedTuple):
             return pieces[0]
         return np.concatenate([raw(piece) for piece in pieces]).take(self.pick).view(pieces[0].dtype)
 
-    def encoded(self, spec: Spec) -> list[Keys]:
+    def encoded(self, spec: Spec) -> list[Unsigned]:
         pieces = [source.encoded(spec, start, stop) for source, start, stop in self.slices]
         if self.pick is None:
             return pieces[0]

@@ -13,13 +13,12 @@ import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
-from gossamer.arrays import Bools, Rows
+from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.errors import ArchiveError
 from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import (
     CHUNK_ROWS,
-    Keys,
     Sorted,
     Source,
     count_union,
@@ -70,7 +69,7 @@ class Table:
         opened.count = newest.total if newest else 0
         return opened
 
-    def look_up(self, keys: Keys) -> tuple[Bools, Rows]:
+    def look_up(self, keys: AnyKeys) -> tuple[Bools, Rows]:
         """Returns which keys are known, and their rows; an unknown key's row has only its key."""
         rows = np.zeros(len(keys), self.dtype)
         found = np.zeros(len(keys), np.bool_)
@@ -87,7 +86,7 @@ class Table:
         rows[key_name(self.dtype)] = keys
         return found, rows
 
-    def ranges(self, first: Keys, last: Keys) -> Rows:
+    def ranges(self, first: AnyKeys, last: AnyKeys) -> Rows:
         """Returns all rows whose keys are in one of the ranges [first, last]; ranges are sorted and disjoint."""
         result: Sorted | None = None
         for source in reversed(list(self._newest_first())):
@@ -123,7 +122,7 @@ class Table:
         """Yields the rows written since then, by key: all that the overlay has."""
         return merged(list(self._overlay))
 
-    def is_since_fold(self, keys: Keys) -> Bools:
+    def is_since_fold(self, keys: AnyKeys) -> Bools:
         """Returns which of the keys have such rows."""
         found = np.zeros(len(keys), np.bool_)
         for piece in self._overlay:

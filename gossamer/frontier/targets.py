@@ -1,4 +1,4 @@
-"""Pages that a round says something about: all that is said of each, added up."""
+"""This module adds up what a round found about each page."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -9,9 +9,9 @@ found from outside its domain, else one more than that of the host that led to i
 import numpy as np
 
 from gossamer import columns
-from gossamer.arrays import I64, U8, Bools
+from gossamer.arrays import I64, U8, AnyKeys, Bools
 from gossamer.frontier.hosts import Hosts
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.table import Table
 
 _SHIFT = np.uint64(64 - columns.HOST_BITS)
@@ -27,19 +27,19 @@ class WildcardTraps:
         self._hosts = hosts
         self.recount()
 
-    def standing(self, hosts: Keys) -> tuple[U8, Bools]:
+    def standing(self, hosts: AnyKeys) -> tuple[U8, Bools]:
         """Returns the generation of hosts (sorted, unique), and which are barren."""
         rows = self.table.look_up(_keys(hosts))[1]
         return rows["generation"], (rows["stale"] > 0) & (rows["fresh"] == 0)
 
-    def enter(self, hosts: Keys, generation: U8) -> None:
+    def enter(self, hosts: AnyKeys, generation: U8) -> None:
         """Adds new hosts (sorted, unique)."""
         later = generation > 0
         rows = self.table.look_up(_keys(hosts[later]))[1]
         rows["generation"] = generation[later]
         self.table.write(rows)
 
-    def saw(self, hosts: Keys, is_stale: Bools) -> None:
+    def saw(self, hosts: AnyKeys, is_stale: Bools) -> None:
         """Takes visits that brought content: of which host, and whether it was known from elsewhere."""
         if not len(hosts):
             return
@@ -58,7 +58,7 @@ class WildcardTraps:
         if (is_barren != (was_barren & found)).any():
             self.recount()
 
-    def barren(self, domains: Keys) -> I64:
+    def barren(self, domains: AnyKeys) -> I64:
         """Returns how many hosts of each domain are barren."""
         counts = np.zeros(len(domains), np.int64)
         found, at = search(self._domains, domains)
@@ -73,7 +73,7 @@ class WildcardTraps:
         self._barren: I64 = counts.astype(np.int64)
 
 
-def _keys(hosts: Keys) -> Keys:
+def _keys(hosts: AnyKeys) -> AnyKeys:
     """Returns hosts as the first of their pages' keys."""
-    keys: Keys = hosts.astype(np.uint64) << _SHIFT
+    keys: AnyKeys = hosts.astype(np.uint64) << _SHIFT
     return keys

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gossamer.arrays import F64, Bools, Indices, Rows
+from gossamer.arrays import F64, AnyKeys, Bools, Indices, Rows
 from gossamer.clocks import Clock
 from gossamer.columns import NEVER, Status
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.pages import PageIndex, host_of_key
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.refresh.change_rates import none_counted, rates
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best
 from gossamer.refresh.visit_history import RATE, learn, usual_s
@@ -35,17 +35,17 @@ _LISTED_PER_MB = 256  # of index.memory_mb: 16 bytes each
 class Carbon(Protocol):
     """`Carbon` is what green policies ask; `carbon.account.Carbon` is one."""
 
-    def of(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
+    def of(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
         """Returns grams that a visit of each page would cost now, a gram's price, and whether the budgets allow it."""
 
-    def choose(self, keys: Keys, worth: F64, carbon: F64, now_s: float) -> Bools:
+    def choose(self, keys: AnyKeys, worth: F64, carbon: F64, now_s: float) -> Bools:
         """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
 
 
 class _Seen(NamedTuple):
     """`_Seen` has visited pages, as a look finds them."""
 
-    key: Keys
+    key: AnyKeys
     value: F64
     due_s: F64
     worth: F64  # of green policies: the value before carbon was paid for
@@ -108,7 +108,7 @@ class Refresher:
         """Notes that pages were visited: other pages may be due now."""
         self._is_old = True
 
-    def take(self, count: int, now_s: float, taken: Keys, per_host: int) -> Rows:
+    def take(self, count: int, now_s: float, taken: AnyKeys, per_host: int) -> Rows:
         """Returns at most `count` pages that are due, best first; at most `per_host` of a host, with those taken."""
         self._save(now_s)
         count = int(min(count, self._spare))
@@ -130,7 +130,7 @@ class Refresher:
         self._spare -= len(chosen.key)
         return self._rows(chosen.key)
 
-    def next_due_s(self, now_s: float, taken: Keys) -> float | None:
+    def next_due_s(self, now_s: float, taken: AnyKeys) -> float | None:
         """Returns when something will be due that is not taken; None: never, as things stand."""
         self._save(now_s)
         self._look_if_due(now_s, taken)
@@ -141,7 +141,7 @@ class Refresher:
             due_s = max(due_s, now_s + (1 - self._spare) / self._budget_per_s)
         return due_s if due_s < inf else None
 
-    def last_due_s(self, now_s: float, taken: Keys, patience_s: float) -> float | None:
+    def last_due_s(self, now_s: float, taken: AnyKeys, patience_s: float) -> float | None:
         """Returns when all pages are due that become due within our patience; None: there are none."""
         self._look(now_s, taken, patience_s)
         return self._last_s
@@ -160,12 +160,12 @@ class Refresher:
         self._spare = min(self._spare + passed_s * self._budget_per_s, most)
         self._counted_s = now_s if self._counted_s is None else max(now_s, self._counted_s)
 
-    def _look_if_due(self, now_s: float, taken: Keys) -> None:
+    def _look_if_due(self, now_s: float, taken: AnyKeys) -> None:
         is_worth = self._policy.due_at == -inf  # what a visit is worth changes all the time
         if self._clock.monotonic() >= self._rested_s and (self._is_old or is_worth or now_s >= self._next_s):
             self._look(now_s, taken)
 
-    def _look(self, now_s: float, taken: Keys, patience_s: float = 0.0) -> None:
+    def _look(self, now_s: float, taken: AnyKeys, patience_s: float = 0.0) -> None:
         start_s, most = self._clock.monotonic(), self._config.index.memory_mb * _LISTED_PER_MB
         found = _Seen.none()
         self._next_s, self._last_s = inf, None
@@ -182,7 +182,7 @@ class Refresher:
         end_s = self._clock.monotonic()
         self._rested_s = end_s + _PATIENCE * (end_s - start_s)
 
-    def _seen(self, visited: Rows, now_s: float, taken: Keys) -> _Seen:
+    def _seen(self, visited: Rows, now_s: float, taken: AnyKeys) -> _Seen:
         """Returns the pages that may be visited again, what that is worth, and when."""
         refresh = self._config.refresh
         keys = np.ascontiguousarray(visited["key"])
@@ -214,14 +214,14 @@ class Refresher:
             pause_s = np.clip(1 / per_s, refresh.least_s, refresh.most_s)
         return _Seen(keys, age_s / pause_s, last_s + pause_s, carbon_g, carbon_g)
 
-    def _toll(self, visited: Rows, hosts: Keys, now_s: float) -> tuple[F64, F64, Bools]:
+    def _toll(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
         """Returns grams that visits would cost, what these are worth, and whether we may spend them."""
         if not self._policy.is_green or self._carbon is None:
             return np.zeros(len(hosts)), np.zeros(len(hosts)), np.ones(len(hosts), np.bool_)
         carbon_g, price, affords = self._carbon.of(visited, hosts, now_s)
         return carbon_g, carbon_g * price, affords
 
-    def _rates(self, visited: Rows, hosts: Keys) -> F64:
+    def _rates(self, visited: Rows, hosts: AnyKeys) -> F64:
         """Returns changes per second. Pages that were visited once get what is likely by the intervals that are usual
         at their hosts, or everywhere."""
         refresh, known = self._config.refresh, visited["change_rate"] * RATE
@@ -236,21 +236,21 @@ class Refresher:
         known[once] = rates(none_counted(len(usual)), usual, refresh.least_s)[which]
         return known
 
-    def _caps(self, hosts: Keys) -> Caps | None:
+    def _caps(self, hosts: AnyKeys) -> Caps | None:
         delay_s = self._config.polite.delay_s
         if self._config.refresh.policy not in ("azar", "harmonic") or not delay_s:
             return None
         number = np.cumsum(np.diff(hosts, prepend=hosts[:1]) != 0)
         return Caps(number, np.full(int(number[-1]) + 1 if len(number) else 0, 1 / delay_s))
 
-    def _rows(self, keys: Keys) -> Rows:
+    def _rows(self, keys: AnyKeys) -> Rows:
         order = np.argsort(keys)
         rows = np.empty(len(keys), self._index.pages.dtype)
         rows[order] = self._index.pages.look_up(keys[order])[1]
         return rows
 
 
-def _count_of(taken: Keys, hosts: Keys) -> Indices:
+def _count_of(taken: AnyKeys, hosts: AnyKeys) -> Indices:
     busy, counts = np.unique(host_of_key(taken), return_counts=True)
     found, at = search(busy, hosts)
     count = np.zeros(len(hosts), np.intp)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from gossamer.arrays import F64, U8, Bools, Rows
+from gossamer.arrays import F64, U8, AnyKeys, Bools, Rows
 from gossamer.config import Refresh
 from gossamer.frontier.pages import host_of_key
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.refresh.change_rates import counted, rates
 from gossamer.refresh.policies import Intervals, next_interval_s
 
@@ -27,7 +26,7 @@ def set_counters(rows: Rows, values: U8) -> None:
         rows[name] = words[:, place]
 
 
-def usual_s(hosts: Keys, spans_s: F64, intervals: F64) -> F64:
+def usual_s(hosts: AnyKeys, spans_s: F64, intervals: F64) -> F64:
     """Returns the mean interval between visits at each page's host, from spans with so many; 0 if there was none."""
     _, number = np.unique(hosts, return_inverse=True)
     again = intervals > 0

@@ -23,9 +23,10 @@ from gossamer.archive.views import statements
 from gossamer.arrays import Rows
 from gossamer.columns import NEVER, NO_TEXT, PAGES, Status
 from gossamer.config import Config
-from gossamer.crawl import link_diff, onward
+from gossamer.crawl import onward
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.update import is_final
+from gossamer.crawl.visit_history import packed_versions
 from gossamer.frontier.caps import domain_key
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.text_heap import MAX_TEXT
@@ -169,7 +170,7 @@ class RebuiltIndex:
         has = np.flatnonzero(degree)
         if len(has):
             followed = np.asarray(links["followed"], np.bool_)
-            texts = link_diff.pack(
+            texts = packed_versions(
                 rows["key"][has],
                 [("", "")] * len(has),
                 np.searchsorted(has, source[followed]),

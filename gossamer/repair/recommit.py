@@ -20,11 +20,11 @@ from gossamer.archive.manifest import (
     load_best,
     number_of,
     sealed,
+    site_of,
 )
 from gossamer.archive.state import AgentState, LedgerState, replace
 from gossamer.archive.store import Store
 from gossamer.archive.views import KINDS
-from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.repair import found_files
 from gossamer.repair.aside import Aside

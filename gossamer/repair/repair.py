@@ -17,10 +17,9 @@ from gossamer.archive.checksums import of_file
 from gossamer.archive.copies import Copied
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document
+from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document, site_of
 from gossamer.archive.mark import MARK, check_mark, write_mark
 from gossamer.archive.store import Directory, Unchecked, new_mark
-from gossamer.cluster.federation_file import site_of
 from gossamer.config import Config
 from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
@@ -106,7 +105,7 @@ class Repair:
             plan.mended, plan.aside = [], []  # part of it
         return plan
 
-    def apply(self, say: Callable[[str], None]) -> Plan:
+    def apply(self, report: Callable[[str], None]) -> Plan:
         """Repairs until nothing is left to do. After a crash, do it again. Returns the last plan."""
         with ExitStack() as stack:
             names = {"a0", *(name.partition("/")[2] for name in self._store.list("lock/"))}
@@ -115,27 +114,27 @@ class Repair:
             while (plan := self.plan()).restored:
                 for name, disk in plan.restored:
                     self._restore(name, disk)
-                    say(f"{name}: restored from {disk}")
-            self._carry_out(plan, say)
+                    report(f"{name}: restored from {disk}")
+            self._carry_out(plan, report)
         return plan
 
-    def _carry_out(self, plan: Plan, say: Callable[[str], None]) -> None:
+    def _carry_out(self, plan: Plan, report: Callable[[str], None]) -> None:
         if plan.mark:
             self._aside.keep(MARK)
             write_mark(self._directory, new_mark(self._now_s))
-            say(f"{MARK}: written anew")
+            report(f"{MARK}: written anew")
         if plan.rebuild:
             for line in commit_anew(self._store, self._aside, self._config, self._now_s):
-                say(line)
+                report(line)
         for name in plan.aside:
             self._aside.move(name)
         if plan.aside:
-            say(f"{files_in_words(len(plan.aside))} that newer ones have replaced, or that a crash left: set aside")
+            report(f"{files_in_words(len(plan.aside))} that newer ones have replaced, or that a crash left: set aside")
         for agent in sorted(chains(self._store)) if plan.mended else ():
             for mended in commit_mended(self._store, self._aside, agent, plan.mended, self._now_s):
-                say(f"{mended.old}: {mended.words}")
+                report(f"{mended.old}: {mended.words}")
         if plan:
-            say(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
+            report(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
 
     def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Path]]:
         """Yields faulty files of which a copy is as it was written, and manifests that only a copy has."""

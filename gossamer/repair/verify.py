@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ from gossamer.archive.damage import fault, files_in_words, unnamed
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Snapshot, chains, file_names, load, number_of, read_document
 from gossamer.archive.mark import MARK, check_mark
-from gossamer.archive.store import Directory, Unchecked
+from gossamer.archive.store import Store, Unchecked
 from gossamer.archive.views import KINDS
 from gossamer.arrays import I64
+from gossamer.config.folders import Place, cache_folder
 from gossamer.errors import ArchiveError, ArchiveVersion
 from gossamer.repair.damaged_table import loss_of, read_group
 from gossamer.repair.damaged_warc import members
@@ -26,7 +28,7 @@ _DERIVED = "made again from the WARC files"
 REMEDIES = {
     MARKS: "written anew",
     MANIFESTS: "made again from the files of the crawl",
-    OLD: "set aside: a newer one says all that it said",
+    OLD: "set aside: a newer one has all of its content",
     STRAY: "named again, or set aside",
     "warc": "damaged records are replaced by a note, all others stay",
     "cdxj": _DERIVED,
@@ -74,8 +76,20 @@ class Verified:
 Progress = Callable[[int, int, str], None]  # files looked at, files in all, the next one's name
 
 
-def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
-    """Checks all files that manifests name, WARC files first: others point into them; then files that none names."""
+def verify(crawl: Place, progress: Progress = lambda *_: None) -> Verified:
+    """Checks all files that manifests name, WARC files first: others point into them; then files that none names. What
+    is in a bucket is fetched anew: what the cache has of it says nothing about it."""
+    if isinstance(crawl, Path):
+        return _verified(Unchecked(crawl), _marked(crawl), progress)
+    from gossamer.archive.object_store import ObjectStore
+
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="verify-", dir=cache_folder()) as folder:
+        return _verified(ObjectStore.open(crawl, read_only=True, folder=Path(folder)), Verified(), progress)
+
+
+def _marked(directory: Path) -> Verified:
+    """Returns what is wrong with the mark of a directory."""
     found = Verified()
     try:
         check_mark(directory, read_only=True)
@@ -85,7 +99,10 @@ def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
         if not (directory / MARK).exists() and not (directory / "manifest").is_dir():
             raise
         found.faults.append(Fault(MARK, MARKS, str(error), (directory / MARK).exists()))
-    store = Unchecked(directory)
+    return found
+
+
+def _verified(store: Store, found: Verified, progress: Progress) -> Verified:
     snapshots = {agent: at for agent in sorted(chains(store)) if (at := _chain(store, agent, found)) is not None}
     work = [(at, kind, name) for at in snapshots.values() for kind, name in _named(at)]
     offsets: dict[str, I64] = {}
@@ -102,7 +119,7 @@ def verify(directory: Path, progress: Progress = lambda *_: None) -> Verified:
     return found
 
 
-def _chain(store: Directory, agent: str, found: Verified) -> Snapshot | None:
+def _chain(store: Store, agent: str, found: Verified) -> Snapshot | None:
     """Returns the newest snapshot, and notes what is wrong with manifests."""
     damaged: list[str] = []
     for name in file_names(store, agent):
@@ -124,7 +141,7 @@ def _chain(store: Directory, agent: str, found: Verified) -> Snapshot | None:
         return None
 
 
-def _unnamed(store: Directory, at: Snapshot, found: Verified) -> None:
+def _unnamed(store: Store, at: Snapshot, found: Verified) -> None:
     """Notes files that no manifest names. Newer ones than the newest manifest mean that manifests are missing: one
     fault, and files that are missing as far as the older ones can tell are part of it."""
     rubbish, strays = unnamed(store, at)
@@ -161,10 +178,14 @@ def _without_manifests(found: Verified, agent: str, newest: int, count: int) -> 
     found.faults.append(Fault(name, MANIFESTS, f"{problem}: {files}", False))
 
 
-def _named_fault(store: Directory, name: str, kind: str, problem: str) -> Fault:
-    path = store.local(name)
-    if kind not in KINDS or not path.exists():
-        return Fault(name, kind, problem, path.exists())
+def _named_fault(store: Store, name: str, kind: str, problem: str) -> Fault:
+    try:
+        path = store.local(name)
+        is_there = path.exists()
+    except FileNotFoundError:
+        is_there = False
+    if kind not in KINDS or not is_there:
+        return Fault(name, kind, problem, is_there)
     again = "; pages that others link to, or that were visited, are found again in other tables" * (kind == "pages")
     return Fault(name, kind, problem, loss=loss_of(path, kind).words + again)
 
@@ -174,12 +195,12 @@ def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
     yield from (("outbox", entry.name) for entry in at.outbox)
 
 
-def _is_current(store: Directory, at: Snapshot, name: str) -> bool:
+def _is_current(store: Store, at: Snapshot, name: str) -> bool:
     """Returns whether a file is still named: a crawl that is running may have merged it meanwhile."""
     return name in load(store, at.agent)[0].names()
 
 
-def _fault(store: Directory, at: Snapshot, kind: str, name: str, offsets: dict[str, I64], found: Verified) -> str:
+def _fault(store: Store, at: Snapshot, kind: str, name: str, offsets: dict[str, I64], found: Verified) -> str:
     problem = fault(store, at, name)
     if problem:
         return problem

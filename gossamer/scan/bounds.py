@@ -8,17 +8,6 @@ _STEPS = 60  # of the search for prices
 _ENOUGH = 200_000  # entries of a table for which all steps are worth their time
 
 
-def uniform_bound_s(work: F64, speed: F64) -> float:
-    """Returns the bound for uniform clients: all work at the speed of all; and for every k, the k largest at the speed
-    of the k fastest, since k websites can occupy no more than k clients."""
-    if not len(work):
-        return 0.0
-    largest = np.sort(work)[::-1].cumsum()
-    fastest = np.sort(speed)[::-1].cumsum()
-    few = min(len(work), len(speed))
-    return float(max(largest[-1] / fastest[-1], (largest[:few] / fastest[:few]).max()))
-
-
 def shared_bound_s(times_s: F64, busy_s: F64) -> float:
     """Returns the bound for unrelated clients. One of them must scan the longest. With any prices y of clients' seconds
     that sum to 1, the makespan is at least the sum of what each website costs where it is cheapest (the dual of the

@@ -5,7 +5,7 @@ import json
 import re
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
         json=arguments.json,
         quiet=arguments.quiet or arguments.json,
     )
-    run = Run(Scans(directory), workers, config, wish, RealClock())
+    run = Run(Scans(directory), workers, config, wish, RealClock(), Console(stderr=wish.json))
     run.reference_s = times
     with run.scans.lock(), stopped_by_signals(run), ExitStack() as stack:
         last_run.remember(directory, config)
@@ -105,22 +105,21 @@ class Wish:
     """`Wish` holds how to scan, and how much to show of it."""
 
     mode: str = "dynamic"
-    planner: str = "lpt"
     reference: str = ""
     keep: bool = False
     json: bool = False
     quiet: bool = False  # no progress, no summary
-    silent: bool = False  # nothing at all
-    together: bool = False  # no client begins before all are ready
 
 
 class Run:
     """`Run` runs the scans of one directory, in one process."""
 
-    def __init__(self, scans: Scans, workers: list[Worker], config: Config, wish: Wish, clock: Clock) -> None:
+    def __init__(
+        self, scans: Scans, workers: list[Worker], config: Config, wish: Wish, clock: Clock, console: Console
+    ) -> None:
         self.scans, self._workers, self._config, self._clock = scans, workers, config, clock
-        self._wish = wish
-        self._console = wide(Console(stderr=wish.json))
+        self._wish, self._console = wish, wide(console)
+        self.make_dispatch: Callable[..., Dispatch] = Dispatch
         self._coordinator: Coordinator | None = None
         self.gathering: Gathering | None = None  # where clients are on other machines
         self.reference_s: dict[str, float] = {}
@@ -188,7 +187,7 @@ class Run:
         for text in record.events:
             self._note(text)
         try:
-            with Display(self._console, quiet=self._wish.quiet or self._wish.silent) as display:
+            with Display(self._console, quiet=self._wish.quiet) as display:
                 return self._coordinator.run(dispatch, display.update)
         finally:
             for text in self._coordinator.events:
@@ -200,7 +199,6 @@ class Run:
 
     def _coordinating(self, places: Places, websites: list[Website], workers: list[Worker]) -> Coordinator:
         made = Coordinator(places, websites, workers, self._config, self._clock)
-        made.together = self._wish.together
         if self.gathering is not None:
             made.open_remote = self.gathering.open
         return made
@@ -210,15 +208,14 @@ class Run:
         if record.mode != "round-robin" and not len(ahead.known) and not finished:
             record.events.append("nothing is known of these websites yet: the next one goes to the next free client")
         number = {name: i for i, name in enumerate(ahead.websites)}
-        dispatch = Dispatch(
+        dispatch = self.make_dispatch(
             ahead.times_s,
             slots,
             record.mode,
-            self._wish.planner,
-            ahead.known,
-            ahead.requests,
-            [number[name] for name in finished],
-            [j for j, worker in enumerate(self._workers) if worker.is_remote],
+            known=ahead.known,
+            pages=ahead.requests,
+            done=[number[name] for name in finished],
+            absent=[j for j, worker in enumerate(self._workers) if worker.is_remote],
         )
         if len(ahead.known):
             found = plan(ahead.task(slots)[0], "next-free" if record.mode == "round-robin" else "lpt")
@@ -257,13 +254,11 @@ class Run:
             self.scans.write(record)
 
     def _note(self, text: str) -> None:
-        if not (self._wish.json or self._wish.silent):
+        if not self._wish.json:
             self._console.print(f"gossamer: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def _report(self, record: Record, sums: dict[str, Any]) -> None:
         folder = self.scans.folder(record.number)
-        if self._wish.silent:
-            return
         if self._wish.json:
             print(json.dumps(_as_json(record, sums, folder)), flush=True)
         elif not record.ended_s:

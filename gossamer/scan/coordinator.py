@@ -16,7 +16,7 @@ from gossamer.scan.clients import Worker, job_of
 from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.facts import Facts, Places
 from gossamer.scan.messages import (
-    UNHEARD,
+    SILENT,
     Begin,
     ClientTask,
     Done,
@@ -94,7 +94,7 @@ class Coordinator:
         self._waiting = Waiting(config.polite.delay_s)
         self._stopping = False
         self.events: list[str] = []
-        self.keep = self.together = False
+        self.keep = False
         self.open_remote: Callable[[ClientTask, Received], Channel] | None = None  # for clients on other machines
         self.requests: Mapping[str, float] = {}  # by website that was scanned before: how many pages are expected
 
@@ -147,14 +147,11 @@ class Coordinator:
             client.channel = self.open_remote(task, received)
         else:
             client.channel = self._members.start(client, job_of(task), received)
-        client.heard_s = self._clock.monotonic() + _BEGIN_S
+        client.reported_s = self._clock.monotonic() + _BEGIN_S
 
     def _hand_out(self, dispatch: Dispatch, now_s: float) -> None:
-        if self.together and not all(client.is_heard for client in self._clients if client.is_alive):
-            return
-        self.together = False
         for client in self._clients:
-            while client.is_heard and (i := dispatch.next(client.number, now_s)) is not None:
+            while client.has_reported and (i := dispatch.next(client.number, now_s)) is not None:
                 client.send(Begin(self._websites[i].name, self._websites[i].start))
 
     # From clients
@@ -173,18 +170,18 @@ class Coordinator:
             return
 
     def _take(self, dispatch: Dispatch, client: ScanClient, message: Message, now_s: float) -> None:
-        client.heard_s = self._clock.monotonic()
+        client.reported_s = self._clock.monotonic()
         match message:
             case Standing(at):
                 if not client.is_alive:
                     self._came(dispatch, client, now_s)
                 client.at = at
-                if not client.is_heard:
-                    client.is_heard = True
+                if not client.has_reported:
+                    client.has_reported = True
                     for text in ("", "x" * _ECHO_BYTES):
                         client.send(Echo(text, self._clock.monotonic()))
             case Echo(text, sent_s):
-                self._measure(client, len(text), client.heard_s - sent_s)
+                self._measure(client, len(text), client.reported_s - sent_s)
             case Done(website):
                 self._done(dispatch, client, self._number[website], now_s)
             case Failed(website, why):
@@ -220,14 +217,14 @@ class Coordinator:
         """Handles the death of a client: what it has finished is finished, and the rest is planned again."""
         if not client.is_alive:
             return
-        client.is_alive = client.is_heard = False
+        client.is_alive = client.has_reported = False
         cause = client.channel.kill()  # it may only have closed its output
         if client.handle and (client.handle.poll() or 0) > 0:
             cause += f"; {last_words(client.handle.errors())}"
         client.at = {}
         for i in [i for i, (on, _) in dispatch.running.items() if on == client.number]:
             # A way that breaks again and again is not the website's fault.
-            self._deaths[i] = self._deaths.get(i, 0) + (cause != UNHEARD)
+            self._deaths[i] = self._deaths.get(i, 0) + (cause != SILENT)
             if self._places.facts(self._websites[i]).exists():
                 self._done(dispatch, client, i, now_s)
             elif self._deaths[i] >= _DEATHS:
@@ -259,9 +256,10 @@ class Coordinator:
     def _may_come(self) -> bool:
         """Returns whether a client that is not there now may be there soon."""
         patience_s = max(_BEGIN_S, self._config.site.lease_s)
-        heard_s = max(client.heard_s for client in self._clients)
+        reported_s = max(client.reported_s for client in self._clients)
         return (
-            any(client.worker.is_remote for client in self._clients) and self._clock.monotonic() - heard_s < patience_s
+            any(client.worker.is_remote for client in self._clients)
+            and self._clock.monotonic() - reported_s < patience_s
         )
 
     @property

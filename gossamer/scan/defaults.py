@@ -1,6 +1,8 @@
-"""These are the defaults of a scan where they differ from those of a crawl."""
+"""These are the modes of a scan, and its defaults where they differ from those of a crawl."""
 
 from gossamer.config import Config
+
+MODES = ("batch", "round-robin", "dynamic")  # how clients share websites (scan/dispatch.py)
 
 # Breadth first, because then a page's depth is its distance from the start whatever the order of arrival; no sitemaps,
 # because they know no depth. What fails is tried again sooner, and not waited for as long: all of a scan waits for the

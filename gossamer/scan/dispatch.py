@@ -1,6 +1,6 @@
 """`Dispatch` decides which client scans which website next: a state machine without I/O, from events to what to begin.
 
-The same machine runs live scans and the lab's simulated ones. Modes differ only in where websites wait:
+The same machine runs live scans and simulated ones. Modes differ only in where websites wait:
 
     round-robin   all in one queue, in the order of the list: the next one to the next free client
     batch         each in the queue of the client that the plan gives it to
@@ -17,7 +17,6 @@ from gossamer.arrays import F64, I64
 from gossamer.scan.planners import plan
 from gossamer.scan.task import task
 
-MODES = ("batch", "round-robin", "dynamic")
 SMALL = 0.01  # of the planned makespan: so long may a website of the reserve take at most
 RESERVE = 0.25  # of all work: so much is kept back at most
 SLOW = 2.0  # a client that takes so many times longer than forecast has its plan made again

@@ -25,7 +25,7 @@ from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
 from gossamer.scan.facts import Places
 from gossamer.scan.mailbox import Mailbox
-from gossamer.scan.messages import UNHEARD, ClientOrders, ClientReport, ClientTask, Done, Standing, read
+from gossamer.scan.messages import SILENT, ClientOrders, ClientReport, ClientTask, Done, Standing, read
 from gossamer.scan.websites import Website
 
 _STEP_S = 0.025
@@ -43,7 +43,7 @@ class Remote:
     places: Places
     received: Received
     session: str = ""  # which life of the client is there; none: it is not there
-    cause: str = UNHEARD  # why the one before is not
+    cause: str = SILENT  # why the one before is not
 
     def send(self, line: bytes) -> None:
         self.gathering.send(self, line)
@@ -162,7 +162,7 @@ class Gathering:
         """Handles a client's last report; an empty one stands for none."""
         session = report.session if report.run == remote.orders.run else ""
         if remote.session and session != remote.session:
-            remote.cause = "its process ended" if report.died == remote.session else UNHEARD
+            remote.cause = "its process ended" if report.died == remote.session else SILENT
             self._mailbox.forget(remote.session)
             remote.received(None)
         remote.session = session

@@ -4,7 +4,9 @@ carries a crawl's links: in order, each once, whatever breaks meanwhile."""
 from collections import deque
 from collections.abc import Iterator
 
-from gossamer.sharing.exchange import PART_BYTES, Exchange, Message
+from gossamer.archive.manifest import Message
+from gossamer.crawl.inbox import PART_BYTES
+from gossamer.sharing.exchange import Exchange
 
 _KIND = "scan"
 

@@ -11,7 +11,7 @@ from gossamer.config import Config
 from gossamer.errors import Unreadable
 from gossamer.scan.facts import Facts
 
-UNHEARD = "not heard of"  # how a client ended if nothing is known of it
+SILENT = "it no longer reports"  # how a client ended if nothing is known of it
 
 
 class ClientTask(Versioned, frozen=True, kw_only=True):

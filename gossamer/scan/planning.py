@@ -152,7 +152,7 @@ def _print_plan(planning: Planning, found: Plan, as_json: bool, console: Console
         )  # fmt: skip
     console.print(table)
     console.print()
-    console.print(_said(found), highlight=False)
+    console.print(_in_words(found), highlight=False)
     for name, seen in planning.ahead.parameters.items():
         console.print(
             f"{name}: a page takes {1000 * seen.lookup_s:.1f} ms for its address, "
@@ -167,7 +167,7 @@ def _speed(bytes_per_s: float) -> str:
     return f"{bytes_per_s / 1000:,.0f} KB/s" if np.isfinite(bytes_per_s) else "too fast to be seen"
 
 
-def _said(found: Plan) -> str:
+def _in_words(found: Plan) -> str:
     gap = 100 * (found.ratio - 1)
     more = f"; {found.note}" if found.note else ""
     return (

@@ -80,9 +80,9 @@ def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path)
             f"{total['scan_s']:,.1f}",
         )  # fmt: skip
     kinds = Counter(row["status"] for row in rows)
-    said = ", ".join(f"{number:,} {status}" for status, number in kinds.most_common())
+    statuses = ", ".join(f"{number:,} {status}" for status, number in kinds.most_common())
     lines = [
-        f"scan {record.number}: {len(rows):,} websites in {span(record.makespan_s)} ({said})",
+        f"scan {record.number}: {len(rows):,} websites in {span(record.makespan_s)} ({statuses})",
         f"links to other websites: {sums['links']:,}; {sums['appeared']:,} appeared, {sums['gone']:,} are gone",
     ]
     if record.planned_s:

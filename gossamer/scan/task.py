@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from gossamer.arrays import F64, I64
 from gossamer.errors import ConfigError
-from gossamer.scan.bounds import shared_bound_s, uniform_bound_s
+from gossamer.scan.bounds import shared_bound_s
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Task:
     speed: F64  # (m): of clients, against each other; the performance on the reference site of Pechnikov et al.
     pages: F64  # (n): sizes, for the planner that goes by them
     busy_s: F64  # (m): how long each client is occupied before it can begin
-    is_uniform: bool = False  # times are work / speed, so that the sharper bound holds
 
     @property
     def websites(self) -> int:
@@ -37,8 +36,6 @@ class Task:
 
     def bound_s(self) -> float:
         """Returns the lower bound: no assignment ends earlier."""
-        if self.is_uniform and not self.busy_s.any():
-            return uniform_bound_s(self.times_s[:, 0] * self.speed[0], self.speed)
         return shared_bound_s(self.times_s, self.busy_s)
 
 
@@ -56,15 +53,6 @@ def task(times_s: npt.ArrayLike, *, speed: Any = None, pages: Any = None, busy_s
         times.mean(axis=1) if pages is None else np.asarray(pages, np.float64),
         np.zeros(times.shape[1]) if busy_s is None else np.asarray(busy_s, np.float64),
     )
-
-
-def uniform(work_s: npt.ArrayLike, speed: npt.ArrayLike, *, pages: Any = None, busy_s: Any = None) -> Task:
-    """Makes a task for uniform clients: a website takes work / speed."""
-    work, fast = np.asarray(work_s, np.float64), np.asarray(speed, np.float64)
-    if not (np.isfinite(fast).all() and (fast > 0).all()):
-        raise ConfigError("speeds must be above zero")
-    made = task(work[:, None] / fast[None, :], speed=fast, pages=work if pages is None else pages, busy_s=busy_s)
-    return Task(made.times_s, made.speed, made.pages, made.busy_s, is_uniform=True)
 
 
 @dataclass(frozen=True)

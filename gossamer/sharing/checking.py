@@ -15,25 +15,28 @@ from itertools import groupby
 from math import isfinite
 from typing import Any
 
-from gossamer.archive.manifest import ZONES_IN_ALL
-from gossamer.archive.store import Store
-from gossamer.crawl.inbox import Aside, blank
-from gossamer.crawl.seeds import check_urls, files_in
-from gossamer.errors import Unreadable
-from gossamer.sharing import compact, estate, placing
-from gossamer.sharing.exchange import (
+import msgspec
+
+from gossamer.archive.manifest import (
     HOSTS,
     LINKS,
     MOVES,
     NEWS,
     REMOTE_LINKS,
     SEED_FILES,
+    SEED_RULES,
     SEEDS,
     ZONES,
-    Exchange,
+    ZONES_IN_ALL,
     Message,
-    decode,
 )
+from gossamer.archive.store import Store
+from gossamer.crawl.inbox import Aside, blank, decode
+from gossamer.crawl.scope import WebsiteRules
+from gossamer.crawl.seeds import check_rules, check_urls, files_in, rules_in
+from gossamer.errors import Unreadable
+from gossamer.sharing import compact, estate, placing
+from gossamer.sharing.exchange import Exchange
 
 _LARGEST = 1 << 62
 Verdict = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes
@@ -100,6 +103,8 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
             _check_names(json.loads(message.data))
         elif message.sender == SEED_FILES:
             files_in(message.data)
+        elif message.sender == SEED_RULES:
+            rules_in(message.data)
         elif SEEDS in (message.kind, message.sender):
             check_urls(decode(message.data).url)
         elif message.kind in (LINKS, REMOTE_LINKS):
@@ -125,6 +130,7 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
 def _of_news(news: Any, sites: Collection[str]) -> Verdict:
     for host in _typed(news, "scope", list, ()):
         _check_name(host)
+    check_rules(msgspec.convert(_typed(news, "rules", list, []), list[WebsiteRules]))
     for host, url in _typed(news, "sitemaps", list, ()):
         _check_name(host)
         check_urls([url])
@@ -152,19 +158,19 @@ def _check_transfer(message: Message, store: Store, sites: Collection[str]) -> N
     if not is_first:  # the first part has what holds for all of them, the others have tables
         estate.decoded(message.data)
         return
-    said = json.loads(message.data)
-    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(said, "zones", list)]
-    _check_rests(_typed(said, "resting", dict, {}))
+    header = json.loads(message.data)
+    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(header, "zones", list)]
+    _check_rests(_typed(header, "resting", dict, {}))
     if message.kind == ZONES:
         if len(set(zones)) < len(zones):
             raise Unreadable("it names a zone twice")
-        _number(said["quiet_until_s"])
-        _check_files(_typed(said, "files", list, ()), store)
+        _number(header["quiet_until_s"])
+        _check_files(_typed(header, "files", list, ()), store)
         return
-    if _typed(said, "site", str) not in sites:
+    if _typed(header, "site", str) not in sites:
         raise Unreadable("it is for a site that is not in our list of sites")
-    _whole(said["version"])
-    entries = placing.unpacked(_typed(said, "hosts", str))
+    _whole(header["version"])
+    entries = placing.unpacked(_typed(header, "hosts", str))
     if len(entries) and int(entries["site"].max()) >= len(sites):
         raise Unreadable("it speaks of a site that is not in our list of sites")
 
@@ -188,10 +194,10 @@ def _check_rests(rests: Mapping[Any, Any]) -> None:
 # Values
 
 
-def _typed(said: Any, name: str, kind: type, *default: Any) -> Any:
-    if not isinstance(said, dict):
+def _typed(header: Any, name: str, kind: type, *default: Any) -> Any:
+    if not isinstance(header, dict):
         raise Unreadable("it is no JSON object")
-    value = said.get(name, *default)
+    value = header.get(name, *default)
     if not isinstance(value, kind | tuple) or (isinstance(value, tuple) and not default):
         raise Unreadable(f"{name} is no {kind.__name__}")
     return value

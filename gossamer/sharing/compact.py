@@ -18,8 +18,8 @@ import zstandard
 
 from gossamer.arrays import I64, U16, Bools, Integers
 from gossamer.columns import Contributions
+from gossamer.crawl.inbox import PART_BYTES
 from gossamer.errors import Unreadable
-from gossamer.sharing.exchange import PART_BYTES
 from gossamer.web.url import page_keys
 
 MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth

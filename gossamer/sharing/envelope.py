@@ -36,7 +36,7 @@ def token(name: str) -> str:
     if name == ANY:
         return ANYONE
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for an agent: messages, digits, - and _ only")
+        raise ValueError(f"{name!r} is no name for an agent: letters, digits, - and _ only")
     return name
 
 

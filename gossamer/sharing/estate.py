@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
+from gossamer.archive.resting import Rests
 from gossamer.archive.state import AgentState, replace
-from gossamer.arrays import I64, Bools, Rows
+from gossamer.arrays import I64, AnyKeys, Bools, Rows
 from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
-from gossamer.crawl.resting import Rests
 from gossamer.crawl.update import is_final
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
-from gossamer.frontier.sorted_runs import Keys, search
+from gossamer.frontier.sorted_runs import search
 from gossamer.web.url import host_key
 
 Texts = Sequence[bytes]
@@ -68,7 +68,7 @@ def decoded(data: bytes) -> Part:
     return from_arrow(table.decode(), message)
 
 
-def gather(books: Books, first: Keys, last: Keys, hosts: Rows) -> list[Part]:
+def gather(books: Books, first: AnyKeys, last: AnyKeys, hosts: Rows) -> list[Part]:
     """Returns what is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it.
     Ranges are whole hosts, in order."""
     index = books.index
@@ -98,14 +98,14 @@ def rests(hosts: Mapping[str, Sequence[float]]) -> Part:
     return Part(RESTING.name, rows, [name.encode() for name in hosts])
 
 
-def _within(part: Part, first: Keys, last: Keys) -> Part:
+def _within(part: Part, first: AnyKeys, last: AnyKeys) -> Part:
     keys = part.rows["host"].astype(np.uint64) << HOST_SHIFT
     ranges = np.searchsorted(first, keys, "right") - 1
     here = np.flatnonzero((ranges >= 0) & (keys <= last[ranges])) if len(last) else np.zeros(0, np.intp)
     return Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
 
 
-def forget(books: Books, pages: int, keep: Callable[[Keys], Bools]) -> Changes:
+def forget(books: Books, pages: int, keep: Callable[[AnyKeys], Bools]) -> Changes:
     """Removes what belongs to another owner now. `keep` decides which host keys stay."""
     books.ledger.known -= pages
     changes = books.index.retain(books.store, books.chain.label, keep)
@@ -146,7 +146,7 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
     return changes | books.frontier.flush(books.store, books.chain.label)
 
 
-def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[Keys, I64, I64]:
+def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[AnyKeys, I64, I64]:
     """Takes pages in. For pages that we know already, since we crossed over to them, both parts of what is known are
     joined. Returns their hosts, and how many known and visited pages each row adds."""
     index, ledger = books.index, books.ledger

@@ -12,23 +12,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from gossamer.archive.manifest import ANY as ANY
-from gossamer.archive.manifest import HOSTS as HOSTS
-from gossamer.archive.manifest import LINKS as LINKS
-from gossamer.archive.manifest import MOVES as MOVES
-from gossamer.archive.manifest import NEWS as NEWS
-from gossamer.archive.manifest import REMOTE_LINKS as REMOTE_LINKS
-from gossamer.archive.manifest import SEED_FILES as SEED_FILES
-from gossamer.archive.manifest import SEEDS as SEEDS
-from gossamer.archive.manifest import ZONES as ZONES
-from gossamer.archive.manifest import Message as Message
-from gossamer.columns import Contributions as Contributions
-from gossamer.crawl.inbox import PART_BYTES as PART_BYTES
-from gossamer.crawl.inbox import Inbox as Inbox
-from gossamer.crawl.inbox import decode as decode
-from gossamer.crawl.inbox import encode as encode
-from gossamer.crawl.inbox import high_water as high_water
-from gossamer.crawl.inbox import in_order as in_order
+from gossamer.archive.manifest import ANY, Message
+from gossamer.crawl.inbox import PART_BYTES, Inbox, in_order
 
 
 class Exchange(Protocol):
@@ -113,17 +98,17 @@ def stale(messages: Iterable[Message], marks: Mapping[str, int]) -> dict[str, in
     return {b.stream: marks[b.stream] for b in messages if b.number <= marks.get(b.stream, 0)}
 
 
-def news_parts(said: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
+def news_parts(news: Mapping[str, Any], limit: int = PART_BYTES) -> list[bytes]:
     """Returns JSON. A long message becomes several, by halves of its longest list or table, so that nobody must hold
     much at a time. What cannot be halved stays one, however long: an Exchange carries it all the same."""
-    data = json.dumps(said).encode()
+    data = json.dumps(news).encode()
     if len(data) < limit:
         return [data]
-    name = max(said, key=lambda name: len(json.dumps(said[name])))
-    value = said[name]
+    name = max(news, key=lambda name: len(json.dumps(news[name])))
+    value = news[name]
     if not isinstance(value, list | dict) or len(value) < 2:
         return [data]
     items = list(value.items()) if isinstance(value, dict) else value
     halves = [items[: len(items) // 2], items[len(items) // 2 :]]
     first, second = (dict(half) if isinstance(value, dict) else half for half in halves)
-    return news_parts({**said, name: first}, limit) + news_parts({name: second}, limit)
+    return news_parts({**news, name: first}, limit) + news_parts({name: second}, limit)

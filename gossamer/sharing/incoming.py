@@ -4,35 +4,37 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes, Message
-from gossamer.archive.state import replace
-from gossamer.archive.store import Store
-from gossamer.arrays import U64
-from gossamer.columns import Contributions
-from gossamer.crawl.control import Orders, site_of
-from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.opening import mentioned
-from gossamer.crawl.scope import Naming
-from gossamer.crawl.seeds import Intake, minted
-from gossamer.frontier.pages import PageIndex
-from gossamer.sharing import compact
-from gossamer.sharing.exchange import (
+from gossamer.archive.manifest import (
     HOSTS,
     LINKS,
     MOVES,
     NEWS,
     REMOTE_LINKS,
     SEED_FILES,
+    SEED_RULES,
     SEEDS,
     ZONES,
-    Exchange,
-    decode,
-    encode,
-    news_parts,
+    Changes,
+    Message,
+    site_of,
 )
+from gossamer.archive.state import replace
+from gossamer.archive.store import Store
+from gossamer.arrays import U64
+from gossamer.columns import Contributions
+from gossamer.crawl.inbox import decode, encode
+from gossamer.crawl.ledger import Ledger
+from gossamer.crawl.opening import mentioned
+from gossamer.crawl.scope import Naming, Scope, WebsiteRules
+from gossamer.crawl.seeds import Intake, minted
+from gossamer.frontier.pages import PageIndex
+from gossamer.sharing import compact
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, news_parts
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.placing import Links
 from gossamer.web.url import page_keys
@@ -46,7 +48,7 @@ class Arrived(NamedTuple):
     rows: Contributions
     changes: Changes
     outbox: list[Message]  # seeds of other agents' zones, and NEWS messages for them
-    widened: bool  # the scope
+    widened: bool  # the scope, or rules of a website are new
     unknown_there: dict[str, list[int]]  # pages that another site does not know, though we sent their keys
     unknown_here: list[int]  # the same, of our own site: others are asked for them
     from_remote: U64  # pages that remote sites sent
@@ -56,8 +58,8 @@ class Arrived(NamedTuple):
 class Incoming(Intake):
     """`Incoming` reads seeds and the exchange; `arrived` turns them into what a commit needs."""
 
-    def __init__(self, store: Store, chain: Chain, exchange: Exchange, scope_kind: str) -> None:
-        super().__init__(store, chain, scope_kind)
+    def __init__(self, store: Store, chain: Chain, exchange: Exchange, scope: Scope | str) -> None:
+        super().__init__(store, chain, Scope.read(scope, store) if isinstance(scope, str) else scope)
         self._exchange = exchange
         self.again = Contributions.none()  # what is to be sent once more
         self._opened = chain.number
@@ -98,9 +100,10 @@ class Incoming(Intake):
         names, from_remote = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
-        told: list[Message] = []
+        forwarded: list[Message] = []
         received: list[tuple[str, dict[str, Any]]] = []
         own_namings, namings_remote, namings_here = self.named.add(named), list[Naming](), list[Naming]()
+        rules_of_seeds, rules_remote = list(self.changed), list[WebsiteRules]()
         for message in messages:
             if message.kind == NEWS:
                 news = json.loads(message.data)
@@ -109,6 +112,8 @@ class Incoming(Intake):
                 received.append((site_of(message.sender), news))
                 of_whom = namings_remote if owners.speaks_for_site(message.to) else namings_here
                 of_whom += self.named.add(news.get("sitemaps", ()))
+                added = self.add_rules(msgspec.convert(news.get("rules", []), list[WebsiteRules]))
+                rules_remote += added if owners.speaks_for_site(message.to) else []
                 if "hosts" in news and owners.placing is not None:
                     owners.placing.receive(news)
                 asking = unknown_there.setdefault(site_of(message.sender), [])
@@ -117,28 +122,31 @@ class Incoming(Intake):
                 news = {"moves": json.loads(message.data)}
                 received.append(("", news))
                 made = news_parts(news)
-                told += [self._chain.message(name, data, NEWS) for name in sorted(orders.others) for data in made]
+                forwarded += [self._chain.message(name, data, NEWS) for name in sorted(orders.others) for data in made]
             elif message.kind == REMOTE_LINKS:
                 parts.append(compact.decode(message.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(message.sender)))
-            elif message.kind == LINKS and message.sender not in (SEEDS, SEED_FILES):
+            elif message.kind == LINKS and message.sender not in (SEEDS, SEED_FILES, SEED_RULES):
                 parts.append(decode(message.data))
         if owners.may_decide:
             self._place_hosts(owners, links, parts, seeds, followed(), index)
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_remote)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(seeds, owners)
-        outbox += told
+        outbox += forwarded
         parts.append(minted(own, index, ledger))
         others = sorted(orders.others)
         outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)
         outbox += self._news("scope", of_seeds, owners.remote_sites)
+        outbox += self._news("rules", msgspec.to_builtins(rules_of_seeds + rules_remote), others)
+        outbox += self._news("rules", msgspec.to_builtins(rules_of_seeds), owners.remote_sites)
         outbox += self._news("sitemaps", own_namings + namings_remote, others)
         outbox += self._news("sitemaps", own_namings + namings_here, owners.remote_sites)
         remote = np.concatenate([NO_KEYS, *(keys for keys, _, _ in links)])
         changes = self.write(new, own_namings + namings_remote + namings_here)
         rows = Contributions.joined(parts)
-        return Arrived(rows, changes, outbox, bool(new), unknown_there, unknown_here, remote, received)
+        widened = bool(new or self.has_other_rules)
+        return Arrived(rows, changes, outbox, widened, unknown_there, unknown_here, remote, received)
 
     def _place_hosts(
         self,

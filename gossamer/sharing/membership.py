@@ -2,18 +2,19 @@
 later that the site is clean of what came meanwhile (see cluster.members)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Message
+from gossamer.archive.manifest import HOSTS, NEWS, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import Rows
+from gossamer.crawl.stats import SiteProgress
 from gossamer.placement.hostmap import ENTRY
-from gossamer.sharing.exchange import HOSTS, NEWS, Exchange, news_parts
+from gossamer.sharing.exchange import Exchange, news_parts
 from gossamer.sharing.owners import Place
 from gossamer.sharing.placing import unpacked
 from gossamer.sharing.transfer import is_settled
@@ -26,8 +27,8 @@ class Membership:
 
     def __init__(self, store: Store, chain: Chain, place: Place | None) -> None:
         self._store, self._chain, self._place = store, chain, place
-        self._said: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.reported}
-        self._heard: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.received}
+        self._reported: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.reported}
+        self._received: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.received}
         self.moves: dict[str, str] = {}  # hosts that a rebalance gives to other sites: `settle` carries it out
         self._due = ""
 
@@ -49,22 +50,22 @@ class Membership:
         self.moves |= news.get("moves", {})
         for word in (RELEASED, CLEAN):
             if word in news:
-                self._heard[word][site] = int(news[word])
+                self._received[word][site] = int(news[word])
 
     def look(self) -> None:
         place = self._place
         if place is None or place.home != self._chain.agent or self._due:
             return
-        released = self._heard[RELEASED]
-        if self._said[RELEASED] < place.version:
+        released = self._received[RELEASED]
+        if self._reported[RELEASED] < place.version:
             word = RELEASED
-        elif self._said[CLEAN] < place.version and all(released.get(n, 0) >= place.version for n in place.others):
+        elif self._reported[CLEAN] < place.version and all(released.get(n, 0) >= place.version for n in place.others):
             word = CLEAN
         else:
             return
         self._due = word if is_settled(self._store, place.version) else ""
 
-    def messages(self, scope: list[str]) -> list[Message]:
+    def messages(self, scope: list[str], rules: Sequence[Any] = ()) -> list[Message]:
         """Returns messages for the next commit: new sites also receive what the others know already."""
         if not self._due or self._place is None:
             return []
@@ -73,10 +74,13 @@ class Membership:
         for site in place.others:
             news: list[dict[str, Any]] = []
             if self._due == RELEASED and site not in known:
-                news = [{"scope": scope}, *(place.placing.all_news(self._on_their_way()) if place.placing else [])]
+                news = [
+                    {"scope": scope, "rules": list(rules)},
+                    *(place.placing.all_news(self._on_their_way()) if place.placing else []),
+                ]
             news.append({self._due: place.version})
             made += [self._chain.message(site, data, NEWS) for each in news for data in news_parts(each)]
-        self._said[self._due], self._due = place.version, ""
+        self._reported[self._due], self._due = place.version, ""
         return made
 
     def _on_their_way(self) -> Rows:
@@ -92,21 +96,20 @@ class Membership:
         return replace(
             state,
             members=self._place.members,
-            reported=self._said,
-            received=self._heard,
+            reported=self._reported,
+            received=self._received,
             moves=self.moves,
             gone=tuple(self._place.gone),
             settling=False,
         )
 
-    def facts(self, exchange: Exchange) -> dict[str, Any]:
-        """Returns what the site receives: which others are clean, and whether hosts pass through us just now."""
+    def progress(self, exchange: Exchange) -> SiteProgress:
         if self._place is None:
-            return {}
+            return SiteProgress()
         passing = any(
             message.kind == HOSTS
             and message.to not in self._place.others
             and message.number > exchange.confirmed(message.stream)
             for _, _, message in self._chain.snapshot.outbox
         )
-        return {"clean": self._heard[CLEAN], "passing": passing, "is_clean": self._said[CLEAN] >= self._place.version}
+        return SiteProgress(self._received[CLEAN], passing, self._reported[CLEAN] >= self._place.version)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Message
+from gossamer.archive.manifest import LINKS, NEWS, REMOTE_LINKS, Message
 from gossamer.arrays import U64, Bools
 from gossamer.columns import Contributions
 from gossamer.config import FIREWALL, Config
+from gossamer.crawl.inbox import encode
 from gossamer.crawl.ledger import Ledger
 from gossamer.sharing import compact
-from gossamer.sharing.exchange import LINKS, NEWS, REMOTE_LINKS, encode, news_parts
+from gossamer.sharing.exchange import news_parts
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.sent_cache import SentCache
 
@@ -39,16 +40,16 @@ class Outgoing:
         made = []
         for name, rows in owners.by_name(columns.key):
             part = columns.take(rows)
-            if owners.is_abroad(name):
+            if owners.is_remote_site(name):
                 most = -(-self._config.limits.new_per_round // (len(owners.remote_sites) + 1))
-                parts = self._abroad(name, part, from_remote, most)
+                parts = self._for_remote_site(name, part, from_remote, most)
                 made += [self._chain.message(name, data, REMOTE_LINKS) for data in parts]
             else:
                 made += [self._chain.message(name, data, LINKS) for data in encode(part)]
         return made
 
-    def news(self, said: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Message]:
-        made = [data for each in said for data in news_parts(each)]
+    def news(self, news: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[Message]:
+        made = [data for each in news for data in news_parts(each)]
         return [self._chain.message(name, data, NEWS) for name in names for data in made]
 
     def questions(self, keys: list[int], owners: Owners) -> list[Message]:
@@ -74,7 +75,7 @@ class Outgoing:
         keep = np.setdiff1d(np.arange(len(seen)), late)
         return columns.take(keep), seen[keep]
 
-    def _abroad(self, site: str, columns: Contributions, from_remote: U64, most: int) -> list[bytes]:
+    def _for_remote_site(self, site: str, columns: Contributions, from_remote: U64, most: int) -> list[bytes]:
         """Encodes links for a remote site. A URL is sent as text once; from then on, with global scores, its key is
         enough, and with others nothing more is sent. Without scores only the page's existence is sent."""
         has_text = np.array([bool(url) for url in columns.url], np.bool_)

@@ -143,7 +143,7 @@ class Owners:
         for number in np.unique(owner).tolist():
             yield self._names[number], np.flatnonzero(owner == number)
 
-    def is_abroad(self, name: str) -> bool:
+    def is_remote_site(self, name: str) -> bool:
         """Returns whether a name is a remote site's, and not an agent's."""
         return self._place is not None and name in self._place.sites.sites
 

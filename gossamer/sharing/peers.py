@@ -1,21 +1,23 @@
 """`Sharing` is the core's `Peers` for an agent among others, of its own site and of remote ones."""
 
 from collections.abc import Mapping
-from typing import Any
+
+import msgspec
 
 from gossamer.archive.manifest import Message
 from gossamer.archive.state import AgentState, replace
-from gossamer.arrays import Bools
+from gossamer.arrays import AnyKeys, Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
-from gossamer.crawl.control import Post, Report
-from gossamer.crawl.inbox import Aside, Events
+from gossamer.crawl.inbox import Aside
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
-from gossamer.frontier.sorted_runs import Keys
+from gossamer.crawl.stats import Report, SiteProgress
+from gossamer.event_log import EventLog
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
+from gossamer.sharing.control import Post
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
@@ -34,7 +36,7 @@ class Sharing:
         books: Books,
         exchange: Exchange,
         post: Post,
-        log: Events,
+        log: EventLog,
         place: Place | None = None,
         aside: Aside | None = None,
     ) -> None:
@@ -46,7 +48,7 @@ class Sharing:
         if place and place.placing:
             place.placing.open(store, placing.hostmap_files(store), chain.state)
         self._membership = Membership(store, chain, place)
-        self.intake = Incoming(store, chain, self.exchange, config.crawl.scope)
+        self.intake = Incoming(store, chain, self.exchange, books.scope)
         self._outgoing = Outgoing(config, chain, books.ledger)
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
 
@@ -61,10 +63,10 @@ class Sharing:
         chain, everything = self._books.chain, self._books.config.site.mode == CROSS_OVER
         return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
 
-    def is_own(self, keys: Keys, /) -> Bools:
+    def is_own(self, keys: AnyKeys, /) -> Bools:
         return self._owners().is_own(keys)
 
-    def is_native(self, keys: Keys, /) -> Bools:
+    def is_native(self, keys: AnyKeys, /) -> Bools:
         return self._owners().is_native(keys)
 
     # Orders and reports
@@ -100,7 +102,7 @@ class Sharing:
         from gossamer.sharing.rediscover import links_to_lost  # DuckDB, for once
 
         self.intake.again = links_to_lost(self._books.store, self._place)
-        self._log.event("said again", links=len(self.intake.again.key), gone=list(self._place.gone))
+        self._log.event("links sent again", links=len(self.intake.again.key), gone=list(self._place.gone))
         return True
 
     def look(self) -> None:
@@ -121,8 +123,8 @@ class Sharing:
         if (orders.owners, orders.holding) != (before.owners, before.holding):
             self.intake.owners_changed()
 
-    def facts(self) -> Mapping[str, Any]:
-        return self._membership.facts(self.exchange)
+    def progress(self) -> SiteProgress:
+        return self._membership.progress(self.exchange)
 
     # A commit
 
@@ -158,7 +160,8 @@ class Sharing:
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
                 sent = sent._replace(changes=written)
                 messages += outgoing.news(news, [*sorted(self._orders.others), *owners.remote_sites])
-        messages += self._membership.messages(self.intake.scope.hosts)
+        scope = self.intake.scope
+        messages += self._membership.messages(scope.hosts, msgspec.to_builtins(scope.websites.all()))
         messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)

@@ -20,14 +20,13 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Changes, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
-from gossamer.arrays import I64, Bools, HostKeys, Rows
+from gossamer.arrays import I64, AnyKeys, Bools, HostKeys, Rows
 from gossamer.config import CROSS_OVER
-from gossamer.crawl.control import Orders
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
 from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
-from gossamer.frontier.sorted_runs import Keys
 from gossamer.sharing import estate, placing
+from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import numbered_parts
 from gossamer.sharing.owners import Place
@@ -171,7 +170,7 @@ class Transfer:
         to: str,
         header: Header,
         parts: Sequence[estate.Part],
-        leaves: Callable[[Keys], Bools],
+        leaves: Callable[[AnyKeys], Bools],
         changes: Changes,
         zones: Collection[int] | None = None,
     ) -> None:
@@ -215,8 +214,8 @@ class Transfer:
         own = zones.pop(chain.agent)
         for name in sorted(zones):
             # The same message names the hosts that are ours from now on: a number that has hosts has nothing else.
-            said = _header_in_zones(header, [*zones[name], *own])
-            passed += self._message(HOSTS, name, said, [_in_zones(part, zones[name]) for part in parts])
+            own_header = _header_in_zones(header, [*zones[name], *own])
+            passed += self._message(HOSTS, name, own_header, [_in_zones(part, zones[name]) for part in parts])
         if own:
             changes |= estate.take_in(books, [_in_zones(part, own) for part in parts])
             hosts = _header_in_zones(header, own)["hosts"]
@@ -309,7 +308,7 @@ def _heed(sites: I64, hosts: HostKeys, place: Place, moves: Mapping[str, str]) -
             sites[hosts == host_key(host)] = names.index(site)
 
 
-def _in(zones: Collection[int]) -> Callable[[Keys], Bools]:
+def _in(zones: Collection[int]) -> Callable[[AnyKeys], Bools]:
     return lambda hosts: np.isin(zone_of_host(hosts), list(zones))
 
 

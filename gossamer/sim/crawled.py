@@ -1,6 +1,6 @@
 """This module reads a crawl's own directory as a graph: its pages, links, sizes, and how fast its hosts answered.
 
-It also says what strategies may know from a crawl: the PageRank of its pages, and how near its links are to a topic.
+It also has what strategies may know from a crawl: the PageRank of its pages, and how near its links are to a topic.
 """
 
 from pathlib import Path
@@ -56,7 +56,7 @@ def remembered(graph: Graph, directory: Path) -> F64:
 
 
 def relevance(directory: Path, graph: Graph, topic: Topic) -> F64:
-    """How near each link of `crawled(directory)` is to a topic: what the crawl's reader would have said."""
+    """How near each link of `crawled(directory)` is to a topic: as the crawl's reader would have judged it."""
     found = np.zeros(graph.links)
     urls, places = graph.urls, {url: place for place, url in enumerate(graph.urls)}
     for page in Crawl(directory).pages():

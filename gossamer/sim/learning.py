@@ -64,11 +64,13 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     held = number[HELD]
     passed = np.empty(held, np.int64)
     depths = np.empty(held, np.uint8)
+    scores = np.empty(held, np.float64)
     widest = 1
     for i in range(held):  # as they were before the round, all of them
         page = world.held[i]
         passed[i] = pages[page]["cash"] + number[V]
         depths[i] = min(pages[page]["depth"] + 1, 255)
+        scores[i] = pages[page]["score"]
         pages[page]["cash"] = -number[V]
         pages[page]["status"] = Status.FETCHED
         hosts[frontier.host[page]]["visited"] += 1
@@ -82,7 +84,7 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     for i in range(held):
         page = world.held[i]
         degree = _links_of(world, page, rules, calls.link_weight, shares, passed[i])
-        gift = pages[page]["score"] / max(degree, 1)
+        gift = scores[i] / max(degree, 1)
         for j in range(degree):
             target = world.indices[world.indptr[page] + j]
             row = pages[target]

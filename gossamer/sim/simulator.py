@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import typeof
 
-from gossamer.arrays import F64, I32, I64
+from gossamer.arrays import F64, I32
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ConfigError
 from gossamer.frontier.scores import known_score, random_old
@@ -40,7 +40,6 @@ class Conditions:
     advance: float = 0.0  # choose more when no more than this part of a batch is left
     seed: int = 0
     rounds: "Rounds | None" = None  # as production makes them; None: batches, as Castillo has them
-    measured: "Measured | None" = None
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,6 @@ class Rounds:
     soon: int = 0  # 0: as many as there are
     later: int = 0
     commit_s: float = 0.0  # what a commit takes: what a round teaches is known after it
-
-
-@dataclass(frozen=True)
-class Measured:
-    """How long things took in a crawl, one after the other: for the simulator they then take as long."""
-
-    pace_s: F64  # a host's first answer, its second, ...
-    lag_s: F64  # how much later than allowed each was asked for: counts if a page was waiting for that
-    pace_first: I64  # where those of each host begin, and the end
-    commits_s: F64  # of the seeds, of the first round, the second, ...
 
 
 @dataclass(frozen=True)
@@ -99,10 +88,12 @@ def simulate(
     """Crawl from these pages until nothing is left, or `pages` have been visited."""
     if strategy.needs_topic and knowledge.relevance is None:
         raise ConfigError(f"{strategy.name} needs the relevance of each link to a topic (`gossamer simulate --topic`)")
-    return _Simulation(graph, strategy, conditions, knowledge).run(np.asarray(starts, np.int32), pages)
+    return Simulation(graph, strategy, conditions, knowledge).run(np.asarray(starts, np.int32), pages)
 
 
-class _Simulation:
+class Simulation:
+    """`Simulation` is one simulated crawl. `world` is its state, and may be changed before it runs."""
+
     def __init__(self, graph: Graph, strategy: Strategy, conditions: Conditions, knowledge: Knowledge) -> None:
         self._graph, self._strategy, self._knowledge = graph, strategy, knowledge
         self._rules = _rules(strategy, conditions)
@@ -112,8 +103,7 @@ class _Simulation:
             compiled(strategy.link_weight or _no_weight, "link_weight", strategy.name),
         )
         hosts = len(graph.host_names)
-        self._world = _world(graph, conditions, knowledge)
-        self._world.real[w.COST] = self._world.commits_s[0] if len(self._world.commits_s) else 0.0
+        self.world = _world(graph, conditions, knowledge)
         self._frontier = queues(graph.keys, graph.host, hosts)
         self._bench = queues(graph.keys, graph.host, hosts) if conditions.width else self._frontier
         self._hosts = w.Hosts(
@@ -127,7 +117,8 @@ class _Simulation:
         )
 
     def run(self, starts: I32, pages: int) -> Trace:
-        world, number = self._world, self._world.number
+        world, number = self.world, self.world.number
+        world.real[w.COST] = world.commits_s[0] if len(world.commits_s) else 0.0
         limit = min(pages or self._graph.pages, self._graph.pages)
         self._assign_scores()
         self._sow(starts)
@@ -157,7 +148,7 @@ class _Simulation:
 
     def _sow(self, starts: I32) -> None:
         """Seeds enter as `crawl/update.seeds` lets them, in the order given."""
-        world, ledger = self._world, Ledger()
+        world, ledger = self.world, Ledger()
         if not len(starts) or len(np.unique(starts)) != len(starts):
             raise ConfigError("a simulated crawl begins with one page or more, each given once")
         world.pages["cash"][starts] = ledger.mint(len(starts))
@@ -167,8 +158,8 @@ class _Simulation:
         np.add.at(world.hosts["known"], self._graph.host[starts], 1)
 
     def _assign_scores(self) -> None:
-        """Before the crawl: what an oracle or an earlier crawl says."""
-        score, known, world = self._strategy.score, self._knowledge, self._world
+        """Before the crawl: the scores of an oracle or of an earlier crawl."""
+        score, known, world = self._strategy.score, self._knowledge, self.world
         if score is None or score.is_batch:
             return
         if score.needs_oracle and known.oracle is None:
@@ -190,7 +181,7 @@ class _Simulation:
 
     def _compute_scores(self) -> None:
         """From the links known now, pages in order of discovery, links in order of visits: as production has them."""
-        world, score = self._world, self._strategy.score
+        world, score = self.world, self._strategy.score
         assert score is not None
         visited = world.order[: world.number[w.VISITS] - world.number[w.HELD]]
         number = world.pages["text"].astype(np.int64)  # in order of discovery
@@ -237,7 +228,6 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
     rows = np.zeros(pages, w.PAGE_ROW)
     rows["key"] = graph.keys
     latency_s, speed = speeds(graph, conditions.seed)
-    measured = conditions.measured or Measured(np.zeros(0), np.zeros(0), np.zeros(hosts + 1, np.int64), np.zeros(0))
     return w.World(
         graph.indptr,
         graph.indices,
@@ -249,11 +239,11 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
         np.zeros(pages, np.bool_),
         graph.page_bytes,
         latency_s,
-        measured.pace_s,
-        measured.lag_s,
-        measured.pace_first,
+        np.zeros(0),
+        np.zeros(0),
+        np.zeros(hosts + 1, np.int64),
         np.zeros(hosts, np.int32),
-        measured.commits_s,
+        np.zeros(0),
         speed,
         np.zeros(w.NUMBERS, np.int64),
         np.zeros(w.REALS),

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     server.add_argument(
         "--warm", action="store_true", help="prepare everything, and fill the cache, before the first request"
     )
-    server.add_argument("--json", action="store_true", help="say where it is as JSON")
+    server.add_argument("--json", action="store_true", help="print where it is as JSON")
     server.add_argument("--stop-on-eof", action="store_true", help="stop when standard input ends")
     web = parser.add_argument_group("the synthetic web (shares are parts of 1)")
     for trait in dataclasses.fields(WebSpec):

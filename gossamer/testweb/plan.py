@@ -86,8 +86,8 @@ class Plan:
         target[repeats] = np.where(self.kind[other] == Kind.OK, other, first)[repeats]
         moved = np.flatnonzero(self.kind == Kind.REDIRECT)
         chance = self._chance(2)[moved]
-        abroad = self._popular(draws(self.bits[moved], 8))
-        target[moved] = np.where(chance < 0.2, abroad, other[moved])
+        elsewhere = self._popular(draws(self.bits[moved], 8))
+        target[moved] = np.where(chance < 0.2, elsewhere, other[moved])
         chained = chance > 0.75
         target[moved[chained]] = np.roll(moved, -1)[chained]
         # Few loops: neighbours in the list of redirects that lead to each other; a lone last one to itself.

@@ -69,8 +69,12 @@ class RunningWeb:
         if not line:
             self._stop()
             raise GossamerError(f"the test web did not start: {' '.join(self._command)}")
-        told = json.loads(line)
-        self.address, self.start_urls, self.epoch_s = told["address"], told["start_urls"], told["epoch_s"]
+        announced = json.loads(line)
+        self.address, self.start_urls, self.epoch_s = (
+            announced["address"],
+            announced["start_urls"],
+            announced["epoch_s"],
+        )
         self.pid = self._process.pid
         return self
 

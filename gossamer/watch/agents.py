@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.archive.places import opened
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import Counters
-from gossamer.archive.store import Directory
 from gossamer.cluster import store_registrar
 from gossamer.cluster.hub import FOLDER, AgentRegistrar
 from gossamer.cluster.nats_connection import Wire
@@ -19,19 +18,20 @@ from gossamer.cluster.nats_server import read_address
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.store_lease import leader
+from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 
 _CONNECT_S = 3.0
 
 
-def agents(directory: Path) -> list[dict[str, Any]]:
+def agents(directory: Place) -> list[dict[str, Any]]:
     """Returns one row for each agent that ever committed here or is alive now."""
     alive = _alive(directory)
     return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
 
 
-def change(directory: Path, retire: str = "") -> None:
+def change(directory: Place, retire: str = "") -> None:
     """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
     with _registrar(directory) as registrar:
@@ -48,7 +48,7 @@ def change(directory: Path, retire: str = "") -> None:
             raise SiteError(f"the crawl in {directory} does not answer; try again")
 
 
-def _alive(directory: Path) -> dict[str, Heartbeat]:
+def _alive(directory: Place) -> dict[str, Heartbeat]:
     with _registrar(directory) as registrar:
         found = registrar.alive() if registrar else {}
     if found is None:
@@ -57,10 +57,10 @@ def _alive(directory: Path) -> dict[str, Heartbeat]:
 
 
 @contextmanager
-def _registrar(directory: Path) -> Iterator[AgentRegistrar | None]:
+def _registrar(directory: Place) -> Iterator[AgentRegistrar | None]:
     """Yields the registrar of the site that runs here, None if there is none."""
-    store = Directory(directory) if (directory / store_registrar.FOLDER).is_dir() else None
-    if store is not None and leader(store) is not None:
+    store = opened(directory)
+    if leader(store) is not None:
         by_store = store_registrar.of_agents(store)
         try:
             yield by_store
@@ -75,8 +75,8 @@ def _registrar(directory: Path) -> Iterator[AgentRegistrar | None]:
             wire.close()
 
 
-def _connected(directory: Path) -> Wire | None:
-    address = read_address(directory / FOLDER)
+def _connected(directory: Place) -> Wire | None:
+    address = read_address(folder_of(directory) / FOLDER)
     if address is None:
         return None
     wire = Wire(address)

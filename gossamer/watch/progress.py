@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.config import Config
-from gossamer.crawl.stats import CALM, LEAST_S, Stats, remedy
+from gossamer.crawl.stats import CALM, LEAST_S, Stats, in_short, remedy
 from gossamer.terminal import shown
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
 from gossamer.watch.panel import Panel, grid
@@ -84,8 +84,10 @@ class Progress(Panel):
         self._pace = Pace()
         self._next_line_s = self._next_look_s = 0.0
         self._phase = ""
+        self._told: set[str] = set()
 
     def update(self, stats: Stats) -> None:
+        self._tell(stats)
         if stats.elapsed_s < self._next_look_s and stats.phase == self._phase:
             return
         self._next_look_s, self._phase = stats.elapsed_s + _LOOK_S, stats.phase
@@ -99,12 +101,20 @@ class Progress(Panel):
                 self._next_line_s = stats.elapsed_s + _PLAIN_S
                 self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
 
+    def _tell(self, stats: Stats) -> None:
+        """Writes what is new among the notes, at once."""
+        for text in stats.notes:
+            if text not in self._told:
+                self._told.add(text)
+                self.note(f"gossamer: {text}")
+
     def note(self, text: str) -> None:
         """Writes a line above the display, such as a warning; shown also when quiet."""
         self._console.print(Text(text), highlight=False, soft_wrap=True)
 
     def finish(self, stats: Stats, where: Mapping[str, str] | None = None) -> None:
         """Writes the final summary; `where` names what is where. Call it after the display has ended."""
+        self._tell(stats)
         if not self._quiet:
             self._console.print(summary(stats, where or {}))
 
@@ -238,11 +248,15 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
             figures.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
     for word, times in stats.errors.items():
         figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+    if stats.refused:
+        figures.add_row(" not followed", count(sum(stats.refused.values())), f"links: {in_short(stats.refused)}")
     for setting, links in stats.refused.items():
-        figures.add_row(" refused", count(links), remedy(setting))
+        figures.add_row(f"   {setting}", count(links), remedy(setting))
     if stats.refused_seeds:
         figures.add_row(
-            " seed lines", Text(count(stats.refused_seeds), "yellow"), "are no web address; write https://..."
+            " seed lines",
+            Text(count(stats.refused_seeds), "yellow"),
+            "are no web address, or have unknown options; write https://...",
         )
     rows: list[RenderableType] = [figures]
     if stats.ended:

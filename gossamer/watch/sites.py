@@ -55,26 +55,26 @@ def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: in
     return Group(table, Text(per_page, "dim"))
 
 
-def moves(said: Row, given: Mapping[str, int], file: object) -> RenderableType:
+def moves(plan: Row, given: Mapping[str, int], file: object) -> RenderableType:
     """Returns what a rebalance would do, and what came of it."""
     table = _table("host", "from", "to", "pages", "links saved")
-    for row in said["moves"]:
+    for row in plan["moves"]:
         table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))
     large = [
         f"{each['site']} has {count(each['excess'])} pages more than its share and a tenth"
         + (f": {each['host']} alone has {count(each['pages'])}, and a host is never split" if is_why else "")
-        for each in said["too_large"]
+        for each in plan["too_large"]
         for is_why in [each["pages"] >= each["excess"]]
     ]
-    if not said["moves"]:
+    if not plan["moves"]:
         none = "no host is worth moving: its pages would cost more to send than its links would save"
         return Text("\n".join([none, *large]))
     words = [
-        f"{100 * said['crossing_before']:.1f} % of the links between hosts cross between sites, "
-        f"{100 * said['crossing_after']:.1f} % would",
-        f"the fullest site has {said['fullest_before']:.2f} of its share, and would have {said['fullest_after']:.2f}",
-        f"the moves send about {size(said['moved_bytes'])}, once; as many links again would send "
-        f"{size(said['saved_bytes'])} less",
+        f"{100 * plan['crossing_before']:.1f} % of the links between hosts cross between sites, "
+        f"{100 * plan['crossing_after']:.1f} % would",
+        f"the fullest site has {plan['fullest_before']:.2f} of its share, and would have {plan['fullest_after']:.2f}",
+        f"the moves send about {size(plan['moved_bytes'])}, once; as many links again would send "
+        f"{size(plan['saved_bytes'])} less",
         *large,
     ]
     if given:

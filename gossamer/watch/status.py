@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -16,15 +15,21 @@ from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import AgentState, total
 from gossamer.archive.store import ReadOnly
-from gossamer.archive.views import word
+from gossamer.archive.views import KINDS, word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
+from gossamer.config.folders import Address, Place
 from gossamer.crawl.inbox import ASIDE, refused, set_aside
-from gossamer.crawl.stats import CALM, refused_links, remedy, waited_for_s
+from gossamer.crawl.stats import CALM, in_short, refused_links, remedy, waited_for_s
 from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
 from gossamer.watch.panel import grid, table
 
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
+
 SCANNED_ROWS = 2_000_000  # of pages and visits; a scan of more would keep the user waiting
+_FETCHED_BYTES = 50  # of all tables, per row that may be scanned: 100 MB that come from a bucket
+_SCANNED = ("statuses", "top_hosts", "costs_by_country")
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
 _SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
@@ -47,7 +52,7 @@ _COSTS_SQL = """
     SELECT sum(energy_low_j), sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g) FROM visits"""
 
 
-def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
+def status(directory: Place, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
     """Returns everything there is to know, as plain values; None is unknown.
 
     Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`, `costs_by_country`) is
@@ -57,7 +62,7 @@ def status(directory: Path, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any
 
 
 def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
-    store = ReadOnly(at.directory)
+    store = at.stores[at.directory] if isinstance(at.directory, Address) else ReadOnly(at.directory)
     states = [snapshot.state for snapshot in at.snapshots.values()]
     counters = total(state.counters for state in states)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
@@ -68,8 +73,7 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     started_s = min((state.started_s for state in states if state.started_s is not None), default=None)
     visits = known["visits"]
     disk = _disk(at)
-    rows = sum(pq.read_metadata(path).num_rows for kind in ("pages", "visits") for path in at.paths(kind))
-    scanned = _scan(at) if rows <= scanned_rows else dict.fromkeys(("statuses", "top_hosts", "costs_by_country"))
+    scanned = _scan(at) if _is_small(at, scanned_rows) else dict.fromkeys(_SCANNED)
     return {
         "directory": str(at.directory),
         "running": any(agent["pid"] for agent in agents.values()),
@@ -89,14 +93,28 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
         **scanned,
         "disk": disk,
         "disk_bytes": sum(disk.values()),
-        "where": {name: str(at.directory / name) for name in _PLACES},
+        "where": {name: f"{at.directory}/{name}" for name in _PLACES},
     }
 
 
-def _agent(at: Reading, store: ReadOnly, agent: str) -> dict[str, Any]:
+def _is_small(at: Reading, most_rows: float) -> bool:
+    """Returns whether the tables can be scanned while the user waits: few rows, or few bytes from far away."""
+    if at.stores and sum(map(at.bytes, KINDS)) > most_rows * _FETCHED_BYTES:
+        return False
+    paths = [path for kind in ("pages", "visits") for path in at.paths(kind)]
+    return bool(sum(pq.read_metadata(path).num_rows for path in paths) <= most_rows)
+
+
+def _agent(at: Reading, store: "ReadOnly | ObjectStore", agent: str) -> dict[str, Any]:
     snapshot = at.snapshots.get(agent)
     committed = {"round": snapshot.number, "committed_s": snapshot.time_s} if snapshot else {}
-    return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None}
+    return {"round": 0, "committed_s": None, **committed, "pid": store.holder(agent) or None, **_elsewhere(at, agent)}
+
+
+def _elsewhere(at: Reading, agent: str) -> dict[str, Any]:
+    """Returns, of a crawl in a bucket, whether its agent has ended: another machine may run it, where no lock tells."""
+    snapshot = at.snapshots.get(agent)
+    return {"ended": bool(snapshot and snapshot.state.clean)} if at.stores else {}
 
 
 def _waits_until_s(states: Sequence[AgentState], now_s: float) -> float | None:
@@ -118,14 +136,14 @@ def _disk(at: Reading) -> dict[str, int]:
     """Returns bytes by kind; the many kinds of index files are one."""
     used: Counter[str] = Counter()
     for kind in at.kinds:
-        used[kind.partition(".")[0]] += sum(path.stat().st_size for path in at.paths(kind))
+        used[kind.partition(".")[0]] += at.bytes(kind)
     return dict(used.most_common())
 
 
 def _recent(at: Reading) -> dict[str, Any]:
     """Returns pages per second over the last rounds, from when their visits began."""
     files = {agent: snapshot.files.get("visits", [])[-_RECENT:] for agent, snapshot in at.snapshots.items()}
-    paths = [str(at.root(agent) / name) for agent, names in files.items() for name in names]
+    paths = [str(path) for agent, names in files.items() for path in at.of_agent(agent, names)]
     row = None
     if paths:
         with closing(duckdb.connect()) as database:
@@ -171,6 +189,8 @@ def render(found: Mapping[str, Any]) -> RenderableType:
 def _headline(found: Mapping[str, Any]) -> Text:
     pids = [agent["pid"] for agent in found["agents"].values() if agent["pid"]]
     state = f"running (process {', '.join(map(str, pids))})" if pids else "not running"
+    if not pids and any(agent.get("ended") is False for agent in found["agents"].values()):
+        state = "not running on this machine; if no other runs it, it was killed"
     if not found["rounds"]:
         state += ", nothing committed yet"
     return Text.assemble((found["directory"], "bold"), "  ", (state, "green" if pids else "dim"))
@@ -226,9 +246,9 @@ def _shares(title: str, values: Mapping[str, float], trouble: Mapping[str, float
 
 def _limits(links: Mapping[str, int]) -> Table:
     rows = grid()
-    rows.add_row(Text("links not followed", "bold"))
+    rows.add_row(Text("links not followed", "bold"), count(sum(links.values())), in_short(links))
     for setting, times in links.items():
-        rows.add_row(setting.partition(".")[2], count(times), remedy(setting))
+        rows.add_row(setting, count(times), remedy(setting))
     return rows
 
 

@@ -157,7 +157,7 @@ def decode_body(wire_body: bytes, headers: Headers, limit: int) -> tuple[bytes, 
     for name in reversed(names):
         problem = coding.FINE
         if name == "chunked":
-            if _CHUNK_SIZE(body):  # else it was only said to be chunked
+            if _CHUNK_SIZE(body):  # else only the header claims that it is chunked
                 body, complete = dechunk(body)
                 problem = coding.FINE if complete else coding.DISCONNECT
         elif name in coding.KNOWN:

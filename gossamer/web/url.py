@@ -182,13 +182,13 @@ def _normal(url: str | None) -> str | None:
     fragment = url.find("#")
     if fragment >= 0:
         url = url[:fragment]
-    if "./" in url or ".:" in url:  # a name and the same name with its final dot are one host
-        url = _FINAL_DOT.sub(r"\1", url, 1)
     if "@" in url:
         path = url.index("/", 8)
         user = url.rfind("@", 0, path)
         if user >= 0:
             url = url[: url.index("//") + 2] + url[user + 1 :]
+    if "./" in url or ".:" in url:  # a name and the same name with its final dot are one host
+        url = _FINAL_DOT.sub(r"\1", url, 1)
     if "?" in url or ";" in url or "/(" in url:
         return _without_session(url)
     return url

@@ -21,7 +21,11 @@ from gossamer.errors import SiteError
 PATIENCE_S = 60.0
 FLOOD = 200_000  # lines
 # How to make each engine; it is imported under this name by other processes, too.
-ENGINES = {"processes": ("gossamer.cluster.processes", "Processes"), "pull": ("pull_site", "engine")}
+ENGINES = {
+    "processes": ("gossamer.cluster.processes", "Processes"),
+    "pull": ("pull_site", "engine"),
+    "ray": ("gossamer.cluster.ray_engine", "RayEngine"),
+}
 
 # What jobs do, as modules of their own.
 MODULES = {

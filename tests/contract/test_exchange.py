@@ -12,29 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nats_site import Network, eventually
 
+from gossamer.archive.manifest import ANY, HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.jetstream import MESSAGE_BYTES
+from gossamer.columns import Contributions
+from gossamer.crawl.inbox import PART_BYTES, Inbox, decode, encode, high_water
 from gossamer.sharing.envelope import PIECE_BYTES
-from gossamer.sharing.exchange import (
-    ANY,
-    HOSTS,
-    LINKS,
-    NEWS,
-    PART_BYTES,
-    REMOTE_LINKS,
-    SEEDS,
-    ZONES,
-    Contributions,
-    Exchange,
-    Inbox,
-    InProcess,
-    Joined,
-    Message,
-    decode,
-    encode,
-    high_water,
-)
+from gossamer.sharing.exchange import Exchange, InProcess, Joined
 
 KINDS = (LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS)
 site = pytest.fixture(nats_site.running, scope="module", name="site")

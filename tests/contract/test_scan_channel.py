@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from experiments.processes import family
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Channel
 from gossamer.cluster.federation_file import load
+from gossamer.cluster.nats_server import free_port
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import encode
 from gossamer.scan.clients import job_of
@@ -91,7 +91,9 @@ class Joined:
 
     def __init__(self, here: Path) -> None:
         path = here / "two.toml"
-        path.write_text("".join(f'[sites.{name}]\naddress = "127.0.0.1:{_port()}"\n' for name in ("paris", "tokyo")))
+        path.write_text(
+            "".join(f'[sites.{name}]\naddress = "127.0.0.1:{free_port()}"\n' for name in ("paris", "tokyo"))
+        )
         self._gathering = Gathering(here / "site", load(path), "paris", lease_s=3.0)
         self._joining = Joining(load(path), "tokyo", "paris", here / "there", RealClock())
         self._thread = threading.Thread(target=self._joining.run, args=(lambda _: None,))
@@ -105,12 +107,6 @@ class Joined:
         self._joining.stop()
         self._thread.join()
         self._gathering.__exit__(None)
-
-
-def _port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def test_it_reports_echoes_and_scans(end: End) -> None:

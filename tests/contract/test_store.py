@@ -6,23 +6,31 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from object_stores import STORES, Server, environment
 
 from experiments.spread import Shelf, Spread, place_of
 from gossamer import __version__
+from gossamer.archive.checksums import of_bytes, of_file
 from gossamer.archive.copies import Copied
+from gossamer.archive.object_store import ObjectStore
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace, disk_full_guard
 
 
-@pytest.fixture(params=["directory", "memory", "copied", "spread"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(params=["directory", "memory", "copied", "spread", *STORES])
+def store(request: pytest.FixtureRequest, tmp_path: Path, object_servers: Callable[[str], Server]) -> Iterator[Store]:
     if request.param == "memory":
         yield Memory()
+        return
+    if request.param in STORES:
+        server = object_servers(request.param)
+        with environment({**server.settings, "GOSSAMER_CACHE": str(tmp_path / "cache")}):
+            yield ObjectStore.prepare(server.address(), 1.0)
         return
     first, second, third = (Directory.prepare(tmp_path / name, 1.0) for name in ("crawl", "b", "c"))
     if request.param == "directory":
@@ -118,6 +126,61 @@ def test_list_is_by_text_prefix_and_sorted(store: Store) -> None:
     assert store.list("inbox/") == ["inbox/b-1", "inbox/b-2", "inbox/c", "inbox/sub/e"]
     assert store.list("inbox/b") == ["inbox/b-1", "inbox/b-2"]
     assert store.list("nothing/") == []
+
+
+def test_prefixes_are_text_also_inside_a_name(store: Store) -> None:
+    for name in ("refused/a0-1", "refused/a0-2", "refused/a01-1"):
+        store.put(name, b"")
+    assert store.list("refused/a0-") == ["refused/a0-1", "refused/a0-2"]
+    assert store.list("refused/a") == ["refused/a0-1", "refused/a0-2", "refused/a01-1"]
+
+
+def test_many_puts_are_durable_after_settle(store: Store) -> None:
+    names = [f"warc/a0-{number:08d}-0.warc.gz" for number in range(40)]
+    for name in names:
+        path = store.scratch(name)
+        path.write_bytes(name.encode() * 1000)
+        store.put(name, path)
+    store.settle()
+    assert store.list("warc/") == names
+    assert [store.get(name) for name in names] == [name.encode() * 1000 for name in names]
+    store.delete(*names[1:], "warc/missing")
+    store.settle()
+    assert store.list("warc/") == names[:1]
+
+
+def test_size_and_checksum(store: Store) -> None:
+    store.put("warc/a", b"12345")
+    assert store.size("warc/a") == 5
+    assert store.checksum("warc/a") == of_bytes(b"12345")
+    with pytest.raises(FileNotFoundError):
+        store.size("warc/b")
+
+
+def test_fetch_says_nothing_of_what_is_missing(store: Store) -> None:
+    store.put("warc/a", b"12345")
+    store.fetch(["warc/a", "warc/missing"])
+    assert store.local("warc/a").read_bytes() == b"12345"
+
+
+def test_a_large_file_goes_up_in_parts(store: Store) -> None:
+    path = store.scratch("warc/large")
+    path.write_bytes(os.urandom(1 << 20) * 70)
+    expected = of_file(path)
+    store.put("warc/large", path)
+    store.settle()
+    assert store.size("warc/large") == expected.size
+    assert of_bytes(store.get("warc/large")) == expected
+
+
+def test_what_was_deleted_can_be_put_again(store: Store) -> None:
+    for number in range(10):
+        store.put("index/a", b"%d" % number)
+        store.delete("index/a")
+    store.put("index/a", b"last")
+    store.settle()
+    assert store.get("index/a") == b"last"
+    assert store.local("index/a").read_bytes() == b"last"
 
 
 def test_delete(store: Store) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import Config, Crawl
-from gossamer.crawl.control import Orders
+from gossamer.sharing.control import Orders
 from gossamer.testweb.running import RunningWeb
 
 QUICK: dict[str, Any] = {

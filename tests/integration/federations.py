@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -18,21 +17,22 @@ import numpy as np
 from commands import line
 
 from gossamer.archive.chain import snapshots
-from gossamer.archive.manifest import Snapshot
+from gossamer.archive.manifest import HOSTS, LINKS, REMOTE_LINKS, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.location import locate
+from gossamer.cluster.nats_server import free_port
 from gossamer.cluster.replicas import holders, replica_of
 from gossamer.cluster.site_list import of_file
 from gossamer.config import toml
+from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing import compact
-from gossamer.sharing.exchange import HOSTS, LINKS, REMOTE_LINKS, decode
 from gossamer.web.url import host_of
 
 PATIENCE_S = 180.0
@@ -235,12 +235,6 @@ def write(
 
 def _map(value: Mapping[str, str]) -> str:
     return "{" + ", ".join(f'"{name}" = "{address}"' for name, address in value.items()) + "}"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _family(pid: int) -> list[int]:

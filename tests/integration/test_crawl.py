@@ -350,9 +350,13 @@ def test_what_is_due_only_later_ends_a_crawl_with_words_about_then(tmp_path: Pat
 def test_what_limits_refused_is_said_and_lifted(web: RunningWeb, tmp_path: Path) -> None:
     values = {"limits.depth": 1, "crawl.sitemaps": False}
     config = Config().replace({**QUICK, "resolve.map": {"*": web.address}, **values})
-    stats = Crawl(tmp_path, web.start_urls, config).run()
+    limited = Crawl(tmp_path, web.start_urls, config)
+    stats = limited.run()
     found = status(tmp_path)["refused_links"]
-    assert list(found) == ["limits.depth"]
+    sql = "SELECT verdict, count(*) AS times FROM links WHERE verdict <> 'followed' GROUP BY verdict"
+    by_verdict = {row["verdict"]: row["times"] for row in limited.query(sql)}
+    assert found == {"limits.depth": by_verdict.pop("depth"), "crawl.nofollow": by_verdict.pop("nofollow")}
+    assert not by_verdict
     assert stats.refused == found
     console = Console(width=200, record=True)
     for shown in (render(status(tmp_path)), summary(stats, {})):

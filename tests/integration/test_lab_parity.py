@@ -82,8 +82,7 @@ def test_many_connections_visit_the_same_pages_in_rounds(graph: Path) -> None:
     starts = realcrawl.home_pages(source.graph)
     conditions = Conditions(8, delay_s=0.01, width=WIDTH)
     done = actual.crawl(source, "larger-sites-first", starts, conditions, latency_ms=1.0)
-    same_graph, same = actual.as_measured(source.graph, conditions, done)
-    trace = simulate(same_graph, strategy("larger-sites-first"), starts, same)
+    trace = actual.as_measured(source.graph, conditions, done).simulate(strategy("larger-sites-first"), starts)
     assert sorted(done.order.tolist()) == sorted(trace.order.tolist()) == list(range(PAGES))
     assert (done.elapsed_s >= 0.001).all()
     assert (np.bincount(done.round) <= WIDTH).all()
@@ -145,8 +144,8 @@ def simulated(graph: Graph, order: list[int], time_s: F64, elapsed_s: F64, start
     """After a crawl that went like this."""
     none = np.zeros(4, np.int32)
     done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none, none, np.zeros(3))
-    same_graph, same = actual.as_measured(graph, Conditions(8, delay_s=0.005, width=4), done)
-    return simulate(same_graph, strategy("breadth-first"), starts, same).order.tolist()
+    replay = actual.as_measured(graph, Conditions(8, delay_s=0.005, width=4), done)
+    return replay.simulate(strategy("breadth-first"), starts).order.tolist()
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1], [1, 3, 2, 0]])

@@ -23,7 +23,7 @@ from gossamer.clocks import RealClock
 from gossamer.cluster.members import Ended
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.event_log import EventLog
+from gossamer.event_log import EventLog
 from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb

@@ -13,17 +13,18 @@ import pytest
 from crawls import QUICK, Fixed
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Snapshot
+from gossamer.archive.manifest import Message, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox, decode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in
+from gossamer.event_log import EventLog
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
-from gossamer.sharing.exchange import Inbox, InProcess, Joined, Message, decode
+from gossamer.sharing.exchange import InProcess, Joined
 from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

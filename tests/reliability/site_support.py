@@ -17,7 +17,7 @@ import numpy as np
 from support import PASSING, Command, check_equal, check_polite, outcomes, statuses
 
 from gossamer.archive.chain import Chain, chains
-from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import LINKS, NEWS, ZONES, ZONES_IN_ALL, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
 from gossamer.cluster import store_registrar
@@ -27,9 +27,9 @@ from gossamer.cluster.protocol import Wish
 from gossamer.cluster.registrar import of_agents
 from gossamer.columns import Status
 from gossamer.config import Config
+from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex, zone_of_key
-from gossamer.sharing.exchange import LINKS, NEWS, ZONES, decode
 from gossamer.testweb.log import Log
 from gossamer.testweb.web import SyntheticWeb
 

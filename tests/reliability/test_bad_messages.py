@@ -14,15 +14,14 @@ from site_support import LEASE_S, Site, check_same, snapshots
 from support import Command
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes
+from gossamer.archive.manifest import HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, read_address
-from gossamer.crawl.inbox import Aside, refused, set_aside
-from gossamer.crawl.resting import Resting
-from gossamer.sharing.exchange import HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Inbox, Message
+from gossamer.crawl.inbox import Aside, Inbox, refused, set_aside
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -24,8 +24,8 @@ from support import (
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.ledger import Ledger
-from gossamer.sharing.exchange import Inbox
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -17,12 +17,13 @@ import nats_site
 import pytest
 from nats_site import connected, eventually
 
+from gossamer.archive.manifest import HOSTS, ZONES, Message
 from gossamer.cluster import nats_server as server_module
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, find, read_address
+from gossamer.crawl.inbox import high_water
 from gossamer.errors import SiteError
-from gossamer.sharing.exchange import HOSTS, ZONES, Message, high_water
 
 site = pytest.fixture(nats_site.running, name="site")
 
@@ -369,7 +370,7 @@ def test_nothing_is_printed_when_the_server_comes_and_goes(tmp_path: Path) -> No
     code = """if True:
         import os, signal, sys, time
         from pathlib import Path
-        from gossamer.sharing.exchange import Message
+        from gossamer.archive.manifest import Message
         from gossamer.cluster.nats_exchange import NatsExchange
         from gossamer.cluster.nats_connection import Wire
         from gossamer.cluster.registrar import of_agents

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from commands import environment, line
 
 from gossamer.cluster.federation import prepare as make_keys
 from gossamer.cluster.federation_file import load
+from gossamer.cluster.nats_server import free_port
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -74,15 +74,9 @@ def stack() -> Iterator[ExitStack]:
         yield kept
 
 
-def _port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def prepare(here: Path, web: RunningWeb) -> None:
     (here / "SITES.txt").write_text("".join(f"h{number}.test\n" for number in range(HOSTS)))
-    sites = "".join(f'[sites.{name}]\naddress = "127.0.0.1:{_port()}"\n' for name in SITES)
+    sites = "".join(f'[sites.{name}]\naddress = "127.0.0.1:{free_port()}"\n' for name in SITES)
     (here / "three.toml").write_text(
         f'{sites}[resolve]\nmap = {{"*" = "{web.address}"}}\n[polite]\ndelay_s = 0.15\n'
         "[crawl]\npatience_s = 1.0\n[limits]\ndepth = 4\n[site]\nlease_s = 2.0\n"

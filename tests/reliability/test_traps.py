@@ -18,9 +18,9 @@ from warcio.archiveiterator import ArchiveIterator
 from gossamer import Config
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import hand_in
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
 from gossamer.watch.status import status
 from gossamer.wiring import lone_agent
 

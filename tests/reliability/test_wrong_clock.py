@@ -8,9 +8,9 @@ from scripted import VALUES, Web, page, statuses
 from gossamer import Config, Crawl
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
-from gossamer.crawl.event_log import EventLog
+from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import hand_in
-from gossamer.sharing.exchange import Inbox
+from gossamer.event_log import EventLog
 from gossamer.wiring import lone_agent
 
 DAY_S = 86_400.0

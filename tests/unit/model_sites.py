@@ -18,7 +18,7 @@ from gossamer.cluster.protocol import Federated
 from gossamer.cluster.site_list import Members, is_holding
 from gossamer.columns import Status
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
+from gossamer.crawl.inbox import high_water
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
 from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
@@ -26,7 +26,8 @@ from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing import placing
-from gossamer.sharing.exchange import Exchange, InProcess, high_water
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import Exchange, InProcess
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
@@ -123,18 +124,18 @@ class OneSite:
             strategy=ORDER, is_own=owners.is_own, now_s=1.0,
         )  # fmt: skip
         self._outgoing.forget(arrived.unknown_there)
-        messages = arrived.outbox + self._outgoing.messages(result.outbox, owners, arrived.from_remote)
+        outbox = arrived.outbox + self._outgoing.messages(result.outbox, owners, arrived.from_remote)
         changes = arrived.changes | books.index.flush(self._store, self.chain.label)
         assert self.place.placing is not None
         news = self.place.placing.take_news()
         changes |= placing.write(self._store, self.chain.label, [each["hosts"] for each in news])
-        messages += self._outgoing.news(news, owners.remote_sites) + self._membership.messages([])
-        messages += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
+        outbox += self._outgoing.news(news, owners.remote_sites) + self._membership.messages([])
+        outbox += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
         self.chain.commit(
             changes,
             state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
             marks=high_water(messages),
-            outbox=numbered_parts(messages),
+            outbox=numbered_parts(outbox),
             exchange=self._exchange,
             applied=[(message.stream, message.number) for message in messages],
             now_s=1.0,

@@ -10,11 +10,12 @@ import pytest
 from earlier_archives import rewritten
 
 from gossamer.archive.chain import FULL_EVERY, Chain
-from gossamer.archive.manifest import Changes
+from gossamer.archive.manifest import ANY, SEEDS, Changes, Message
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Directory, Memory, Store
+from gossamer.crawl.inbox import Inbox, high_water
 from gossamer.errors import ArchiveError, Deposed
-from gossamer.sharing.exchange import ANY, SEEDS, Inbox, InProcess, Message, high_water
+from gossamer.sharing.exchange import InProcess
 
 
 class Crash(BaseException):

@@ -166,9 +166,10 @@ def test_crash_anywhere_while_merging() -> None:
             self._tick()
             return super().create(name, data)
 
-        def delete(self, name: str) -> None:
-            self._tick()
-            super().delete(name)
+        def delete(self, *names: str) -> None:
+            for name in names:
+                self._tick()
+                super().delete(name)
 
         def _tick(self) -> None:
             self.left -= 1

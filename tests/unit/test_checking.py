@@ -9,30 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gossamer.archive.manifest import HOSTS, LINKS, MOVES, NEWS, REMOTE_LINKS, SEED_FILES, SEEDS, ZONES, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
-from gossamer.crawl.inbox import Aside, refused, set_aside
+from gossamer.crawl.inbox import Aside, decode, encode, refused, set_aside
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
-from gossamer.sharing.exchange import (
-    HOSTS,
-    LINKS,
-    MOVES,
-    NEWS,
-    REMOTE_LINKS,
-    SEED_FILES,
-    SEEDS,
-    ZONES,
-    InProcess,
-    Message,
-    decode,
-    encode,
-)
+from gossamer.sharing.exchange import InProcess
 from gossamer.web.url import normalise, page_keys
 
 SITES = ("lima", "oslo", "paris")
@@ -74,7 +62,7 @@ def test_news_of_sitemaps() -> None:
         assert not judged(bad), bad
 
 
-def messages() -> dict[str, list[tuple[int, bytes]]]:
+def good_messages() -> dict[str, list[tuple[int, bytes]]]:
     """Good data of every kind, with the part that they are."""
     hosts = placing.packed(ENTRIES)
     news: list[dict[str, Any]] = [
@@ -102,7 +90,7 @@ def messages() -> dict[str, list[tuple[int, bytes]]]:
     }
 
 
-GOOD_LETTERS = [(kind, part, data) for kind, found in messages().items() for part, data in found]
+GOOD_MESSAGES = [(kind, part, data) for kind, found in good_messages().items() for part, data in found]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +105,7 @@ def message(kind: str, part: int, data: bytes) -> Message:
     return Message(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
 
 
-@pytest.mark.parametrize(("kind", "part", "data"), GOOD_LETTERS)
+@pytest.mark.parametrize(("kind", "part", "data"), GOOD_MESSAGES)
 def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
     assert verdict(message(kind, part, data), store, SITES) == GOOD
 
@@ -156,9 +144,9 @@ def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:
 
 
 @settings(deadline=None, max_examples=600)
-@given(st.sampled_from(GOOD_LETTERS), st.data())
-def test_any_flipped_bit_or_cut(store: Memory, message: tuple[str, int, bytes], data: st.DataObject) -> None:
-    kind, part, good = message
+@given(st.sampled_from(GOOD_MESSAGES), st.data())
+def test_any_flipped_bit_or_cut(store: Memory, known: tuple[str, int, bytes], data: st.DataObject) -> None:
+    kind, part, good = known
     bad = bytearray(good)
     for place in data.draw(st.lists(st.integers(0, 8 * len(good) - 1), min_size=1, max_size=3)):
         bad[place // 8] ^= 1 << place % 8
@@ -285,6 +273,8 @@ def test_any_envelope(subject: str, headers: dict[str, str], data: bytes) -> Non
     st.text(alphabet="abz019-._~!$&'()*+,;=:@%[]{}\"`^|<> /?#\u00fc\u4e2d", min_size=1, max_size=20),
     st.text(max_size=20),
 )
+@example("0@.", "")
+@example("a@.", "x?q")
 def test_whatever_is_a_normal_form_can_be_sent(host: str, path: str) -> None:
     """A link or seed that we make ourselves is never set aside by who gets it, with all that came along."""
     url = normalise(f"http://{host}/{path}")

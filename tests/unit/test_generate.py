@@ -6,9 +6,9 @@ from gossamer.archive.store import Memory
 from gossamer.columns import NO_TEXT, PAGE, VISITED, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.link_diff import pack
 from gossamer.crawl.scheduler import per_host, requests
 from gossamer.crawl.update import RoundColumns, seeds, update
+from gossamer.crawl.visit_history import packed_versions
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import ORDERS
 from gossamer.web.url import page_key
@@ -39,7 +39,9 @@ def rows_of(index: PageIndex, urls: list[str], **fields: object) -> np.ndarray:
 
 def noted(etag: str, modified: str) -> bytes:
     none = np.zeros(0, np.uint64)
-    return pack(np.zeros(1, np.uint64), [(etag, modified)], none.astype(np.int64), none, np.zeros(1, np.int64))[0]
+    return packed_versions(
+        np.zeros(1, np.uint64), [(etag, modified)], none.astype(np.int64), none, np.zeros(1, np.int64)
+    )[0]
 
 
 def visit(index: PageIndex, url: str, digest: int, validators: bytes | None) -> None:

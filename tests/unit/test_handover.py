@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from test_archive_chain import Crash, Mortal
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import ZONES_IN_ALL, Changes
+from gossamer.archive.manifest import ZONES, ZONES_IN_ALL, Changes
+from gossamer.archive.resting import Resting
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
-from gossamer.crawl.resting import Resting
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed
 from gossamer.frontier import hosts as hosts_of_index
@@ -30,7 +29,8 @@ from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing import estate, transfer
 from gossamer.sharing.checking import GOOD, verdict
-from gossamer.sharing.exchange import ZONES, InProcess
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.owners import Owners
 from gossamer.sharing.transfer import Transfer, leaving, unowned
 from gossamer.web.url import host_key, page_keys

@@ -9,30 +9,20 @@ import numpy as np
 import pytest
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes
+from gossamer.archive.manifest import LINKS, NEWS, ZONES, Changes, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
+from gossamer.columns import Contributions
 from gossamer.config import Config
-from gossamer.crawl.control import Orders
+from gossamer.crawl.inbox import Inbox, decode, encode, high_water
 from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.scope import Naming
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.frontier.strategies import strategy
-from gossamer.sharing.exchange import (
-    LINKS,
-    NEWS,
-    ZONES,
-    Contributions,
-    Inbox,
-    InProcess,
-    Joined,
-    Message,
-    decode,
-    encode,
-    high_water,
-)
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import InProcess, Joined
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.transfer import arrivals
 from gossamer.web.url import page_keys

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.enactment import enact
-from gossamer.scan.dispatch import MODES, Dispatch
+from experiments.uniform_clients import uniform
+from gossamer.scan.defaults import MODES
+from gossamer.scan.dispatch import Dispatch
 from gossamer.scan.planners import plan
-from gossamer.scan.task import uniform
 
 SECONDS = st.floats(0.01, 1e3, allow_nan=False)
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.uniform_clients import uniform
 from gossamer.errors import ConfigError
 from gossamer.scan import exact
 from gossamer.scan.planners import PLANNERS, Planner, plan
-from gossamer.scan.task import Task, loads_s, task, uniform
+from gossamer.scan.task import Task, loads_s, task
 
 SECONDS = st.floats(0.0, 1e4, allow_nan=False)
 SPEEDS = st.floats(0.1, 10.0, allow_nan=False)

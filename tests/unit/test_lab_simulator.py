@@ -20,7 +20,7 @@ from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, score
 from gossamer.frontier.strategies import ORDERS, Strategy, by_cash, by_pending
 from gossamer.sim import world as w
 from gossamer.sim.graphs import Graph
-from gossamer.sim.simulator import Conditions, Knowledge, Rounds, _Simulation, simulate
+from gossamer.sim.simulator import Conditions, Knowledge, Rounds, Simulation, simulate
 from gossamer.web.url import page_key
 
 INDEX = config.Index(memory_mb=16)
@@ -28,13 +28,13 @@ NO_LIMITS = config.Limits(pages_per_host=0, pages_per_domain=0, hosts_per_domain
 PRODUCTION = [name for name, order in ORDERS.items() if order.score is None or not order.score.needs_oracle]
 
 
-def abroad(links):
+def to_other_hosts(links):
     return 1 + 3 * links["foreign"].astype(np.int64)
 
 
 # Everything that a strategy can be at once, and what ORDERS may lack.
-WEIGHTED = Strategy("weighted", "for the test", by_cash, link_weight=abroad)
-ALL_AT_ONCE = Strategy("all", "for the test", by_cash, by_pending, abroad, virtual=True, damping=Fraction(3, 5))
+WEIGHTED = Strategy("weighted", "for the test", by_cash, link_weight=to_other_hosts)
+ALL_AT_ONCE = Strategy("all", "for the test", by_cash, by_pending, to_other_hosts, virtual=True, damping=Fraction(3, 5))
 ALL = [*(ORDERS[name] for name in PRODUCTION), WEIGHTED, ALL_AT_ONCE]
 
 
@@ -149,9 +149,9 @@ def minted(starts):
 def test_no_cash_is_lost(made, name, width):
     sizes, links, starts = made
     order = {**ORDERS, "weighted": WEIGHTED, "all": ALL_AT_ONCE}[name]
-    simulation = _Simulation(graph_of(sizes, links), order, Conditions(width=width), Knowledge())
+    simulation = Simulation(graph_of(sizes, links), order, Conditions(width=width), Knowledge())
     simulation.run(np.array(starts, np.int32), 0)
-    world = simulation._world
+    world = simulation.world
     number, cash = world.number, world.pages["cash"]
     known = world.state != w.UNKNOWN
     assert number[w.KNOWN] == known.sum()
@@ -255,6 +255,15 @@ def test_the_same_order_as_production(order, made, width, every, data):
         assert simulate(graph, order, starts, Conditions(seed=5), knowledge).order.tolist() == expected
 
 
+def test_pages_of_one_round_do_not_give_each_other_scores():
+    """Page 22 leads to page 0, and both are visited in the same round: page 0 passes on what it had before."""
+    links = {0: [0, 1, 8], 1: [2, 1, 4, 14], 13: [1, 7], 14: [0, 1, 2, 3, 6], 20: [3, 5, 10, 13, 19, 22], 22: [0]}
+    graph = graph_of([1, 6, 8, 8], {page: links.get(page, []) for page in range(23)})
+    order, knowledge = ORDERS["partial-pagerank"], Knowledge(every=9)
+    expected = Production(graph, order, knowledge, seed=5).crawl([20], 2)
+    assert simulate(graph, order, [20], Conditions(width=2, seed=5), knowledge).order.tolist() == expected
+
+
 # --- rounds as production makes them
 
 
@@ -295,10 +304,10 @@ def test_a_workbench_is_topped_up_as_in_production():
     hosts, width = 10, 100
     prompt = replace(graph_of([100] * hosts, {}), latency_s=np.full(hosts, 0.001), speed=np.full(hosts, 1e9))
     conditions = Conditions(4, delay_s=0.001, width=width, rounds=Rounds(2, 200))
-    simulation = _Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
+    simulation = Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
     simulation.run(np.arange(prompt.pages, dtype=np.int32), width)
     taken_at_once = width // 2 + 1
-    assert simulation._world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
+    assert simulation.world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
 
 
 def test_a_starving_round_ends_after_its_time():

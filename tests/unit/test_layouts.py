@@ -185,7 +185,7 @@ def test_refused_links_have_their_own_place(tmp_path: Path) -> None:
     at = snapshots(store)["a0"]
     expected = Counters(visits=3, outcomes={"ok": 2, "timeout": 1}, refused={"limits.depth": 4})
     assert at.state == AgentState(counters=expected, resting={"a.test": (5.0, 1)})
-    assert [letter.batch.protocol for letter in at.outbox] == [1]
+    assert [entry.message.protocol for entry in at.outbox] == [1]
     assert at.applied == (("a1>a0", 3),)
 
 

@@ -13,12 +13,12 @@ from gossamer.cluster import federation as federated
 from gossamer.cluster.federation import address_here, why_ended
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.site_list import Members, is_holding, of_file, to_carry_out, why_behind
-from gossamer.crawl.event_log import EventLog
 from gossamer.errors import ConfigError
+from gossamer.event_log import EventLog
 from gossamer.frontier.pages import host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
-from gossamer.sharing.exchange import messages
+from gossamer.sharing.exchange import news_parts
 from gossamer.sharing.owners import Owners, Place
 from gossamer.watch import sites as shown
 from gossamer.web.url import page_keys
@@ -159,13 +159,13 @@ def test_which_hosts_were_lost_with_a_site_that_is_gone() -> None:
 
 def test_news_that_are_too_long_are_said_in_pieces() -> None:
     said = {"scope": [f"host-{number}.example" for number in range(500)], "pool": 7}
-    made = [json.loads(data) for data in messages(said, 2_000)]
+    made = [json.loads(data) for data in news_parts(said, 2_000)]
     assert len(made) > 5
     assert [host for each in made for host in each["scope"]] == said["scope"]
     assert sum(each.get("pool", 0) for each in made) == 7
     moves = {f"host-{number}.example": "east" for number in range(500)}
     joined: dict[str, str] = {}
-    for data in messages({"moves": moves}, 2_000):
+    for data in news_parts({"moves": moves}, 2_000):
         assert len(data) < 2_000
         joined |= json.loads(data)["moves"]
     assert joined == moves

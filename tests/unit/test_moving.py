@@ -7,15 +7,15 @@ import numpy as np
 import test_handover as zones
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes, Message
+from gossamer.archive.manifest import HOSTS, NEWS, Changes, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
 from gossamer.cluster.site_list import Members
-from gossamer.crawl.control import Orders
 from gossamer.frontier.pages import HOST_SHIFT
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
-from gossamer.sharing.exchange import HOSTS, NEWS, InProcess
+from gossamer.sharing.control import Orders
+from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.owners import Owners, Place
 from gossamer.sharing.placing import Placing, unpacked
 from gossamer.sharing.transfer import Transfer, is_settled

@@ -20,7 +20,7 @@ RING = Ring({"north": 1.0, "east": 1.0})
 OWNERS = Owners("north_a0", range(256), ("north_a0",) * 256, Place("north", "north_a0", RING))
 
 
-def abroad(count: int) -> list[str]:
+def of_remote_site(count: int) -> list[str]:
     urls = [f"http://h{number}.test/" for number in range(10 * count)]
     east = RING.of_keys(host_of_key(page_keys(urls))) == 1
     return [url for url, is_east in zip(urls, east.tolist(), strict=True) if is_east][:count]
@@ -50,14 +50,14 @@ def sent(out: Outgoing, columns: Contributions, from_remote: np.ndarray | None =
 
 def test_text_once_then_keys() -> None:
     out, _ = outgoing()
-    urls = abroad(3)
+    urls = of_remote_site(3)
     assert sorted(sent(out, links(urls, [8, 8, 8])).url) == sorted(urls)
     assert sent(out, links(urls, [8, 8, 8])).url == ["", "", ""]
 
 
 def test_what_is_sent_on_goes_as_it_came() -> None:
     out, _ = outgoing()
-    urls = abroad(2)
+    urls = of_remote_site(2)
     keys = page_keys(urls)
     assert sent(out, links(urls, [8, 8], has_text=False)).url == ["", ""], "it came by its key"
     assert sorted(sent(out, links(urls, [8, 8]), keys).url) == sorted(urls), "nobody may know it there"
@@ -68,7 +68,7 @@ def test_what_is_sent_on_goes_as_it_came() -> None:
 )
 def test_cash_that_does_not_travel_is_the_virtual_page_s(scores: str, first_cash: int, second_cash: int) -> None:
     out, ledger = outgoing(site__scores=scores)
-    columns = links(abroad(2), [16, 48])._replace(hits=np.array([2, 3], np.int32))
+    columns = links(of_remote_site(2), [16, 48])._replace(hits=np.array([2, 3], np.int32))
     first = sent(out, columns)
     assert len(first.key) == 2
     assert int(first.cash.sum()) == first_cash
@@ -83,7 +83,7 @@ def test_cash_that_does_not_travel_is_the_virtual_page_s(scores: str, first_cash
 def test_only_the_best_of_a_round(scores: str) -> None:
     """Half of four, since there are two sites; the others' cash is the virtual page's, and they may be sent later."""
     out, ledger = outgoing(limits__new_per_round=4, site__scores=scores)
-    urls = abroad(5)
+    urls = of_remote_site(5)
     cash = [16, 64, 32, 8, 128]
     first = sent(out, links(urls, cash))
     assert sorted(first.url) == sorted([urls[1], urls[4]])

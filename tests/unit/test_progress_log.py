@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gossamer.clocks import VirtualClock
-from gossamer.crawl.event_log import EventLog
+from gossamer.event_log import EventLog
 
 
 def entries(path: Path) -> list[dict[str, Any]]:

@@ -21,10 +21,10 @@ from gossamer.cluster.protocol import (
 )
 from gossamer.cluster.site_list import Members
 from gossamer.config import Config
-from gossamer.crawl.control import Orders, Report
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import Report, Stats
 from gossamer.errors import TooNew, Unreadable
 from gossamer.scan.messages import Done, Failed, Standing, read
+from gossamer.sharing.control import Orders
 
 STATS = Stats(1.0, 2.0, visits=3, run_visits=2, wire_bytes=5, outcomes={"ok": 2}, waits_until_s=7.5)
 REPORT = Report(

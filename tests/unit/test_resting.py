@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes, Snapshot
+from gossamer.archive.resting import Resting, Rests
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
-from gossamer.crawl.resting import Resting, Rests
 from gossamer.sharing.exchange import InProcess
 
 

@@ -1,7 +1,9 @@
 """What a scan's coordinator and its clients elsewhere say to each other, through any Exchange."""
 
+from gossamer.archive.manifest import Message
+from gossamer.crawl.inbox import PART_BYTES
 from gossamer.scan.mailbox import Mailbox
-from gossamer.sharing.exchange import PART_BYTES, InProcess, Message
+from gossamer.sharing.exchange import InProcess
 
 
 class Flaky(InProcess):

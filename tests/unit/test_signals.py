@@ -216,8 +216,8 @@ def test_headers(headers, expected):
 
 def test_a_host_is_believed_for_an_hour():
     declared = Declared(Mean())
-    declared.heard("h0.test", "DE", {"carbon-intensity": "7"}, 1000.0)
-    declared.heard("h1.test", "DE", {"carbon-index": "nonsense"}, 1000.0)
+    declared.declare("h0.test", "DE", {"carbon-intensity": "7"}, 1000.0)
+    declared.declare("h1.test", "DE", {"carbon-index": "nonsense"}, 1000.0)
     for time, values in ((1000.0, [7, 1]), (4600.0, [7, 1]), (4601.0, [1, 1])):
         reading = declared.read(places("DE", "DE"), time)
         expected = [7.0 if value == 7 else means(np.array(["DE"]))[0] for value in values]

@@ -39,37 +39,37 @@ def test_shares_are_settled(before: list[str], names: list[str]) -> None:
 
 @dataclass
 class Worker:
-    """An agent that works under the grant that it has heard of last, and says what it says only now and then."""
+    """An agent that works under the grant that it has received last, and reports only now and then."""
 
-    told: list[int] = field(default_factory=lambda: [0])
-    heard: int = 0  # place in `told`
+    sent: list[int] = field(default_factory=lambda: [0])
+    received: int = 0  # place in `sent`
     visits: int = 0
     work: int = 0  # pages it could visit
-    said: tuple[int, int, bool] = (0, 0, False)  # visits, grant, idle
+    reported: tuple[int, int, bool] = (0, 0, False)  # visits, grant, idle
 
-    def hear(self, orders: int) -> None:
-        self.heard = min(len(self.told) - 1, self.heard + orders)
+    def receive(self, orders: int) -> None:
+        self.received = min(len(self.sent) - 1, self.received + orders)
 
     def visit(self, pages: int) -> None:
-        made = max(0, min(pages, self.work, self.told[self.heard] - self.visits))
+        made = max(0, min(pages, self.work, self.sent[self.received] - self.visits))
         self.visits += made
         self.work -= made
 
     def report(self) -> None:
-        self.said = (self.visits, self.told[self.heard], not self.work)
+        self.reported = (self.visits, self.sent[self.received], not self.work)
 
 
 def divide(budget: Budget, workers: list[Worker]) -> None:
     names = [f"a{number}" for number in range(len(workers))]
-    said = dict(zip(names, (worker.said for worker in workers), strict=True))
+    reported = dict(zip(names, (worker.reported for worker in workers), strict=True))
     grants = budget.divide(
-        {name: visits for name, (visits, _, _) in said.items()},
-        {name: heard for name, (_, heard, _) in said.items()},
-        {name for name, (_, _, is_idle) in said.items() if is_idle},
+        {name: visits for name, (visits, _, _) in reported.items()},
+        {name: received for name, (_, received, _) in reported.items()},
+        {name for name, (_, _, is_idle) in reported.items() if is_idle},
     )
     for name, worker in zip(names, workers, strict=True):
-        if grants[name] != worker.told[-1]:
-            worker.told.append(grants[name])
+        if grants[name] != worker.sent[-1]:
+            worker.sent.append(grants[name])
 
 
 steps = st.lists(
@@ -89,7 +89,7 @@ def test_a_budget_is_never_exceeded_and_used_up_in_the_end(
         if act == "divide":
             divide(budget, workers)
         elif act == "hear":
-            worker.hear(1 + amount % 2)
+            worker.receive(1 + amount % 2)
         elif act == "visit":
             worker.visit(amount)
         elif act == "find":
@@ -97,12 +97,12 @@ def test_a_budget_is_never_exceeded_and_used_up_in_the_end(
         else:
             worker.report()
         assert sum(worker.visits for worker in workers) <= limit
-    # From now on everybody hears, and one of them has more to visit than there may be.
+    # From now on everybody receives them, and one of them has more to visit than there may be.
     workers[-1].work += limit
     for _ in range(100):
         divide(budget, workers)
         for worker in workers:
-            worker.hear(len(worker.told))
+            worker.receive(len(worker.sent))
             worker.visit(limit)
             worker.report()
         assert sum(worker.visits for worker in workers) <= limit
@@ -116,7 +116,7 @@ def test_a_budget_counts_what_earlier_runs_visited() -> None:
 
 
 def test_an_agent_that_works_again_does_not_lose_what_is_on_its_way_to_it() -> None:
-    """It was told 50, then 116; it has said that it heard 50: the rest is still its own."""
+    """It was sent 50, then 116; it has reported that it received 50: the rest is still its own."""
     budget = Budget(130, {"a0": 116, "a1": 0})
     grants = budget.divide({"a0": 50, "a1": 0}, {"a0": 50, "a1": 0}, {"a0"})
     assert grants["a1"] + 116 <= 130
@@ -131,11 +131,11 @@ def test_undelivered() -> None:
 
 def test_an_allowance_that_is_not_needed_goes_to_those_with_work() -> None:
     """One agent has a few pages that wait for their hosts, another has hundreds: the limit is reached all the same."""
-    budget, visits, heard = Budget(1000), {"a": 0, "b": 0}, {"a": 0, "b": 0}
+    budget, visits, received = Budget(1000), {"a": 0, "b": 0}, {"a": 0, "b": 0}
     for _ in range(200):
         need = {"a": 40 - visits["a"], "b": 5000}
-        grants = budget.divide(visits, heard, [], need)
-        assert sum(max(grants[name], heard[name]) for name in grants) <= 1000
-        heard = dict(grants)
+        grants = budget.divide(visits, received, [], need)
+        assert sum(max(grants[name], received[name]) for name in grants) <= 1000
+        received = dict(grants)
         visits = {"a": min(35, grants["a"]), "b": grants["b"]}  # the last five of a never come
     assert visits["b"] >= 1000 - 35 - 5 - 16

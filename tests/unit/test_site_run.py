@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from sample_archive import Sample, page
 
-from gossamer.archive.chain import snapshots
 from gossamer.archive.state import Counters
 from gossamer.archive.store import Directory
 from gossamer.cluster.federation import SiteRun, prepare
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
+from gossamer.cluster.totals import committed
 from gossamer.crawl.stats import Stats
 
 SITES = """[fetch]
@@ -39,8 +39,8 @@ def test_it_goes_on_with_its_figures_when_the_list_of_sites_changes(
         Sample(tmp_path / "paris", "paris_a0").commit([url], [page(url, "x")], counters=counters)
         path.write_text(f"[federation]\nversion = 2\n{SITES}gone = true\n")
         show(self.totals.now([], ""))
-        at = snapshots(Directory(tmp_path / "paris")).values()
-        return self.totals.final(at, SITES_CHANGE if number == 1 else "stopped")
+        after = committed(Directory(tmp_path / "paris"))
+        return self.totals.final(after, SITES_CHANGE if number == 1 else "stopped")
 
     monkeypatch.setattr(Supervisor, "run", run)
     stats = SiteRun(path, "paris", []).run(shown.append)

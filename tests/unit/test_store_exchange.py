@@ -8,12 +8,12 @@ from nats_site import eventually
 from store_site import Mount, Network
 
 from gossamer.archive.chain import FULL_EVERY, Chain
-from gossamer.archive.manifest import LINKS, Changes
+from gossamer.archive.manifest import LINKS, Changes, Message
 from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.store_exchange import LIST_S, MOST_S, StoreExchange
-from gossamer.crawl.inbox import Aside, refused
-from gossamer.sharing.exchange import InProcess, Message, high_water
+from gossamer.crawl.inbox import Aside, high_water, refused
+from gossamer.sharing.exchange import InProcess
 
 
 class Counted(Memory):

@@ -8,7 +8,6 @@ from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
-from gossamer.crawl.link_diff import vanished
 from gossamer.crawl.update import (
     VISIT,
     Contributions,
@@ -19,6 +18,7 @@ from gossamer.crawl.update import (
     seeds,
     update,
 )
+from gossamer.crawl.visit_history import vanished_links
 from gossamer.errors import ArchiveError
 from gossamer.frontier.caps import domain_key, domain_text
 from gossamer.frontier.frontier import Frontier
@@ -45,7 +45,7 @@ def round_of(visits=(), links=(), inbox=None, stayed=(), gone=()):
         ~np.isin(np.arange(len(source)), stayed), np.arange(len(source)) % 7 == 3,
     )  # fmt: skip
     urls = {KEYS[t]: URLS[t] for t in target}
-    lost = vanished(np.array([KEYS[page] for page in gone], np.uint64))
+    lost = vanished_links(np.array([KEYS[page] for page in gone], np.uint64))
     return RoundColumns(rows, columns, urls, Contributions.joined([inbox or Contributions.none(), lost]))
 
 

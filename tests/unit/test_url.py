@@ -226,3 +226,13 @@ def test_registrable_domain(host: str, domain: str) -> None:
 )
 def test_traps(url: str, why: str) -> None:
     assert trap(url, Limits()) == why
+
+
+@pytest.mark.parametrize("url", ["http://a@./", "http://a:b@.:80/x", "https://a@./?q"])
+def test_a_name_that_is_only_a_dot_stays_behind_a_user(url: str) -> None:
+    """Without its name a URL would have no key, and the page with such a link would end the crawl."""
+    found = normalise(url)
+    assert found is not None
+    assert host_of(found) == "."
+    assert normalise(found) == found
+    assert resolve_all([url], "http://h.test/") == [found]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossamer.columns import NO_TEXT, VISITED
-from gossamer.crawl import link_diff
+from gossamer.crawl.visit_history import EarlierLinks, compared_links, earlier_links, packed_versions, validators_of
 from gossamer.frontier.text_heap import TextHeap
 
 HOSTS = [0, 1, 2**24 - 1]
@@ -26,20 +26,22 @@ def packed(pages: list[tuple[int, list[int], int, str]]) -> list[bytes]:
     source = np.repeat(np.arange(len(pages)), [len(page[1]) for page in pages])
     target = u8([key for page in pages for key in page[1]])
     degree = np.array([len(page[1]) + page[2] for page in pages], np.int64)
-    return link_diff.pack(u8([page[0] for page in pages]), [(page[3], "now") for page in pages], source, target, degree)
+    return packed_versions(
+        u8([page[0] for page in pages]), [(page[3], "now") for page in pages], source, target, degree
+    )
 
 
-def remembered(pages: list[tuple[int, list[int], int, str]], texts: list[bytes]) -> link_diff.Earlier:
+def remembered(pages: list[tuple[int, list[int], int, str]], texts: list[bytes]) -> EarlierLinks:
     heap, rows = TextHeap(), np.zeros(len(pages), VISITED.numpy)
     rows["key"] = u8([page[0] for page in pages])
     rows["validators"] = heap.append(texts)
-    return link_diff.earlier(heap, rows)
+    return earlier_links(heap, rows)
 
 
 @given(PAGES)
 def test_what_is_packed_comes_out(pages: list[tuple[int, list[int], int, str]]) -> None:
     texts = packed(pages)
-    assert [link_diff.validators(text) for text in texts] == [(page[3], "now") for page in pages]
+    assert [validators_of(text) for text in texts] == [(page[3], "now") for page in pages]
     found = remembered(pages, texts)
     for place, (_, targets, more, _) in enumerate(pages):
         assert sorted(found.target[found.source == place].tolist()) == sorted(targets)
@@ -53,7 +55,7 @@ def test_versions_are_compared_link_by_link(pages: list[tuple[int, list[int], in
     now = [data.draw(st.lists(st.one_of(KEY, *map(st.just, page[1])), unique=True, max_size=6)) for page in pages]
     source = np.repeat(np.arange(len(pages)), [len(targets) for targets in now])
     target = u8([key for targets in now for key in targets])
-    is_new, is_gone = link_diff.compared(before, source, target)
+    is_new, is_gone = compared_links(before, source, target)
     for place, page in enumerate(pages):
         assert set(target[is_new & (source == place)].tolist()) == set(now[place]) - set(page[1])
         assert set(before.target[is_gone & (before.source == place)].tolist()) == set(page[1]) - set(now[place])
@@ -66,7 +68,7 @@ def test_more_links_than_fit_are_not_counted_twice() -> None:
     before = remembered([page], [text])
     assert before.is_cut[0]
     assert 12_000 < len(before.target) < 20_000
-    is_new, is_gone = link_diff.compared(before, np.zeros(20_000, np.int64), u8(targets))
+    is_new, is_gone = compared_links(before, np.zeros(20_000, np.int64), u8(targets))
     assert not is_new.any()
     assert not is_gone.any()
 
@@ -78,12 +80,12 @@ def test_more_links_than_fit_are_not_counted_twice() -> None:
 )  # fmt: skip
 def test_validators_as_the_heap_keeps_them(etag: str, modified: str, kept: tuple[str, str]) -> None:
     none = np.zeros(0, np.int64)
-    (text,) = link_diff.pack(u8([1]), [(etag, modified)], none, u8([]), np.zeros(1, np.int64))
-    assert link_diff.validators(text) == kept
+    (text,) = packed_versions(u8([1]), [(etag, modified)], none, u8([]), np.zeros(1, np.int64))
+    assert validators_of(text) == kept
 
 
 def test_a_page_without_a_text_had_no_links() -> None:
     rows = np.zeros(2, VISITED.numpy)
     rows["validators"] = NO_TEXT
-    found = link_diff.earlier(TextHeap(), rows)
+    found = earlier_links(TextHeap(), rows)
     assert (len(found.target), found.degree.tolist()) == (0, [0, 0])

@@ -1,0 +1,74 @@
+"""This module opens a crawl's archive where it is, in a directory or in a bucket, with the options of its last run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gossamer.archive.mark import MARK
+from gossamer.archive.store import Directory, Store
+from gossamer.config import Config, last_run
+from gossamer.config.folders import Address, Place, folder_of
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
+
+
+def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectStore":
+    """Opens an archive to crawl into it, or begins one."""
+    if isinstance(crawl, Path):
+        return Directory.prepare(crawl, now_s, config.archive.unsynced)
+    from gossamer.archive.object_store import ObjectStore  # obstore: whoever crawls into a directory need not have it
+
+    return ObjectStore.prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)
+
+
+def opened(crawl: Place) -> "Directory | ObjectStore":
+    """Opens an archive that exists."""
+    if isinstance(crawl, Path):
+        return Directory(crawl)
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore.open(crawl)
+
+
+def apart(store: Store) -> Store:
+    """Returns the same archive, opened once more: small files then do not wait for the uploads of large ones."""
+    address = getattr(store, "path", None)
+    if not isinstance(address, Address):
+        return store
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore(address)
+
+
+def exists(crawl: Place) -> bool:
+    if isinstance(crawl, Path):
+        return (crawl / MARK).exists()
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore(crawl).mark() is not None
+
+
+def remember(store: "Directory | ObjectStore", config: Config) -> None:
+    """Keeps the options of this run for the next one, which may be on another machine."""
+    if isinstance(store, Directory):
+        last_run.remember(store.path, config)
+        return
+    last_run.remember(store.folder, config)
+    store.put(last_run.FILE, (store.folder / last_run.FILE).read_bytes())
+    store.settle()
+
+
+def remembered(crawl: Place) -> Config | None:
+    """Returns the options of the last run, None if there was none."""
+    if isinstance(crawl, Path):
+        return last_run.recall(crawl)
+    from gossamer.archive.object_store import ObjectStore
+
+    try:
+        found = ObjectStore(crawl).get(last_run.FILE)
+    except FileNotFoundError:
+        return None
+    path = folder_of(crawl) / last_run.FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(found)
+    return last_run.recall(path.parent)
