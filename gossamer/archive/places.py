@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer.archive.mark import MARK
-from gossamer.archive.store import Directory
+from gossamer.archive.store import Directory, Store
 from gossamer.config import Config, last_run
-from gossamer.config.folders import Place, folder_of
+from gossamer.config.folders import Address, Place, folder_of
 
 if TYPE_CHECKING:
     from gossamer.archive.object_store import ObjectStore
@@ -28,6 +28,16 @@ def opened(crawl: Place) -> "Directory | ObjectStore":
     from gossamer.archive.object_store import ObjectStore
 
     return ObjectStore.open(crawl)
+
+
+def apart(store: Store) -> Store:
+    """Returns the same archive, opened once more: small files then do not wait for the uploads of large ones."""
+    address = getattr(store, "path", None)
+    if not isinstance(address, Address):
+        return store
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore(address)
 
 
 def exists(crawl: Place) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gossamer.archive.mark import MARK, is_federation
-from gossamer.config import Config
+from gossamer.config import BY_STORE, PROCESSES, Config
 from gossamer.config.folders import Place
 from gossamer.config.schema import key, section
 from gossamer.crawl.opening import WHO, check_contact
@@ -132,7 +132,13 @@ def load(path: Path) -> Federation:
             raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
         at[site.address] = name
     check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
-    return Federation(path.resolve(), shared, sites, Config().replace(values))
+    config = Config().replace(values)
+    if config.site.exchange == BY_STORE or config.site.engine != PROCESSES:
+        raise ConfigError(
+            f"{path}: site.exchange and site.engine are for a crawl that is not in a federation; its sites use "
+            "nats-server and processes: remove both keys"
+        )
+    return Federation(path.resolve(), shared, sites, config)
 
 
 def check_directory(path: Place) -> Place:

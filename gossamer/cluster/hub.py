@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from gossamer.archive.places import apart
 from gossamer.archive.store import Store, where
 from gossamer.clocks import Clock
 from gossamer.cluster import registrar, store_registrar
@@ -125,7 +126,7 @@ class StoreHub:
         """There is nothing to wait for."""
 
     def look_after(self, answered_s: float) -> float:
-        if self._lease.is_lost:
+        if not self._lease.check():
             raise SiteError(
                 f"another process leads the crawl in {where(self._store)} now, as this one was silent for longer than "
                 "site.lease_s: it goes on there"
@@ -149,6 +150,7 @@ def joint(task: AgentTask, store: Store, aside: Aside, others: Callable[[], Iter
     """Connects an agent with its site. `others` returns the agents that its orders name."""
     lease_s = task.config.site.lease_s
     if task.config.site.exchange == BY_STORE:
+        store = apart(store)  # a lease must not end because a large file is under way
         by_store = store_registrar.of_agents(store, lease_s)
         exchange = StoreExchange(store, task.name, others, aside=aside).follow()
 

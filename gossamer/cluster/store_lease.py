@@ -79,6 +79,13 @@ class SiteLease:
             elif not waits(holder) or self._closing.wait(pace_s(self._lease_s) / 2):
                 return False
 
+    def check(self) -> bool:
+        """Returns whether the lease is not lost. Whoever slept for longer than a lease asks the store first."""
+        if not self.is_lost and not self.is_held:
+            with contextlib.suppress(*BROKEN):
+                self._renew()
+        return not self.is_lost
+
     def release(self, is_over: bool) -> None:
         """Ends the renewals. `is_over`: our agents have ended, and the next holder need not wait."""
         self._closing.set()

@@ -26,9 +26,9 @@ Orders = TypeVar("Orders")
 
 
 def put(store: Store, name: str, data: bytes) -> None:
-    """Stores a file; it is durable on return. A store that only begins to, has `settle`."""
+    """Stores a file; it is durable on return."""
     store.put(name, data)
-    getattr(store, "settle", lambda: None)()
+    store.settle()
 
 
 def read(store: Store, name: str) -> bytes | None:

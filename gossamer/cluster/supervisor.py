@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 SITES_CHANGE = "the list of sites has changed"  # why a run ends that is to be followed by another at once
 _STEP_S = 0.05
 _AGENT = "gossamer.cluster.agent_process"
+# On another machine no host is contacted before its delay has passed: when the last contact was, by the clock of the
+# machine before it, says nothing there.
+_AT_ALL_S = 0.001
 _END_S = 60.0  # longest that a clean end may take
 
 
@@ -84,14 +87,9 @@ class Supervisor:
     def _chosen_hub(self) -> NatsHub | StoreHub:
         """Returns where agents and we meet."""
         config, neighbours = self._config, self._neighbours
-        if config.site.exchange != BY_STORE:
+        if config.site.exchange != BY_STORE:  # as in every federation
             opened = neighbours.open if neighbours else None
             return NatsHub(self._directory, config.site.lease_s, self._clock, self._log, opened)
-        if neighbours:
-            raise ConfigError(
-                'site.exchange = "store" is for the agents of one crawl; sites of a federation need nats-server: '
-                'remove it, or write site.exchange = "nats"'
-            )
         return StoreHub(self._store, config.site.lease_s, self._is_alone)
 
     def _read_archive(self) -> None:
@@ -291,7 +289,7 @@ class Supervisor:
             address=self._hub.address,
             incarnation=agent.incarnation,
             is_home=agent.name == self._home,
-            quiet_s=max(quiet_s, agent.quiet_s),
+            quiet_s=max(quiet_s, agent.quiet_s, 0.0 if self._is_alone else _AT_ALL_S),
             federation=self._neighbours.for_agents() if self._neighbours else None,
         )
         errors = self._directory / "log" / f"{agent.name}.err"

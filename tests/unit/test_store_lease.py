@@ -68,8 +68,10 @@ def test_whoever_says_nothing_new_for_a_lease_has_lost_it() -> None:
 def test_a_holder_that_slept_sees_that_it_is_replaced() -> None:
     store = Memory()
     holder = taken(store)
+    assert holder.check()
     assert store.create(f"{LEAD}00000002", says(1))
     eventually(lambda: holder.is_lost)
+    assert not holder.check()
     assert not holder.is_held
     holder.release(is_over=True)
     assert leader(store) is not None, "it says nothing about its successor"
