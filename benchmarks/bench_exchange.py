@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from gossamer.crawl.event_log import EventLog
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
@@ -37,7 +38,6 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.store_exchange import StoreExchange
 from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
-from gossamer.crawl.event_log import EventLog
 from gossamer.crawl.seeds import hand_in
 from gossamer.crawl.stats import Stats
 from gossamer.sharing.exchange import Exchange, Inbox, Message, high_water
