@@ -251,7 +251,9 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("Ray is not installed: pip install 'gossamer[ray]', on every node of the cluster") from None
+        raise ConfigError(
+            "Ray is not installed: pip install 'gossamer-crawler[ray]', on every node of the cluster"
+        ) from None
     return ray
 
 

@@ -2,9 +2,9 @@
 `revive` finds those again that scope or patterns refused, when these are wider than they were.
 
 Reviving is one pass over the links tables, in the commit that follows the change. A link that is followed now gets a
-row with the verdict `later`, so that it counts once. At most `_AT_ONCE` links are revived by a commit: the state says that
-more are to come, and the next commit, or the next run, looks again. Links refused as too deep have an index of their
-own (crawl/onward.py).
+row with the verdict `later`, so that it counts once. At most `_AT_ONCE` links are revived by a commit: the state says
+that more are to come, and the next commit, or the next run, looks again. Links refused as too deep have an index of
+their own (crawl/onward.py).
 """
 
 from collections import Counter

@@ -11,7 +11,9 @@ from test_site_faults import world as world
 
 from gossamer.cluster.engine import LOST
 
-cluster_utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: pip install 'gossamer[ray]'")
+cluster_utils = pytest.importorskip(
+    "ray.cluster_utils", reason="Ray is not installed: pip install 'gossamer-crawler[ray]'"
+)
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
