@@ -16,7 +16,7 @@ SCHEMES = {"s3": "Amazon S3 and what speaks like it", "az": "Azure Blob Storage"
 CACHE = "GOSSAMER_CACHE"  # the environment variable that moves the cache
 
 # A scheme of two letters or more, as C:/ is none. A Path has lost one of the two slashes.
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(.*)", re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FOLDER = re.compile(r"[A-Za-z0-9!_.()' =+,@~-]+")
 
