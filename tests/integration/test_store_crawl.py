@@ -69,7 +69,7 @@ def test_machines_that_join(web: RunningWeb, tmp_path: Path) -> None:
 
 def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
     assert "must be one of nats, store" in complaint(*crawl(web, "--set", "site.exchange=redis"), at=tmp_path)
-    assert "must be one of processes, pull" in complaint(*crawl(web, "--engine", "slurm"), at=tmp_path)
+    assert "must be one of processes, ray, pull" in complaint(*crawl(web, "--engine", "slurm"), at=tmp_path)
     assert "holds no crawl" in complaint("agent", "join", "nowhere", at=tmp_path)
     assert "carbon.token is a secret" in complaint(
         *crawl(web, "--engine", "pull", "--set", "carbon.token=x"), at=tmp_path
