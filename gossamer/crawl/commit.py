@@ -1,4 +1,4 @@
-"""This module closes a round: it writes tables, index and commit in the order that makes the round all or nothing."""
+"""This module closes a round: it writes the tables and the index that `Chain.commit` then names."""
 
 import dataclasses
 from collections import Counter

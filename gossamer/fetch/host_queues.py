@@ -1,4 +1,4 @@
-"""`HostQueues` are the per-host queues of the scheduler: each is ready, waiting for its time, or under way.
+"""`HostQueues` are the queues of the workbench, one per host: each is ready, waiting for its time, or under way.
 
 A queue holds the pages of a host by rank; or those of all hosts on an address, if they share one turn. It is in one of
 four places: *ready*, competing with the others by its best page; *waiting* for its not-before; *under way* with its one

@@ -1,4 +1,4 @@
-"""`Workbench` is the scheduler of requests: it decides which may start now, politely and robots.txt first.
+"""`Workbench` decides which requests may start now: politely, and robots.txt first.
 
 It does no I/O, and time is an argument.
 """
