@@ -47,7 +47,8 @@ MODULES = {
 }
 
 
-@pytest.fixture(params=sorted(ENGINES))
+# Ray takes seconds to begin, twenty times; tests/integration/test_ray.py has the quick one.
+@pytest.fixture(params=["processes", "pull", pytest.param("ray", marks=pytest.mark.slow)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -395,7 +395,7 @@ def test_an_old_manifest_that_nobody_needs(damaged: Path, how: str) -> None:
     flip(old)
     before = at(damaged)
     assert [(fault.name, fault.problem, fault.remedy) for fault in verify(damaged).faults] == [
-        (f"manifest/a0/{old.name}", "is damaged", "set aside: a newer one says all that it said")
+        (f"manifest/a0/{old.name}", "is damaged", "set aside: a newer one has all of its content")
     ]
     assert "1 file that newer ones have replaced" in succeed("repair", damaged, "--dry-run", at=damaged.parent)
     repaired(damaged)
