@@ -41,6 +41,7 @@ def test_two_agents_without_a_server(web: RunningWeb, weed: Server, plain: dict[
         assert statuses(address, tmp_path) == plain
 
 
+@pytest.mark.slow
 def test_machines_join_by_the_address_of_a_bucket(
     web: RunningWeb, weed: Server, plain: dict[str, str], tmp_path: Path
 ) -> None:

@@ -80,6 +80,7 @@ def test_machines_that_are_lost_are_replaced(world: World, site: Site, machines:
     check(site, world, start_s, times)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_agents_go_on_without_a_supervisor_until_another_takes_over(
     world: World, site: Site, machines: Machines
@@ -99,6 +100,7 @@ def test_agents_go_on_without_a_supervisor_until_another_takes_over(
     assert "takes over when that one ends" in site.said()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_machine_may_leave_and_its_agent_goes_elsewhere(world: World, site: Site, machines: Machines) -> None:
     start_s = time.time()
