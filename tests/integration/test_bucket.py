@@ -167,6 +167,7 @@ def test_no_secret_is_written_anywhere(web: RunningWeb, weed: Server, tmp_path: 
     assert not any(SECRET.encode() in text for text in texts)
 
 
+@pytest.mark.slow
 def test_two_agents_share_a_bucket(web: RunningWeb, weed: Server, plain: dict[str, str], tmp_path: Path) -> None:
     address = weed.address()
     with at(weed, tmp_path / "one"):

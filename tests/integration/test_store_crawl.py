@@ -23,6 +23,7 @@ def web() -> Iterator[RunningWeb]:
         yield running_web
 
 
+@pytest.mark.slow
 def test_limits_hold_and_the_next_run_needs_no_options(web: RunningWeb, tmp_path: Path) -> None:
     told = answer(*crawl(web, *STORE, "--pages", 60), at=tmp_path)
     assert (told["run_visits"], told["ended"]) == (60, "limit of 60 pages")
@@ -33,6 +34,7 @@ def test_limits_hold_and_the_next_run_needs_no_options(web: RunningWeb, tmp_path
     assert [row["state"] for row in answer("agents", "c", "--json", at=tmp_path)] == ["ended"] * 3
 
 
+@pytest.mark.slow
 def test_people_see_agents_and_may_add_and_retire_some(web: RunningWeb, tmp_path: Path) -> None:
     def seen() -> dict[str, str]:
         return {row["agent"]: row["state"] for row in answer("agents", "c", "--json", at=tmp_path)}
