@@ -13,19 +13,19 @@ def agent_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("join",), help="ask the crawl for work, until Ctrl-C")
     options.add_crawl(parser)
     parser.add_argument("--agents", type=options.positive, default=1, metavar="N", help="how many to run here at most")
-    parser.add_argument("--quiet", action="store_true", help="do not say what runs here")
+    parser.add_argument("--quiet", action="store_true", help="do not print what runs here")
 
 
 def agent(arguments: argparse.Namespace) -> int:
     from gossamer.cluster.joining import joined
     from gossamer.cluster.pull_worker import work
 
-    def told(words: str) -> None:
+    def show(words: str) -> None:
         if not arguments.quiet:
             print(words, file=sys.stderr, flush=True)
 
     crawl = arguments.dir.resolve() if isinstance(arguments.dir, Path) else arguments.dir
-    workers = joined(opened(crawl), str(crawl), arguments.agents, told)
+    workers = joined(opened(crawl), str(crawl), arguments.agents, show)
 
     def stop(_number: int, _frame: object) -> None:
         for worker in workers:
@@ -33,6 +33,6 @@ def agent(arguments: argparse.Namespace) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    told(f"{arguments.agents} waiting for work in {arguments.dir}; Ctrl-C ends it")
+    show(f"{arguments.agents} waiting for work in {arguments.dir}; Ctrl-C ends it")
     work(workers)
     return 0

@@ -15,7 +15,7 @@ from gossamer.config import Site
 AGENT = "gossamer.cluster.agent_process"
 
 
-def joined(store: Store, directory: str, count: int, told: Callable[[str], object]) -> list[Worker]:
+def joined(store: Store, directory: str, count: int, show: Callable[[str], object]) -> list[Worker]:
     """Returns workers for a crawl that this machine sees in the directory."""
 
     def lease_s() -> float:
@@ -26,4 +26,4 @@ def joined(store: Store, directory: str, count: int, told: Callable[[str], objec
         task = msgspec.structs.replace(decode(AgentTask, job.task), directory=directory)
         return dataclasses.replace(job, task=encode(task))
 
-    return [Worker(store, name, lease_s, [AGENT], prepared, told) for name in names(count)]
+    return [Worker(store, name, lease_s, [AGENT], prepared, show) for name in names(count)]

@@ -1,9 +1,10 @@
 """`Pull` is the engine of machines that ask for work: whoever runs `gossamer agent join` is a worker, wherever it is.
 
-All of it goes through the Store. A worker says again and again that it is there (`workers/NAME`). The engine gives it a
-job by creating its next piece of work (`work/NAME/NUMBER`); of two engines one succeeds. Of a job there are two
-sequences of numbered files: what the job is sent (`jobs/ID/in/NUMBER`), and what it says (`jobs/ID/out/NUMBER`). Nobody
-compares clocks: who says nothing new for a lease is gone, by the monotonic clock of whoever looks.
+All of it goes through the Store. A worker reports again and again that it is there (`workers/NAME`). The engine gives
+it a job by creating its next piece of work (`work/NAME/NUMBER`); of two engines one succeeds. Of a job there are two
+sequences of numbered files: what the job is sent (`jobs/ID/in/NUMBER`), and what its worker reports of it
+(`jobs/ID/out/NUMBER`). Nobody compares clocks: who reports nothing new for a lease is gone, by the monotonic clock of
+whoever looks.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from gossamer.cluster.store_registrar import FOLDER, pace_s, put, read
 from gossamer.errors import SiteError
 
 WORKERS, WORK, JOBS, ENGINES = f"{FOLDER}workers/", f"{FOLDER}work/", f"{FOLDER}jobs/", f"{FOLDER}engines/"
-LEAST_S = 0.05  # between two looks at a job that says something, or is sent something
+LEAST_S = 0.05  # between two looks at a job that writes something, or is sent something
 BATCH_BYTES = 1 << 20
 
 
@@ -42,7 +43,7 @@ class Work(Versioned, frozen=True, kw_only=True):
     module: str
     arguments: tuple[str, ...] = ()
     task: bytes = b""
-    is_heard: bool = False  # somebody wants the lines that it writes
+    wants_output: bool = False  # somebody wants the lines that it writes
     lease_s: float = 10.0  # so long the engine waits for a sign of life
 
 
@@ -54,8 +55,8 @@ class Sent(Versioned, frozen=True, kw_only=True):
     kill: bool = False
 
 
-class Said(Versioned, frozen=True, kw_only=True):
-    """`Said` is what a job says: lines, then how it ended."""
+class Reported(Versioned, frozen=True, kw_only=True):
+    """`Reported` is what a worker reports of a job: lines, then how it ended."""
 
     pid: int = 0
     lines: tuple[bytes, ...] = ()
@@ -64,8 +65,8 @@ class Said(Versioned, frozen=True, kw_only=True):
 
 
 class Watch:
-    """`Watch` looks at somebody's sign of life. Somebody is alive who has said something new within a lease; how old
-    that is which was there before we looked, nobody knows."""
+    """`Watch` looks at somebody's sign of life. Somebody is alive who has reported something new within a lease; nobody
+    knows how old the report is that we saw first."""
 
     def __init__(self, clock: Clock, lease_s: float) -> None:
         self._clock, self._lease_s = clock, lease_s
@@ -88,7 +89,7 @@ class Watch:
 
 
 class Pace:
-    """`Pace` says when to look again: the longer nothing has come, the later, up to a bound."""
+    """`Pace` decides when to look again: the longer nothing has come, the later, up to a bound."""
 
     def __init__(self, clock: Clock, most_s: float) -> None:
         self._clock, self._most_s = clock, most_s
@@ -118,9 +119,9 @@ class PullHandle:
     def __init__(self, engine: "Pull", job: Job, received: Received | None) -> None:
         self.job, self.id = job, secrets.token_hex(8)
         self._engine, self._received = engine, received
-        self.is_heard = received is not None
+        self.wants_output = received is not None
         self._path = job.errors
-        self._pid, self._code, self._said = 0, None, ""  # type: int, int | None, str
+        self._pid, self._code, self._errors = 0, None, ""  # type: int, int | None, str
         self._over = threading.Event()
         self._guard = threading.Lock()
         self._lines: list[bytes] = []
@@ -156,7 +157,7 @@ class PullHandle:
         return how(code)
 
     def errors(self) -> str:
-        return self._said
+        return self._errors
 
     def close(self, patience_s: float = 0.0) -> None:
         if self.wait(patience_s) is None:
@@ -185,12 +186,13 @@ class PullHandle:
             else None
         )
 
-    def heard(self, said: Said) -> None:
-        self._pid = said.pid or self._pid
-        for line in said.lines if self._received else ():
-            self._received(line)  # type: ignore[misc]
-        if said.code is not None:
-            self.ended(said.code, said.errors)
+    def received(self, report: Reported) -> None:
+        self._pid = report.pid or self._pid
+        if self._received:
+            for line in report.lines:
+                self._received(line)
+        if report.code is not None:
+            self.ended(report.code, report.errors)
 
     def ended(self, code: int, errors: str) -> None:
         if self._code is not None:
@@ -198,7 +200,7 @@ class PullHandle:
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.write_text(errors + "\n")
-        self._said, self._code = errors, code
+        self._errors, self._code = errors, code
         if self._received:
             self._received(None)
         self._over.set()
@@ -314,7 +316,7 @@ class Pull:
             watch.saw(data)
             found = decode_or_none(Available, data) if data else None
             if watch.is_silent and name not in ours:
-                self._store.delete(WORKERS + name)  # if it comes back, it says so
+                self._store.delete(WORKERS + name)  # if it comes back, it reports again
                 del self._workers[name]
             elif found and watch.is_alive and not found.is_busy and name not in ours:
                 free.append((name, found.taken + 1))
@@ -339,7 +341,7 @@ class Pull:
                     module=job.module,
                     arguments=job.arguments,
                     task=job.task,
-                    is_heard=handle.is_heard,
+                    wants_output=handle.wants_output,
                     lease_s=self._lease_s,
                 )
                 if self._store.create(f"{WORK}{name}/{number:08d}", encode(work)):
@@ -360,15 +362,15 @@ class Pull:
         while (data := read(self._store, step_name(handle.id, "out", handle.read + 1))) is not None:
             handle.read += 1
             has_come = True
-            said = decode_or_none(Said, data)
-            if said is not None:
-                handle.heard(said)
+            report = decode_or_none(Reported, data)
+            if report is not None:
+                handle.received(report)
         if handle.poll() is not None:
             self._ended(handle, 0)
         return has_come
 
     def _ended(self, handle: PullHandle, code: int) -> None:
-        handle.ended(code, "its worker says nothing any more" if code == LOST else "")
+        handle.ended(code, "its worker no longer reports" if code == LOST else "")
         with self._guard:
             self._running.pop(handle, None)
 

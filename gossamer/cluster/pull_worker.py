@@ -22,7 +22,7 @@ from gossamer.cluster.pull import (
     WORKERS,
     Available,
     Pace,
-    Said,
+    Reported,
     Sent,
     Watch,
     Work,
@@ -68,12 +68,12 @@ class Worker:
         lease_s: Callable[[], float],
         modules: Collection[str],
         prepared: Callable[[Job], Job] = lambda job: job,
-        told: Callable[[str], object] = lambda _: None,
+        show: Callable[[str], object] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         self._store, self._name, self._lease_now, self._modules = store, name, lease_s, modules
         self._lease_s, self._asked_s = lease_s(), (clock or RealClock()).monotonic()
-        self._prepared, self._told, self._clock = prepared, told, clock or RealClock()
+        self._prepared, self._show, self._clock = prepared, show, clock or RealClock()
         self._life = Available(beat=0, pid=os.getpid())
         self._beat_s = -1e9
         self._stopping = threading.Event()
@@ -115,9 +115,9 @@ class Worker:
         self._show_life(taken=number, is_busy=True)
         if work is not None:
             self._lease_s = work.lease_s
-            self._told(f"{self._name} runs {work.name}")
+            self._show(f"{self._name} runs {work.name}")
             code = _Run(self._store, work, self._clock, self._lease_s).end(self._started(work), self._running)
-            self._told(f"{self._name}: {work.name} ended ({code})")
+            self._show(f"{self._name}: {work.name} ended ({code})")
         with contextlib.suppress(*BROKEN):
             self._store.delete(f"{WORK}{self._name}/{number:08d}")
         self._life = msgspec.structs.replace(self._life, is_busy=False)
@@ -143,7 +143,7 @@ class _Run:
 
     def __init__(self, store: Store, work: Work, clock: Clock, lease_s: float) -> None:
         self._store, self._work, self._clock = store, work, clock
-        self._said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._output: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._is_mute = False  # it has closed its standard output
         self._read = self._sent = 0
         self._pace = Pace(clock, pace_s(lease_s))
@@ -153,11 +153,11 @@ class _Run:
     def end(self, start: Callable[[Callable[[bytes | None], object]], Process], lives: Callable[[], bool]) -> int:
         """Runs it to its end. Returns its exit code."""
         try:
-            process = start(self._said.put)
+            process = start(self._output.put)
         except SiteError as error:
-            self._say(Said(code=_REFUSED, errors=str(error)))
+            self._report(Reported(code=_REFUSED, errors=str(error)))
             return _REFUSED
-        self._say(Said(pid=process.pid))
+        self._report(Reported(pid=process.pid))
         while (code := process.poll()) is None:
             if not lives():
                 process.hang_up() if self._work.task else process.stop()
@@ -170,7 +170,7 @@ class _Run:
             self._carry(process)
         errors = process.errors()
         process.close()
-        self._say(Said(code=code, errors=errors))
+        self._report(Reported(code=code, errors=errors))
         return code
 
     def _carry(self, process: Process) -> None:
@@ -181,8 +181,8 @@ class _Run:
                 self._engine.saw(read(self._store, ENGINES + self._work.engine))
                 self._engine_pace.looked(False)
         while lines := self._lines():
-            if self._work.is_heard:
-                self._say(Said(lines=lines))
+            if self._work.wants_output:
+                self._report(Reported(lines=lines))
 
     def _receive(self, process: Process) -> bool:
         data = read(self._store, step_name(self._work.id, "in", self._read + 1))
@@ -203,7 +203,7 @@ class _Run:
         size = 0
         with contextlib.suppress(queue.Empty):
             while size < BATCH_BYTES:
-                line = self._said.get_nowait()
+                line = self._output.get_nowait()
                 if line is None:
                     self._is_mute = True
                     break
@@ -211,9 +211,9 @@ class _Run:
                 size += len(line)
         return tuple(found)
 
-    def _say(self, said: Said) -> None:
-        """Says something, when the store takes it: nothing may be left out."""
-        data = encode(said)
+    def _report(self, report: Reported) -> None:
+        """Stores a report, and tries until the store takes it: nothing may be left out."""
+        data = encode(report)
         while True:
             with contextlib.suppress(*BROKEN):
                 put(self._store, step_name(self._work.id, "out", self._sent + 1), data)

@@ -80,7 +80,6 @@ class _Carrier:
         os.environ["PYTHONPATH"] = path
         self._job, self._wants_output = job, wants_output
         self._lines: queue.Queue[bytes | None] = queue.Queue(_LINES)
-        self._errors = Path(f"/tmp/gossamer-{os.getpid()}.err")
         self._read_errors = 0
         self._is_over = False  # all of the output was read
         self._started = threading.Event()
@@ -91,9 +90,6 @@ class _Carrier:
 
     def begun(self) -> tuple[int, str]:
         """Returns the process id, and the version that is installed here."""
-        self._started.wait()
-        if self._failure is not None:
-            raise self._failure
         return self._one.pid, __version__
 
     def read(self) -> Output:
@@ -125,15 +121,15 @@ class _Carrier:
 
     @property
     def _one(self) -> Process:
-        assert self._process is not None
+        """Returns the process; whoever asks before it has begun waits."""
+        self._started.wait()
+        if self._process is None:
+            raise self._failure or SiteError(f"{self._job.name} did not begin")
         return self._process
 
     def _run(self) -> None:
-        job = self._job
-        here = Job(job.name, job.module, job.arguments, job.task, self._errors)
         try:
-            self._process = Processes().start(here, self._lines.put if self._wants_output else None)
-            self._errors.unlink()  # it is open, and nobody else needs its name
+            self._process = Processes().start(self._job, self._lines.put if self._wants_output else None)
         except Exception as error:
             self._failure = error
         self._started.set()
@@ -219,8 +215,9 @@ class RayHandle:
             except self._ray.exceptions.RayError:
                 lines, errors, code = [], b"", LOST
             self._keep(errors)
-            for line in lines if self._received else []:
-                self._received(line)  # type: ignore[misc]
+            if self._received:
+                for line in lines:
+                    self._received(line)
         self._end(code)
         if self._received:
             self._received(None)

@@ -3,7 +3,7 @@
 A message is in the store as soon as its sender's manifest names it, and it stays there until the receiver's manifest
 has a mark that is not below its number. So publishing and acknowledging write nothing. A thread follows the manifests
 of the others. Their next number is known: that is one `get` for each agent and look. It looks less often at an agent
-that is silent. A listing, now and then, finds agents that nobody told us of, and shows if we fell so far behind that
+that is silent. A listing, now and then, finds agents that are new, and shows if we fell so far behind that
 the next number is deleted.
 """
 

@@ -26,7 +26,7 @@ _PROCESSES = Path("/proc/self/ns/pid")  # process ids mean something only inside
 
 
 class Term(Versioned, frozen=True, kw_only=True):
-    """`Term` is what the holder of a lease says of itself."""
+    """`Term` describes the holder of a lease."""
 
     machine: str  # that has its process id; empty: not known
     pid: int
@@ -37,7 +37,7 @@ class Term(Versioned, frozen=True, kw_only=True):
 
 
 class SiteLease:
-    """`is_alone`: our agents end with us. After `take`, `term` is ours, and `is_quiet` says that no agent of the term
+    """`is_alone`: our agents end with us. After `take`, `term` is ours, and `is_quiet` means that no agent of the term
     before can be at work."""
 
     def __init__(self, store: Store, lease_s: float, is_alone: bool = True, clock: Clock | None = None) -> None:
@@ -46,7 +46,7 @@ class SiteLease:
         self.is_quiet = True
         self.is_lost = False
         self._until_s = 0.0
-        self._said = Term(machine=_machine(), pid=os.getpid(), is_alone=is_alone, lease_s=lease_s)
+        self._own = Term(machine=_machine(), pid=os.getpid(), is_alone=is_alone, lease_s=lease_s)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._renew_always, name="lease", daemon=True)
 
@@ -69,7 +69,7 @@ class SiteLease:
             holder = decode_or_none(Term, found) if found else None
             if holder is None or _is_over(holder) or now_s - since_s > 1.25 * max(holder.lease_s, self._lease_s):
                 self._until_s = now_s + self._lease_s
-                if self._store.create(_name(_number(last) + 1), encode(self._said)):
+                if self._store.create(_name(_number(last) + 1), encode(self._own)):
                     self.term = _number(last) + 1
                     self.is_quiet = holder is None or _is_over(holder)
                     for name in names[:-_KEPT]:
@@ -93,7 +93,7 @@ class SiteLease:
             self._thread.join()
         if is_over and self.term and not self.is_lost:
             with contextlib.suppress(*BROKEN):
-                put(self._store, _name(self.term), encode(msgspec.structs.replace(self._said, is_over=True)))
+                put(self._store, _name(self.term), encode(msgspec.structs.replace(self._own, is_over=True)))
 
     def _renew_always(self) -> None:
         while not self._closing.wait(pace_s(self._lease_s)) and not self.is_lost:
@@ -102,8 +102,8 @@ class SiteLease:
 
     def _renew(self) -> None:
         now_s = self._clock.monotonic()
-        self._said = msgspec.structs.replace(self._said, beat=self._said.beat + 1)
-        put(self._store, _name(self.term), encode(self._said))
+        self._own = msgspec.structs.replace(self._own, beat=self._own.beat + 1)
+        put(self._store, _name(self.term), encode(self._own))
         is_late = not self.is_held  # there may have been so many terms that the next one is deleted
         later = self._store.list(LEAD)[-1:] if is_late else [_name(self.term + 1)]
         self.is_lost = any(name > _name(self.term) and read(self._store, name) is not None for name in later)
@@ -119,7 +119,7 @@ def leader(store: Store) -> Term | None:
 
 
 def _is_over(holder: Term) -> bool:
-    """Returns whether its agents cannot be at work: it said so, or it was a process of this machine and is gone."""
+    """Returns whether its agents cannot be at work: it wrote so, or it was a process of this machine and is gone."""
     if holder.is_over:
         return True
     is_ours = holder.is_alone and holder.machine and holder.machine == _machine()

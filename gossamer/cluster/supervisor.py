@@ -17,7 +17,6 @@ from gossamer.archive.store import Store
 from gossamer.clocks import Clock
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import LOST, Engine, Job, last_words, room
-from gossamer.cluster.hub import FOLDER as FOLDER
 from gossamer.cluster.hub import NatsHub, StoreHub
 from gossamer.cluster.members import Members
 from gossamer.cluster.plan import Budget, shared_out, undelivered
