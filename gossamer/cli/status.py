@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import msgspec
+
 from gossamer.archive.mark import is_federation
 from gossamer.cli import options
 from gossamer.cli.output import show
@@ -36,7 +38,8 @@ def agents(arguments: argparse.Namespace) -> int:
 
     directory = check_directory(arguments.dir)
     if arguments.change is None:
-        show(agents.agents(directory), arguments.json, agents.render)
+        found = agents.overview(directory)
+        show(msgspec.to_builtins(found) if arguments.json else found, arguments.json, agents.render)
         return 0
     if (arguments.change == "retire") != (arguments.agent is not None):
         raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")
