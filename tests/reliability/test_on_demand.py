@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from site_support import LEASE_S, Site, check_same, check_served, check_zones, since
 from support import Command
+from test_pull_site import Machines
 
 from gossamer.archive.store import Directory
 from gossamer.cluster.on_demand import last_change
@@ -28,7 +29,9 @@ SPEC = WebSpec(
 )  # fmt: skip
 OPTIONS = [
     "--width", "100", "--scope", "any", "--depth", "250", "--set", "limits.depth_dynamic=250",
-    "--set", f"site.lease_s={LEASE_S}", "--set", "fetch.timeout_s=3", "--set", "crawl.patience_s=5",
+    "--set", f"site.lease_s={LEASE_S}", "--set", "fetch.timeout_s=15", "--set", "crawl.patience_s=30",
+    "--set", "fetch.retries=5", "--set", "fetch.retry_s=0.5", "--set", "polite.backoff_s=0.5",
+    "--set", "polite.backoff_max_s=2",
 ]  # fmt: skip
 SLOWLY = ["--delay", str(DELAY_S), "--connections", str(CONNECTIONS)]
 ON_DEMAND = [*OPTIONS, *SLOWLY, "--agents", "1..4", "--set", f"site.scale_s={SCALE_S}"]
@@ -145,3 +148,34 @@ def test_a_supervisor_that_is_killed_in_the_midst_of_each_change(world: World, t
         assert 4 in numbers(site)
         check_pace(site)
         finish(site, world, start_s, 5 * deaths)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_machines_are_taken_as_they_come_and_a_supervisor_that_takes_over_goes_on(world: World, tmp_path: Path) -> None:
+    """Nobody but the machines bounds the number of agents; they go on while there is no supervisor."""
+    Directory.prepare(tmp_path / "crawl", 1.0)
+    options = [*ON_DEMAND, "--engine", "pull", "--agents", "1.."]
+    site, start_s = Site(world.web, tmp_path / "crawl", options), time.time()
+    machines = Machines(site.directory)
+    try:
+        for _ in range(4):
+            machines.join()
+        with site.running() as process:
+            site.wait_until(process, lambda: len(changes(site)) == 1, "change")
+            process.kill()
+            process.wait()
+        before = last_change(Directory(site.directory))
+        assert before is not None
+        with site.running() as process:
+            site.wait_until(process, lambda: 4 in numbers(site), "four agents")
+            site.wait_until(process, lambda: numbers(site)[-1:] == [1], "one agent")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(240) == 0, site.said()
+    finally:
+        for machine in machines.running:
+            machine.kill()
+            machine.wait()
+    assert max(numbers(site)) == 4, "there were no more machines"
+    check_pace(site)
+    finish(site, world, start_s, 5)
