@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 
 MINUTES ?= 20
 
-.PHONY: help setup demo test test-all soak lint bench bench-index bench-agents bench-lab bench-place lab clean
+.PHONY: help setup demo test test-all soak lint bench bench-shapes bench-index bench-agents bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ lint: setup  ## format, lint, type, layer and budget checks
 
 bench: setup  ## the same real pages with Gossamer, Scrapy, Crawlee and wget
 	$(BIN)/python -m benchmarks.bench_crawl
+
+bench-shapes: setup  ## what a page costs by the shape of the web, and as a crawl grows (VISITS=100000)
+	$(BIN)/python -m benchmarks.bench_shapes $(if $(VISITS),--visits $(VISITS))
 
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 	$(BIN)/python -m benchmarks.bench_index
