@@ -8,7 +8,7 @@ MINUTES ?= 20
 PAGES ?= 1000000
 SEED ?= 1
 
-.PHONY: help setup demo test test-all soak fuzz lint bench bench-index bench-agents bench-lab bench-place lab clean
+.PHONY: help setup demo test test-all soak fuzz lint bench bench-shapes bench-index bench-agents bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,8 +45,11 @@ lint: setup  ## format, lint, type, layer and budget checks
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_budgets.py
 
-bench: setup  ## the same real pages with Gossamer and with Scrapy
+bench: setup  ## the same real pages with Gossamer, Scrapy, Crawlee and wget
 	$(BIN)/python -m benchmarks.bench_crawl
+
+bench-shapes: setup  ## what a page costs by the shape of the web, and as a crawl grows (VISITS=100000)
+	$(BIN)/python -m benchmarks.bench_shapes $(if $(VISITS),--visits $(VISITS))
 
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 	$(BIN)/python -m benchmarks.bench_index
