@@ -1,5 +1,7 @@
 """`DigestCache` finds content that was stored before, so that it is not stored twice: a bounded cache of digests."""
 
+from typing import Any
+
 import numpy as np
 
 
@@ -8,9 +10,9 @@ class DigestCache:
 
     def __init__(self, entries: int) -> None:
         # Zeros of NumPy take no memory until they are written, and views of them are faster to index.
-        self._digests = memoryview(np.zeros(entries, np.uint64))
-        self._keys = memoryview(np.zeros(entries, np.uint64))
-        self._times = memoryview(np.zeros(entries, np.float64))
+        self._digests = np.zeros(entries, np.uint64).data
+        self._keys = np.zeros(entries, np.uint64).data
+        self._times: Any = np.zeros(entries, np.float64).data
 
     def get(self, digest: int) -> tuple[int, float] | None:
         """Returns the page's key and the time of the visit whose record has the content."""

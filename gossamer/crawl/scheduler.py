@@ -82,6 +82,12 @@ class Scheduler:
         if self._books.refresher is not None:
             self._books.refresher.committed()
 
+    def _begin_round(self) -> None:
+        """Forgets what `promises` has seen of a round: in how many visits, and which pages they found and were."""
+        self._looked_at, self._least_due_s = 0, inf
+        self._unknown: U64 = _NO_KEYS
+        self._back: U64 = _NO_KEYS
+
     def promises(self, round_: Round) -> bool:
         """Returns whether a commit would have something for idle connections: new pages of hosts that have no request
         now, pages for others, or pages that are due again."""
@@ -98,11 +104,6 @@ class Scheduler:
         back = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
         waiting = np.setdiff1d(self._books.frontier.taken, union(self._back, back), assume_unique=True)
         return not np.isin(host_of_key(self._unknown), host_of_key(waiting)).all()
-
-    def _begin_round(self) -> None:
-        """Forgets what `promises` has seen of a round: in how many visits, and which pages they found and were."""
-        self._looked_at, self._least_due_s = 0, inf
-        self._unknown = self._back = _NO_KEYS
 
     def next_due_s(self) -> float | None:
         """Returns when something will be due that is not taken; None: never, as things stand."""
