@@ -35,6 +35,7 @@ VERDICTS = (
     "hops",
     "pattern",
     "foreign",
+    "function",
     "later",
 )
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
@@ -46,6 +47,7 @@ LATER = _CODE["later"]  # was refused as too deep, and is followed since a short
 DEPTH = _CODE["depth"]
 PATTERN = _CODE["pattern"]
 SCOPE = _CODE["scope"]
+BY_FUNCTION = _CODE["function"]  # the user's own refuses it (extract.links)
 
 _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
@@ -81,6 +83,7 @@ class Visit:
     urls: list[str] = field(default_factory=list)  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
+    priority: F64 | None = None  # of the links, where a function gave them one; None: all count 1
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
