@@ -139,4 +139,4 @@ class Fetching:
 
 def _held_bytes(visit: Visit) -> int:
     """Returns the memory that a visit takes while it waits: a small body may have large contents, or many long URLs."""
-    return len(visit.response.body) + sum(map(len, visit.urls)) + text_bytes(visit)
+    return len(visit.response.body) + visit.urls.chars + text_bytes(visit)

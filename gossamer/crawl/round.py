@@ -14,6 +14,7 @@ from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.scope import Naming
 from gossamer.fetch.politeness import Deferred
+from gossamer.web.links import NO_LINKS
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
 _OUTCOMES = [outcome.name.lower() for outcome in Outcome]
@@ -89,11 +90,9 @@ class Round:
         self.visits.append(visit)
 
     def _link(self, visit: Visit) -> None:
-        urls = self.urls
-        new = [(key, url) for key, url in zip(visit.targets.tolist(), visit.urls, strict=True) if key not in urls]
-        urls.update(new)
-        self.held_bytes += _LINK_BYTES * len(visit.urls) + sum(_COPIES * len(url) + _TEXT_BYTES for _, url in new)
-        visit.urls = []
+        new, chars = visit.urls.enter(self.urls, visit.targets)
+        self.held_bytes += _LINK_BYTES * len(visit.targets) + _TEXT_BYTES * new + _COPIES * chars
+        visit.urls = NO_LINKS
 
     def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
         """Returns where the record is, and whether it only refers to another one."""
