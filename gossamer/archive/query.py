@@ -17,10 +17,11 @@ import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 
-from gossamer.archive.contents import Answer, Contents, Place
+from gossamer.archive.contents import Contents, Place
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.views import KINDS, TABLES, quoted, statements
 from gossamer.errors import QueryError
+from gossamer.web.answer import Answer
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
