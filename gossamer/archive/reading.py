@@ -97,6 +97,13 @@ class Reading:
         return {agent: snapshot.number for agent, snapshot in self.snapshots.items()}
 
 
+def joined(path: Path, parts: Sequence[Reading]) -> Reading:
+    """Returns several archives as one: no agent is in two of them. Its name is that of a file that lists them."""
+    found = {agent: at for part in parts for agent, at in part.snapshots.items()}
+    roots = {agent: part.root(agent) for part in parts for agent in part.snapshots}
+    return Reading(path, found, roots, {place: store for part in parts for place, store in part.stores.items()})
+
+
 class Location(Protocol):
     """Port: where a crawl is. It can be read as one archive, again and again, while the crawl runs.
 

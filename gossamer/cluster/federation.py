@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gossamer.archive import places
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.state import Counters, total
@@ -25,12 +26,15 @@ from gossamer.cluster.protocol import Summary
 from gossamer.cluster.site_list import in_words, why_behind
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, committed
-from gossamer.config.last_run import remember
+from gossamer.config.folders import folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
 from gossamer.event_log import EventLog
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0
@@ -51,15 +55,15 @@ def opened(
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
-    store = Directory.prepare(directory, clock.now())
-    with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
+    store = places.prepare(directory, config, clock.now())
+    with _locked(store, site), EventLog(folder_of(directory) / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
-        remember(directory, config)
-        yield Supervisor(directory, config, clock, log, neighbours, totals=totals)
+        places.remember(store, config)
+        yield Supervisor(directory, config, clock, log, neighbours, store=store, totals=totals)
 
 
 @contextlib.contextmanager
-def _locked(store: Directory, site: str) -> Iterator[None]:
+def _locked(store: "Directory | ObjectStore", site: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(store.lock(home_of(site)))
@@ -167,7 +171,8 @@ class FederationRun:
         seeds = self._seeds if site == self._federation.first else []
         directory = self._federation.directory(site)
         arguments = ("site", "run", "--quiet", "--name", site, str(self._federation.path), *seeds)
-        errors = directory.with_name(f"{directory.name}.err")
+        beside = directory if isinstance(directory, Path) else self._federation.path.with_name(site)
+        errors = beside.with_name(f"{beside.name}.err")
         self._sites[site] = Member(site)
         self._members.start(self._sites[site], Job(site, "gossamer", arguments, errors=errors))
 
@@ -182,7 +187,7 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     """Returns why sites have ended, by their own reports: in one word, if it is the same for all."""
     reasons: dict[str, str] = {}
     for site in sites:
-        log = federation.directory(site) / "log" / "crawl.jsonl"
+        log = folder_of(federation.directory(site)) / "log" / "crawl.jsonl"
         events = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
         reasons[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
     different = set(reasons.values())
@@ -259,9 +264,9 @@ def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
 
 def _home(federation: Federation, site: str) -> Snapshot:
     """Returns the manifest of the agent that speaks for a site."""
-    return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
+    return snapshots(places.opened(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
 
 
 def counters(federation: Federation, *sites: str) -> Counters:
     """Returns what the manifests of sites on this machine count."""
-    return total(committed(Directory(federation.directory(site))) for site in sites)
+    return total(committed(places.opened(federation.directory(site))) for site in sites)

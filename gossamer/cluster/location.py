@@ -1,39 +1,29 @@
 """`locate` finds where a crawl is: in a directory, in a bucket, or at the sites that the file of a federation names."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer.archive.chain import snapshots
-from gossamer.archive.manifest import Snapshot
 from gossamer.archive.mark import is_federation
-from gossamer.archive.reading import Location, Reading, location_of
-from gossamer.archive.store import ReadOnly
+from gossamer.archive.reading import Location, Reading, joined, location_of
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.config.folders import as_place
 from gossamer.errors import ArchiveError
 
 
-@dataclass(frozen=True)
 class Sites:
-    """`Sites` is the sites of a federation that are on this machine, read as one archive."""
+    """`Sites` is the sites of a federation whose archives are on this machine or in buckets, read as one archive."""
 
-    federation: Federation
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
 
     def read(self) -> Reading:
         federation = self.federation
-        if not federation.here:
+        here = federation.here
+        if not here:
             raise ArchiveError(
                 f"no site of {self} is on this machine: there is no crawl in {self._places(list(federation.sites))}; "
                 "ask where one runs"
             )
-        found: dict[str, Snapshot] = {}
-        roots: dict[str, Path] = {}
-        for site in federation.here:
-            root = federation.directory(site).resolve()
-            ours = snapshots(ReadOnly(root))
-            found |= ours
-            roots |= dict.fromkeys(ours, root)
-        return Reading(federation.path.resolve(), found, roots)
+        return joined(federation.path, [location_of(federation.directory(site)).read() for site in here])
 
     def left_out(self) -> str:
         names = self.federation.elsewhere if self.federation.here else []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gossamer.archive import query
 from gossamer.archive.manifest import MOVES
-from gossamer.archive.store import Directory
+from gossamer.archive.places import opened
 from gossamer.arrays import F64, I64
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.location import Sites
@@ -144,14 +144,14 @@ def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:
 
 def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> None:
     """Orders a site to hand hosts over to the sites that they are given here."""
-    Inbox(Directory(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
+    Inbox(opened(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
 
 
 def host_map(federation: Federation) -> HostMap:
     """Returns the host map as all sites together know it."""
     found = HostMap(Ring(of_file(federation).weights))
     for site in federation.here:
-        store = Directory(federation.directory(site))
+        store = opened(federation.directory(site))
         for name in hostmap_files(store):
             found.record(np.frombuffer(store.get(name), ENTRY))
     return found
