@@ -17,7 +17,7 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import address, make_keys, paths
+from gossamer.cluster.keys import address, any_of, make_keys
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
@@ -30,7 +30,7 @@ from gossamer.config.folders import folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
+from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError, StoreError
 from gossamer.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def opened(
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
     store = places.prepare(directory, config, clock.now())
-    with _locked(store, site), EventLog(folder_of(directory) / "log" / "crawl.jsonl") as log:
+    with locked(store, site), EventLog(folder_of(directory) / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
         places.remember(store, config)
         yield Supervisor(directory, config, clock, log, neighbours, store=store, totals=totals)
 
 
 @contextlib.contextmanager
-def _locked(store: "Directory | ObjectStore", site: str) -> Iterator[None]:
+def locked(store: "Directory | ObjectStore", site: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(store.lock(home_of(site)))
@@ -197,8 +197,9 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:
-    """Returns a connection to a site, as one of its own."""
-    return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
+    """Returns a connection to a site: as one of its own, if its certificate is here."""
+    files = any_of(federation.keys, [site, *federation.sites])
+    return Wire(address(files, site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
@@ -238,9 +239,9 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
     if summary is not None and summary.stats is not None:
         stats = summary.stats.as_dict()
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
-        row |= {"state": "idle" if summary.finished else "crawling"}
+        row |= {"state": "ended" if summary.left else "idle" if summary.finished else "crawling"}
         return row | {"agents": summary.agents, "crossed": summary.crossed}
-    if site in federation.here:
+    if _is_here(federation, site):
         figures = counters(federation, site)
         state = "ended" if _home(federation, site).state.clean else "not reached"
         row |= {"state": state, **{key: getattr(figures, key) for key in ("visits", "known", "frontier")}}
@@ -248,9 +249,17 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
     return row
 
 
+def _is_here(federation: Federation, site: str) -> bool:
+    """Returns whether we can read a site's archive; not, if we have no credentials for its bucket."""
+    try:
+        return places.exists(federation.directory(site))
+    except StoreError:
+        return False
+
+
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
     """Returns which version of the list of sites it follows, and why not the file's, if so."""
-    members, refused = kept_by(federation, site).members, ""
+    members, refused = kept_by(federation, site).members if _is_here(federation, site) else None, ""
     if summary is not None:
         members, refused = summary.members.as_dict() if summary.members else None, summary.refused
     behind = refused or why_behind(federation, site, members, is_running=summary is not None)

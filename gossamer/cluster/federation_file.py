@@ -48,6 +48,8 @@ class Shared:
     partitioner: Annotated[str, key("which site a host belongs to", choices=NAMES)] = "ring"
     version: Annotated[int, key("of the list of sites: raise it when sites or weights change", least=1)] = 1
     replicas: Annotated[int, key("how many sites keep everything; 2 survive the loss of one", least=1, most=9)] = 1
+    remote_s: Annotated[float, key("a site elsewhere that is silent for so long is left out", least=0.1)] = 15.0
+    remote_mb: Annotated[float, key("most that one command fetches from sites elsewhere", least=0)] = 10_000.0
     keys: Annotated[str, key("folder of the certificates by which sites know each other, beside the file")] = "keys"
 
 

@@ -217,11 +217,15 @@ class Neighbours:
         )
 
     def _publish(self, mine: Summary, *elsewhere: Wire) -> None:
-        data = encode(mine)
         assert self._own is not None
         for wire in (self._own, *elsewhere):
-            with contextlib.suppress(Unreachable):  # the next one will be received
-                wire.call(lambda link: link.put(_STANDING, self.site, data))
+            publish(wire, self.site, mine)
+
+
+def publish(wire: Wire, site: str, mine: Summary) -> None:
+    """Publishes a site's summary in a server. If that is gone, the next summary will be received."""
+    with contextlib.suppress(Unreachable):
+        wire.call(lambda link: link.put(_STANDING, site, encode(mine)))
 
 
 def read_summary(wire: Wire, site: str) -> Summary | None:
