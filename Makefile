@@ -40,7 +40,7 @@ lint: setup  ## format, lint, type, layer and budget checks
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_budgets.py
 
-bench: setup  ## the same real pages with Gossamer and with Scrapy
+bench: setup  ## the same real pages with Gossamer, Scrapy, Crawlee and wget
 	$(BIN)/python -m benchmarks.bench_crawl
 
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages

@@ -23,7 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from gossamer.crawl.event_log import EventLog
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
@@ -40,6 +39,7 @@ from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
 from gossamer.crawl.seeds import hand_in
 from gossamer.crawl.stats import Stats
+from gossamer.event_log import EventLog
 from gossamer.sharing.exchange import Exchange, Inbox, Message, high_water
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

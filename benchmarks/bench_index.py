@@ -26,7 +26,7 @@ from gossamer.archive.store import Directory
 from gossamer.arrays import I64, Keys, Rows
 from gossamer.columns import HOST, NEVER, PAGE, Status
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
+from gossamer.crawl.update import VISIT, CashUse, Links, RoundColumns, update
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.frontier_file import KIND
 from gossamer.frontier.index_files import file_name
@@ -191,7 +191,7 @@ def links_of(taken: Rows, known: Keys, built: Built) -> RoundColumns:
     count = len(taken) * draws
     visits = np.zeros(len(taken), VISIT.numpy)
     visits["key"], visits["status"], visits["due_s"] = taken["key"], Status.FETCHED, NEVER
-    visits["policy"] = Policy.SPEND
+    visits["policy"] = CashUse.SPEND
     where = rng.random(count)
     popular = rng.random(count) < 0.7
     where[popular] **= 6

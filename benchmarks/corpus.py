@@ -15,6 +15,9 @@ CACHE = ROOT / ".cache"
 DOMAIN = "docs.example"  # one registrable domain: both crawlers stay inside it and need no list of hosts
 
 
+EMPTY_HOST = f"empty.{DOMAIN}"  # has one page without links: what it costs to crawl it is start-up
+
+
 class CorpusError(Exception):
     """The corpus cannot be had here; the message says what is missing."""
 
@@ -65,6 +68,14 @@ def ensure(cache: Path = CACHE) -> dict[str, Path]:
             for book in missing:
                 _unpack(book, Path(scratch), home)
     return {book.host: book.directory(cache) for book in BOOKS}
+
+
+def empty(cache: Path = CACHE) -> dict[str, Path]:
+    """One more host, for start-up."""
+    directory = cache / "corpus" / "empty"
+    directory.mkdir(exist_ok=True)
+    (directory / "index.html").write_text("<!doctype html><title>empty</title><p>There are no links here.")
+    return {EMPTY_HOST: directory}
 
 
 def start_urls(port: int) -> list[str]:

@@ -26,7 +26,7 @@ class LoopbackResolver(CachingThreadedResolver):
         return defer.succeed("127.0.0.1")
 
 
-def settings(concurrency: int, pages: int) -> dict[str, Any]:
+def settings(concurrency: int) -> dict[str, Any]:
     return {
         "ROBOTSTXT_OBEY": True,
         "CONCURRENT_REQUESTS": concurrency,
@@ -38,8 +38,7 @@ def settings(concurrency: int, pages: int) -> dict[str, Any]:
         "REMOTE_CONTROL_ENABLED": False,
         "LOG_ENABLED": False,
         "LOG_LEVEL": "ERROR",
-        "TWISTED_DNS_RESOLVER": f"{__name__}.{LoopbackResolver.__name__}",
-        "CLOSESPIDER_PAGECOUNT": pages,
+        "TWISTED_DNS_RESOLVER": "benchmarks.scrapy_spider.LoopbackResolver",
     }
 
 
@@ -70,22 +69,22 @@ class Docs(Spider):
         self.visits.close()
 
 
-def main() -> int:
+def main(spider: type[Spider] = Docs, more: dict[str, Any] | None = None) -> int:
+    """Crawls with a spider and Scrapy's settings, `more` added."""
     parser = argparse.ArgumentParser(description="Crawl with Scrapy.")
     parser.add_argument("starts", nargs="+")
     parser.add_argument("--domain", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--concurrency", type=int, required=True)
-    parser.add_argument("--pages", type=int, default=0, help="stop after so many answers; 0: all")
     arguments = parser.parse_args()
-    chosen = settings(arguments.concurrency, arguments.pages)
+    chosen = settings(arguments.concurrency) | (more or {})
     process = CrawlerProcess(chosen)
-    crawler = process.create_crawler(Docs)
+    crawler = process.create_crawler(spider)
     process.crawl(crawler, starts=arguments.starts, domain=arguments.domain, out=arguments.out)
     process.start()
     stats = crawler.stats.get_stats() if crawler.stats else {}
     print(json.dumps({"settings": chosen, "stats": stats}, default=str))
-    return 0 if stats.get("finish_reason") in ("finished", "closespider_pagecount") else 1
+    return 0 if stats.get("finish_reason") == "finished" else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 These are Figures 4 and 5 of Bahrami et al., with the real nats-server, exchange, index and commit. Nobody fetches
 anything: agents only write to each other, at random moments. Started as a process, this module is some of these agents
-(see `serve`).
+(see `serve`). `cloud_latency` does the same with other queues and tables.
 """
 
 import json
@@ -12,20 +12,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import LINKS, Message
 from gossamer.archive.state import AgentState
-from gossamer.archive.store import Directory
+from gossamer.archive.store import Directory, Store
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
@@ -37,11 +37,13 @@ from gossamer.crawl.opening import mentioned
 from gossamer.crawl.update import RoundColumns, update
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
+from gossamer.sharing.exchange import Exchange
 
 PROCESSES = 2
 _POLL_S = 0.002
 _DRAIN_S = 1.0  # how long nothing must come before a measurement is over
 _WAIT_S = 60.0
+Key = tuple[str, int]  # of a message: stream and number
 _KINDS = ("publish", "arrive", "commit", "known", "look_up")
 
 
@@ -77,21 +79,31 @@ def measure(shape: Shape, counts: Sequence[int], rates: Sequence[float]) -> Iter
             server = Server(Path(scratch) / "site")
             server.start()
             stack.callback(server.stop)
-            names = [f"a{number}" for number in range(agents)]
-            groups = [group for number in range(PROCESSES) if (group := names[number::PROCESSES])]
-            workers = [stack.enter_context(_Worker(shape, scratch, server.address, names, group)) for group in groups]
-            for rate in rates:
-                for worker in workers:
-                    worker.tell(rate / agents)
-                yield joined(agents, rate, shape.seconds, [worker.answer() for worker in workers])
+            job = {"address": dict(server.address), "directory": scratch}
+            yield from points(stack, shape, job, agents, rates, "experiments.agents_latency")
+
+
+def points(
+    stack: ExitStack, shape: Shape, job: Mapping[str, Any], agents: int, rates: Sequence[float], module: str
+) -> Iterator[Point]:
+    """Starts the agents, in processes of this module, and yields what they time at each rate."""
+    names = [f"a{number}" for number in range(agents)]
+    groups = [group for number in range(PROCESSES) if (group := names[number::PROCESSES])]
+    jobs = [{**job, "names": names, "mine": group, **asdict(shape)} for group in groups]
+    workers = [stack.enter_context(Worker(each, module)) for each in jobs]
+    for rate in rates:
+        for worker in workers:
+            worker.tell(rate / agents)
+        yield joined(agents, rate, shape.seconds, [worker.answer() for worker in workers])
 
 
 def joined(agents: int, rate: float, seconds: float, answers: Sequence[dict[str, Any]]) -> Point:
-    """Who published says when, who received says the rest: the clock is the machine's, the same for all."""
-    sent = {tuple(key): (start_s, end_s) for one in answers for key, start_s, end_s in one["sent"]}
+    """Who published says when, who received says the rest: the clock is the machine's, the same for all. Links that
+    travel in one message have its key."""
+    sent = [(tuple(key), start_s, end_s) for one in answers for key, start_s, end_s in one["sent"]]
     got = {tuple(key): moments for one in answers for key, *moments in one["got"]}
     times: dict[str, list[float]] = {kind: [] for kind in _KINDS}
-    for key, (start_s, end_s) in sent.items():
+    for key, start_s, end_s in sent:
         times["publish"].append(end_s - start_s)
         if key in got:
             seen_s, begun_s, done_s = got[key]
@@ -100,20 +112,18 @@ def joined(agents: int, rate: float, seconds: float, answers: Sequence[dict[str,
             times["known"].append(done_s - start_s)
     times["look_up"] = [taken_s for one in answers for taken_s in one["look_up"]]
     columns = {kind: 1000 * np.array(values or [np.nan]) for kind, values in times.items()}
-    return Point(agents, rate, len(sent) / seconds, len(sent), len(sent.keys() - got.keys()), columns)
+    lost = sum(key not in got for key, _, _ in sent)
+    return Point(agents, rate, len(sent) / seconds, len(sent), lost, columns)
 
 
-class _Worker:
-    """A process with some of the agents."""
+class Worker:
+    """A process of a module, with some of the agents: it is given a job, and then rates, or whatever else it serves."""
 
-    def __init__(
-        self, shape: Shape, scratch: str, address: Mapping[str, str], names: Sequence[str], mine: Sequence[str]
-    ) -> None:
-        self._job: dict[str, Any] = {"names": names, "mine": mine, "address": dict(address), "directory": scratch}
-        self._job |= {"seconds": shape.seconds, "known": shape.known, "seed": shape.seed}
+    def __init__(self, job: Mapping[str, Any], module: str) -> None:
+        self._job, self._module = job, module
 
-    def __enter__(self) -> "_Worker":
-        command = [sys.executable, "-m", "experiments.agents_latency"]
+    def __enter__(self) -> "Worker":
+        command = [sys.executable, "-m", self._module]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.tell(self._job)
         self.answer()
@@ -139,68 +149,82 @@ class _Worker:
 class Notes:
     """What an agent has timed: by stream and number."""
 
-    sent: list[tuple[tuple[str, int], float, float]] = field(default_factory=list)  # begun, stored
-    got: list[tuple[tuple[str, int], float, float, float]] = field(default_factory=list)  # seen, commit begun, done
+    sent: list[tuple[Key, float, float]] = field(default_factory=list)  # begun, stored
+    got: list[tuple[Key, float, float, float]] = field(default_factory=list)  # seen, commit begun, done
     look_up: list[float] = field(default_factory=list)
 
 
 class Peer:
     """An agent that fetches nothing: it writes links to others, and takes in those that come."""
 
+    drain_s = _DRAIN_S
+
     def __init__(self, job: Mapping[str, Any], name: str) -> None:
+        self._news, self._closing = threading.Event(), ExitStack()
         self._name, self._others = name, [other for other in job["names"] if other != name] or [name]
         self._random = random.Random(f"{job['seed']} {name}")
-        self._wire = Wire(job["address"])
-        self._wire.wait_up(_WAIT_S)
-        self._exchange = NatsExchange(self._wire, name)
-        self._store = Directory.prepare(Path(job["directory"]) / name, time.time())
+        self._store, self._exchange = self._connect(job)
         self._chain = Chain.open(self._store, name, self._exchange)
         self._index = PageIndex.open(self._store, self._chain.files, Config().index)
         self._ledger, self._order = Ledger(), strategy("opic")
         self._limits = Config().replace({"limits.hosts_per_domain": 0}).limits
         self._numbers: dict[str, int] = {}
         self._keys = np.zeros(0, np.uint64)
-        self._take([], mentioned([f"http://h{page % 997}.{name}.test/{page}" for page in range(job["known"])]))
+        urls = job.get("urls") or [f"http://h{page % 997}.{name}.test/{page}" for page in range(job["known"])]
+        self._take([], mentioned(urls))
         self._keys = np.concatenate([rows["key"] for rows in self._index.pages.scan()])
+
+    def _connect(self, job: Mapping[str, Any]) -> tuple[Store, Exchange]:
+        wire = Wire(job["address"])
+        wire.wait_up(_WAIT_S)
+        self._closing.callback(wire.close)
+        exchange = NatsExchange(wire, self._name)
+        self._closing.callback(exchange.close)
+        return Directory.prepare(Path(job["directory"]) / self._name, time.time()), exchange
 
     def run(self, rate: float, until_s: float) -> Notes:
         """Writes at random moments, so many a second, and takes in what comes; also afterwards, while it comes."""
-        notes, seen, news = Notes(), dict[tuple[str, int], float](), threading.Event()
-        end_s, over = until_s + _DRAIN_S, threading.Event()
+        notes, seen, over = Notes(), dict[Key, float](), threading.Event()
+        end_s = until_s + self.drain_s
         others = [
             threading.Thread(target=self._write, args=(rate, until_s, notes)),
-            threading.Thread(target=self._watch, args=(seen, news, over)),
+            threading.Thread(target=self._watch, args=(seen, over)),
         ]
         for thread in others:
             thread.start()
-        while time.monotonic() < end_s:
-            news.wait(_DRAIN_S / 4)
-            news.clear()
-            messages = self._exchange.pending(self._name, self._chain.marks)
-            if messages:
-                begun_s = time.monotonic()
-                self._take(messages, *(decode(message.data) for message in messages))
-                done_s = time.monotonic()
-                keys = [(message.stream, message.number) for message in messages]
-                notes.got += [(key, seen.get(key, begun_s), begun_s, done_s) for key in keys]
-                notes.look_up.append(self._look_up())
-                end_s = max(end_s, done_s + _DRAIN_S)
+        while time.monotonic() < min(end_s, until_s + _WAIT_S):
+            self._news.wait(_DRAIN_S / 4)
+            self._news.clear()
+            if self._settle(notes, seen):
+                end_s = max(end_s, time.monotonic() + self.drain_s)
         over.set()
         for thread in others:
             thread.join()
         return notes
 
-    def _watch(self, seen: dict[tuple[str, int], float], news: threading.Event, over: threading.Event) -> None:
+    def _settle(self, notes: Notes, seen: Mapping[Key, float], outbox: Sequence[Message] = ()) -> bool:
+        """Takes in what has come, with one commit; returns whether there was anything."""
+        messages = self._exchange.pending(self._name, self._chain.marks)
+        if not messages and not outbox:
+            return False
+        begun_s = time.monotonic()
+        self._take(messages, *(decode(message.data) for message in messages), outbox=outbox)
+        done_s = time.monotonic()
+        keys = [(message.stream, message.number) for message in messages]
+        notes.got += [(key, seen.get(key, begun_s), begun_s, done_s) for key in keys]
+        notes.look_up.append(self._look_up())
+        return True
+
+    def _watch(self, seen: dict[Key, float], over: threading.Event) -> None:
         """Notes what comes while a commit is under way, too."""
         while not over.wait(_POLL_S):
             for message in self._exchange.pending(self._name, self._chain.marks):
                 if (message.stream, message.number) not in seen:
                     seen[message.stream, message.number] = time.monotonic()
-                    news.set()
+                    self._news.set()
 
     def close(self) -> None:
-        self._exchange.close()
-        self._wire.close()
+        self._closing.close()
 
     def _write(self, rate: float, until_s: float, notes: Notes) -> None:
         next_s = time.monotonic() + self._random.expovariate(rate)
@@ -219,7 +243,7 @@ class Peer:
             self._numbers[to] = number
             notes.sent.append(((message.stream, number), start_s, time.monotonic()))
 
-    def _take(self, messages: Sequence[Message], *columns: Contributions) -> None:
+    def _take(self, messages: Sequence[Message], *columns: Contributions, outbox: Sequence[Message] = ()) -> None:
         """As a round without pages would be closed."""
         inbox = Contributions.joined(list(columns))
         update(
@@ -229,7 +253,7 @@ class Peer:
         changes = self._index.flush(self._store, self._chain.label)
         marks = high_water(messages)
         self._chain.commit(
-            changes, state=AgentState(ledger=self._ledger.state()), marks=marks, outbox=[], exchange=self._exchange,
+            changes, state=AgentState(ledger=self._ledger.state()), marks=marks, outbox=outbox, exchange=self._exchange,
             applied=list(marks.items()), now_s=time.time(),
         )  # fmt: skip
         self._index.release(changes)
@@ -244,20 +268,29 @@ class Peer:
         return taken_s
 
 
-def serve() -> None:
+class Timed(Protocol):
+    """An agent that can be told to write and to receive for a while."""
+
+    def run(self, rate: float, until_s: float) -> Notes: ...
+
+    def close(self) -> None: ...
+
+
+def serve(peer: Callable[[Mapping[str, Any], str], Timed]) -> None:
     """A job on standard input, then rates, one per line; for each, what was timed goes to standard output."""
     job = json.loads(sys.stdin.readline())
-    peers = [Peer(job, name) for name in job["mine"]]
-    print("{}", flush=True)
-    for line in sys.stdin:
-        until_s = time.monotonic() + job["seconds"]
-        with ThreadPoolExecutor(len(peers)) as threads:
-            notes = list(threads.map(Peer.run, peers, repeat(json.loads(line)), repeat(until_s)))
-        found = {kind: [entry for one in notes for entry in getattr(one, kind)] for kind in ("sent", "got", "look_up")}
-        print(json.dumps(found), flush=True)
-    for peer in peers:
-        peer.close()
+    with ThreadPoolExecutor(len(job["mine"])) as threads:
+        peers = list(threads.map(peer, repeat(job), job["mine"]))
+        print("{}", flush=True)
+        for line in sys.stdin:
+            until = repeat(time.monotonic() + job["seconds"])
+            notes = list(threads.map(lambda one, *more: one.run(*more), peers, repeat(json.loads(line)), until))
+            kinds = ("sent", "got", "look_up")
+            found = {kind: [entry for one in notes for entry in getattr(one, kind)] for kind in kinds}
+            print(json.dumps(found), flush=True)
+    for each in peers:
+        each.close()
 
 
 if __name__ == "__main__":
-    serve()
+    serve(Peer)

@@ -7,7 +7,7 @@ import numpy as np
 from experiments.green_choice import HIGH
 from gossamer.arrays import F64, Indices
 from gossamer.carbon.energy import carbon_g
-from gossamer.carbon.signals import Places
+from gossamer.carbon.signals import HostPlaces
 from gossamer.carbon.sources import signal
 from gossamer.geography import coordinates
 
@@ -39,7 +39,7 @@ def made(seed: int, kind: str, days: int) -> GreenWeb:
     weight = random.pareto(1.5, PAGES) + 1
     energy_j = HIGH.joules(random.lognormal(np.log(30_000), 1.2, PAGES))
     host = random.integers(0, HOSTS, PAGES)
-    places = Places(np.array(COUNTRIES), np.array(COUNTRIES), *coordinates(COUNTRIES))
+    places = HostPlaces(np.array(COUNTRIES), np.array(COUNTRIES), *coordinates(COUNTRIES))
     read = signal(kind).read
     rows = [read(places, BEGIN_S + HOUR_S * (hour + 0.5)).g_per_kwh for hour in range(24 * days)]
     return GreenWeb(change_per_s, weight, energy_j, host, host % len(COUNTRIES), np.array(rows))

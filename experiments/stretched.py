@@ -21,8 +21,8 @@ from experiments.spread import Shelf, Spread
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.agent_process import exit_code, given, run
-from gossamer.cluster.engine import Handle, Job, Received
-from gossamer.cluster.processes import Processes
+from gossamer.cluster.engine import Job, Received
+from gossamer.cluster.processes import Process, Processes
 from gossamer.cluster.protocol import AgentTask, decode, encode
 from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
@@ -38,15 +38,14 @@ class Stretched(Crawled):
     bytes_by_kind: Mapping[str, int]  # of what crossed: files, without what carries them
 
 
-class _Places:
+class _Places(Processes):
     """An Engine: each agent runs at its place, as a process of this module."""
 
     def __init__(self, home: str, folders: Sequence[Path], ports: Sequence[int], setting: Setting) -> None:
         self._home, self._folders, self._ports, self._setting = home, folders, ports, setting
-        self._processes = Processes()
         self.proxies: list[Proxy] = []  # one, to nats-server
 
-    def start(self, job: Job, received: Received | None = None) -> Handle:
+    def start(self, job: Job, received: Received | None = None) -> Process:
         here, task = int(job.name != self._home), decode(AgentTask, job.task)
         task = msgspec.structs.replace(task, directory=str(self._folders[here]))
         if here:
@@ -54,7 +53,7 @@ class _Places:
             url = f"nats://127.0.0.1:{self.proxies[0].port}"
             task = msgspec.structs.replace(task, address={**task.address, "url": url})
         arguments = (str(here), str(self._ports[here]))
-        return self._processes.start(replace(job, module=__name__, arguments=arguments, task=encode(task)), received)
+        return super().start(replace(job, module=__name__, arguments=arguments, task=encode(task)), received)
 
 
 def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Stretched:

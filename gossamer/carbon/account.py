@@ -10,7 +10,7 @@ from gossamer.arrays import F64, AnyKeys, Bools, Rows
 from gossamer.carbon.declared import INDEX, INTENSITY, Declared
 from gossamer.carbon.energy import BYTES_PER_GB, J_PER_KWH, Energy, carbon_g
 from gossamer.carbon.prices import Prices, is_country, packed, unpacked
-from gossamer.carbon.signals import Places, Recorder
+from gossamer.carbon.signals import HostPlaces, Recorder
 from gossamer.carbon.sources import signal
 from gossamer.columns import ACCOUNT
 from gossamer.config import Carbon as Settings
@@ -162,5 +162,5 @@ def check_carbon(settings: Settings) -> None:
             raise ConfigError(f'carbon.places: {host} = "{code}" is no country code; write it like "DE"')
 
 
-def _places(hosts: list[str], codes: list[str]) -> Places:
-    return Places(np.array(hosts, np.str_), np.array(codes, np.str_), *coordinates(codes))
+def _places(hosts: list[str], codes: list[str]) -> HostPlaces:
+    return HostPlaces(np.array(hosts, np.str_), np.array(codes, np.str_), *coordinates(codes))

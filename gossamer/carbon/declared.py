@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gossamer.carbon.grid import means
-from gossamer.carbon.signals import Places, Reading, Signal
+from gossamer.carbon.signals import HostPlaces, Reading, Signal
 
 INTENSITY, INDEX = "carbon-intensity", "carbon-index"
 _MOST_G_PER_KWH = 5_000.0
@@ -32,7 +32,7 @@ class Declared:
         if value is not None:
             self._declared[host] = (time_s, value)
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         values, sources = self._otherwise.read(places, time_s)
         if not self._declared:
             return Reading(values, sources)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pycurl
 
-from gossamer.carbon.signals import Places, Reading, Signal
+from gossamer.carbon.signals import HostPlaces, Reading, Signal
 
 G_PER_KWH_OF_LB_PER_MWH = 0.45359237
 _MOST_BYTES = 1 << 20
@@ -190,7 +190,7 @@ class FeedSignal:
         self._resting: dict[str, float] = {}  # until when; "" is the whole feed
         self.failed = ""  # why, the last time; for people
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         places_of: dict[str, list[int]] = {}
         columns = zip(places.country.tolist(), places.latitude.tolist(), places.longitude.tolist(), strict=True)
         for place, where in enumerate(columns):

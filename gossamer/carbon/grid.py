@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gossamer.arrays import F64, Strings
-from gossamer.carbon.signals import Places, Reading
+from gossamer.carbon.signals import HostPlaces, Reading
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.geography import WORLD_G_PER_KWH, Country, facts
 
@@ -46,14 +46,14 @@ def mix_g_per_kwh(mean: F64, share: F64, index: F64, daylight: F64) -> F64:
 class Mean:
     """The mean is the same at any hour."""
 
-    def read(self, places: Places, _time_s: float) -> Reading:
+    def read(self, places: HostPlaces, _time_s: float) -> Reading:
         return _reading(means(places.country), "mean")
 
 
 class Solar:
     """The solar model of LEADS D1.4 has the grid's mean by night, and nothing at noon."""
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         index = solar_index(time_s, places.latitude, places.longitude)
         return _reading(means(places.country) * index, "solar")
 
@@ -61,7 +61,7 @@ class Solar:
 class Mix:
     """The mix is the country's mean, lower by day where part of the power comes from the sun."""
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         today = day(time_s, places.latitude, places.longitude)
         daylight = np.nan_to_num((today.sunset_s - today.sunrise_s) / 86_400)
         index = np.nan_to_num(day_index(time_s, today.sunrise_s, today.sunset_s), nan=1.0)

@@ -17,16 +17,16 @@ from gossamer.errors import ConfigError
 EVERYWHERE = "*"
 
 
-class Places(NamedTuple):
-    """`Places` has the places of hosts, as columns."""
+class HostPlaces(NamedTuple):
+    """`HostPlaces` has the places of hosts, as columns."""
 
     host: Strings
     country: Strings
     latitude: F64  # degrees; nan if unknown
     longitude: F64
 
-    def only(self, numbers: Indices) -> "Places":
-        return Places(self.host[numbers], self.country[numbers], self.latitude[numbers], self.longitude[numbers])
+    def only(self, numbers: Indices) -> "HostPlaces":
+        return HostPlaces(self.host[numbers], self.country[numbers], self.latitude[numbers], self.longitude[numbers])
 
 
 class Reading(NamedTuple):
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 class Signal(Protocol):
     """This port is where carbon intensity comes from."""
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         """Returns the carbon intensity at each place at this time. It always answers: what fails has a fallback."""
 
 
@@ -51,7 +51,7 @@ class Recorder:
         self._last: dict[str, tuple[float, str]] = {}
         self._rows: list[tuple[float, str, float, str]] = []
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         reading = self._signal.read(places, time_s)
         read = zip(places.host.tolist(), reading.g_per_kwh.tolist(), reading.source.tolist(), strict=True)
         for host, value, source in read:
@@ -89,7 +89,7 @@ class Replay:
         for name, part in zip(names.tolist(), np.split(order, first[1:]), strict=True):
             self._of[name] = (time_s[part], value[part], source[part])
 
-    def read(self, places: Places, time_s: float) -> Reading:
+    def read(self, places: HostPlaces, time_s: float) -> Reading:
         values, sources = np.full(len(places.host), np.nan), np.full(len(places.host), "", np.dtype("U64"))
         for wanted in (np.full(len(values), EVERYWHERE), places.country, places.host):  # the most exact one last
             names, which = np.unique(wanted, return_inverse=True)

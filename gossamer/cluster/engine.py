@@ -6,7 +6,6 @@ An engine starts a job and returns a handle. It decides nothing: its owner decid
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -65,11 +64,11 @@ class Engine(Protocol):
         """Starts a job, and returns at once. `received` gets each line that the job writes to standard output, in
         order, in a thread of the engine; then None, once. Raises SiteError if the job cannot be started."""
 
+    def room(self) -> float:
+        """Returns how many more jobs can begin at once, as far as it is known now; infinity if any number can."""
 
-def room(engine: Engine) -> float:
-    """Returns how many more jobs an engine can begin at once. Most can begin any number."""
-    found: float = getattr(engine, "room", lambda: inf)()
-    return found
+    def cores(self) -> float:
+        """Returns how many jobs the engine's machines can compute for at a time; infinity if nobody knows."""
 
 
 def how(code: int) -> str:

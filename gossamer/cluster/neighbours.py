@@ -33,7 +33,7 @@ from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
 from gossamer.placement.partitioners import Locate, partitioner
 from gossamer.placement.ring import Ring
-from gossamer.sharing.owners import Place
+from gossamer.sharing.owners import SiteView
 from gossamer.sharing.placing import Placing
 
 # In memory: what a site sent in an earlier run, such as good-bye, must not be received in this one.
@@ -244,17 +244,17 @@ def read_summary(wire: Wire, site: str) -> Summary | None:
     return decode_or_none(Summary, found[-1].data) if found else None
 
 
-def place(federation: Federated, agent: str, locate: Locate) -> Place:
+def place(federation: Federated, agent: str, locate: Locate) -> SiteView:
     """Returns where an agent is, from its task."""
     site, home, members, gone = federation.site, home_of(federation.site), federation.members, federation.gone
     ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
     if members.partitioner == "ring":
-        return Place(site, home, ring, None, members, gone, before)
+        return SiteView(site, home, ring, None, members, gone, before)
     sites = {name: asdict(replace(federation.sites[name], weight=weight)) for name, weight in members.weights.items()}
     round_trips = RoundTrips(list(sites))
     decide = partitioner(members.partitioner, sites, locate, round_trips) if agent == home else None
     hosts = HostMap(ring, gone)
-    return Place(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
+    return SiteView(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 
 
 class Kept(NamedTuple):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +42,12 @@ class Processes:
             return Process(job, received)
         except (OSError, ValueError) as error:
             raise SiteError(f"{job.name} cannot be started: {error}") from error
+
+    def room(self) -> float:
+        return inf
+
+    def cores(self) -> float:
+        return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 class Process:

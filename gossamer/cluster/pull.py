@@ -11,6 +11,7 @@ import contextlib
 import secrets
 import signal
 import threading
+from math import inf
 
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
@@ -240,8 +241,11 @@ class Pull:
         self._wake.set()
         return handle
 
-    def room(self) -> int:
-        """Returns how many more jobs can begin at once: so many workers are free."""
+    def cores(self) -> float:
+        return inf  # a worker that asks for work has something to do it with
+
+    def room(self) -> float:
+        """Returns how many workers are free."""
         self._asked_s = self._clock.monotonic()
         with self._guard:
             if not self._thread.ident:

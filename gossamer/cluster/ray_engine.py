@@ -10,6 +10,7 @@ import logging
 import os
 import queue
 import threading
+from math import inf
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -50,6 +51,13 @@ class RayEngine:
             return RayHandle(self._ray, self._actor, job, received)
         except (OSError, ValueError, self._ray.exceptions.RayError) as error:
             raise SiteError(f"{job.name} cannot be started: {_reason(error)}") from error
+
+    def room(self) -> float:
+        return inf  # what has no place yet waits for one
+
+    def cores(self) -> float:
+        """Returns the CPUs that the cluster has now; it may grow."""
+        return float(self._ray.cluster_resources().get("CPU", 1.0))
 
     def _connect(self, address: str) -> None:
         options: dict[str, Any] = {"address": address} if address else {"object_store_memory": _STORE_BYTES}

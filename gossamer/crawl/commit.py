@@ -22,12 +22,12 @@ from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, Judge, Revived, counted
 from gossamer.crawl.round import Round, keep_best
 from gossamer.crawl.update import (
     VISIT,
+    Admission,
+    CashUse,
     Links,
     NewPages,
-    Policy,
     RoundColumns,
     UpdateResult,
-    Verdict,
     has_links,
     update,
 )
@@ -43,7 +43,7 @@ from gossamer.web.url import host_of
 Apply = Callable[[RoundColumns], UpdateResult]
 
 _OK = Outcome.OK.name.lower()
-_CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for verdict in Verdict], np.uint8)
+_CAPPED = np.array([VERDICTS.index(verdict.name.lower().partition("_")[0]) for verdict in Admission], np.uint8)
 
 
 class Whose(Protocol):
@@ -99,7 +99,7 @@ def close(
     _learn_of_hosts(books, rows)
     revived = _revived(books, round_, source, targets, verdicts, whose, judge)
     result = _update(books, round_, links, Contributions.joined([inbox, lost, revived.rows]), apply)
-    refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Verdict.FOLLOWED))
+    refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Admission.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
     of_index = np.zeros(len(verdicts), np.uint8)
     of_index[refused] = result.verdicts[refused]
@@ -190,13 +190,13 @@ def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
 
 def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> None:
     """Notes the links of the round's pages that matter when the pages turn out to be less deep."""
-    redirects = np.array([visit.next.policy == Policy.PASS for visit in round_.visits], np.bool_)
+    redirects = np.array([visit.next.policy == CashUse.PASS for visit in round_.visits], np.bool_)
     is_level = redirects[links.source] if links.is_level is None else redirects[links.source] | links.is_level
     is_deep = verdicts == DEPTH
     found: dict[int, onward.Links] = {
         place: []
         for place, visit in enumerate(round_.visits)
-        if visit.outcome is not Outcome.UNCHANGED and visit.next.policy != Policy.KEEP
+        if visit.outcome is not Outcome.UNCHANGED and visit.next.policy != CashUse.KEEP
     }
     for at in np.flatnonzero(is_deep | (is_level & links.followed)).tolist():
         refused = onward.LEVEL_REFUSED if is_level[at] else onward.REFUSED

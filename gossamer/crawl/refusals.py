@@ -23,7 +23,7 @@ from gossamer.config import FIREWALL, Config, Limits
 from gossamer.crawl import onward
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, PATTERN, SCOPE, VERDICTS
-from gossamer.crawl.update import Verdict
+from gossamer.crawl.update import Admission
 from gossamer.web.url import host_of, is_dynamic
 
 _AT_ONCE = 500_000  # links: their URLs are in memory
@@ -162,12 +162,12 @@ def _revived(books: Books, batch: Batch, rows: Iterable[tuple[int, int, int]]) -
 
 
 _CAPS = {
-    Verdict.CAP: "limits.pages_per_host",
-    Verdict.CAP_DOMAIN: "limits.pages_per_domain",
-    Verdict.CAP_HOSTS: "limits.hosts_per_domain",
-    Verdict.BEST: "limits.new_per_round",
-    Verdict.LENGTH: "limits.url_bytes",
-    Verdict.CAP_WEBSITE: "seeds.pages",
+    Admission.CAP: "limits.pages_per_host",
+    Admission.CAP_DOMAIN: "limits.pages_per_domain",
+    Admission.CAP_HOSTS: "limits.hosts_per_domain",
+    Admission.BEST: "limits.new_per_round",
+    Admission.LENGTH: "limits.url_bytes",
+    Admission.CAP_WEBSITE: "seeds.pages",
 }
 TOO_DEEP = ("limits.depth", "limits.depth_dynamic")  # settings that refuse links as too deep
 BY_LIMITS = np.array([word in ("depth", "trap", "length", "cap", "best") for word in VERDICTS])  # by code of a verdict
@@ -203,7 +203,7 @@ def too_deep(urls: Iterable[str], limits: Limits) -> Counter[str]:
 
 def _setting(verdict: str, capped: int, url: str, limits: Limits) -> str:
     if capped in _CAPS:
-        return _CAPS[Verdict(capped)]
+        return _CAPS[Admission(capped)]
     if verdict == "depth":
         return _depth(url, limits)
     if verdict == "trap":

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from gossamer.columns import NEVER, Outcome, Status
 from gossamer.config import Config
 from gossamer.config.host_overrides import polite_by_host
-from gossamer.crawl.update import Policy
+from gossamer.crawl.update import CashUse
 from gossamer.fetch.politeness import longest_robots_s
 from gossamer.fetch.politeness import longest_s as longest_rest_s
 
@@ -33,18 +33,18 @@ from gossamer.fetch.politeness import longest_s as longest_rest_s
 @dataclass(frozen=True, slots=True)
 class Transition:
     status: Status
-    policy: Policy
+    policy: CashUse
     again: bool = False  # it may pass: try again
 
 
-_FINAL = Transition(Status.GONE, Policy.DROP)
-_FORBIDDEN = Transition(Status.FORBIDDEN, Policy.KEEP, again=True)
-_PASSING = Transition(Status.FAILED, Policy.KEEP, again=True)
+_FINAL = Transition(Status.GONE, CashUse.DROP)
+_FORBIDDEN = Transition(Status.FORBIDDEN, CashUse.KEEP, again=True)
+_PASSING = Transition(Status.FAILED, CashUse.KEEP, again=True)
 
 TRANSITIONS: dict[Outcome, Transition] = {
-    Outcome.OK: Transition(Status.FETCHED, Policy.SPEND),
-    Outcome.UNCHANGED: Transition(Status.FETCHED, Policy.SPEND),
-    Outcome.MOVED: Transition(Status.MOVED, Policy.PASS),
+    Outcome.OK: Transition(Status.FETCHED, CashUse.SPEND),
+    Outcome.UNCHANGED: Transition(Status.FETCHED, CashUse.SPEND),
+    Outcome.MOVED: Transition(Status.MOVED, CashUse.PASS),
     Outcome.GONE: _FINAL,
     Outcome.REJECTED: _FINAL,
     Outcome.BAD_REDIRECT: _FINAL,
@@ -59,9 +59,9 @@ TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.TIMEOUT: _PASSING,
     Outcome.BROKEN: _PASSING,
     Outcome.FORBIDDEN: _FORBIDDEN,
-    Outcome.DENIED: Transition(Status.DENIED, Policy.DROP),
-    Outcome.REFUSED_ADDRESS: Transition(Status.REFUSED, Policy.DROP),
-    Outcome.REFUSED_TYPE: Transition(Status.REFUSED, Policy.DROP),
+    Outcome.DENIED: Transition(Status.DENIED, CashUse.DROP),
+    Outcome.REFUSED_ADDRESS: Transition(Status.REFUSED, CashUse.DROP),
+    Outcome.REFUSED_TYPE: Transition(Status.REFUSED, CashUse.DROP),
 }
 
 
@@ -70,7 +70,7 @@ class Next:
     """`Next` is what a visit changes in its page's row."""
 
     status: Status
-    policy: Policy
+    policy: CashUse
     due_s: int
     tries: int
 

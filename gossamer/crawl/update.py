@@ -27,8 +27,8 @@ IsOwn = Callable[[U64], Bools]  # which pages belong to us
 QuotaOf = Callable[[str], Quota | None]  # of a host's website
 
 
-class Policy(IntEnum):
-    """`Policy` is what a visit does with its page's cash."""
+class CashUse(IntEnum):
+    """`CashUse` is what a visit does with its page's cash."""
 
     SPEND = 0  # split over the links
     PASS = 1  # a redirect: all of it to the one link
@@ -36,8 +36,8 @@ class Policy(IntEnum):
     DROP = 3  # to the virtual page: gone, denied, refused
 
 
-class Verdict(IntEnum):
-    """`Verdict` is the result for a link that the caller wanted to follow."""
+class Admission(IntEnum):
+    """`Admission` is the result for a link that the caller wanted to follow."""
 
     FOLLOWED = 0
     CAP = caps.PAGES_PER_HOST  # too many pages of its host,
@@ -56,7 +56,7 @@ VISIT = Table(
         Column("status", "u1", "Status from now on"),
         Column("due_s", "u4", "seconds since 1970 when it may be visited again"),
         Column("tries", "u1", "failed visits in a row"),
-        Column("policy", "u1", "Policy"),
+        Column("policy", "u1", "CashUse"),
     ),
 )
 
@@ -116,7 +116,7 @@ class NewPages:
 class UpdateResult:
     new: NewPages
     passed: I64  # per visit: cash that left the page
-    verdicts: U8  # per link, meaningful for those followed: Verdict
+    verdicts: U8  # per link, meaningful for those followed: Admission
     outbox: Contributions  # for zones of others, by key; its cash is no longer in the index
     textless: U64  # pages that are not known, and of which only keys have come
     depth: U8  # per visit: of its page, as it is known now
@@ -191,10 +191,10 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     enters = ~is_known & ~lost
     entering = _Entering.of(index, own.where(enters), texts, ledger.v)
     referrers = np.concatenate((inbox.referrer, visits["key"][columns.links.source[followed]]))
-    is_redirect = np.concatenate((inbox.hops > 0, (visits["policy"] == Policy.PASS)[columns.links.source[followed]]))
+    is_redirect = np.concatenate((inbox.hops > 0, (visits["policy"] == CashUse.PASS)[columns.links.source[followed]]))
     generation = caps.generations(index.hosts, index.traps, entering.homes, said, referrers, is_redirect)
     verdicts = entering.judge(index, rules, generation)
-    ledger.pool += int(entering.targets.cash[verdicts != Verdict.FOLLOWED].sum())
+    ledger.pool += int(entering.targets.cash[verdicts != Admission.FOLLOWED].sum())
 
     _visit(rows, at, visits, ledger.v)
     nearer = _receive(rows, to[is_known], own.where(is_known))
@@ -205,7 +205,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     entered = entering.homes.is_new & np.isin(entering.homes.hosts, host_of_key(new.key))
     index.traps.enter(entering.homes.hosts[entered], generation[entered])
     keep = found.copy()
-    keep[to[enters]] = verdicts == Verdict.FOLLOWED
+    keep[to[enters]] = verdicts == Admission.FOLLOWED
     rows = rows if keep.all() else raw(rows)[keep].view(rows.dtype)
     of_target = np.zeros(len(groups.key), np.uint8)
     of_target[np.flatnonzero(is_own)[enters]] = verdicts
@@ -228,10 +228,10 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I64, I64]:
     """Returns the cash that leaves each visited page, and the cash that each link carries."""
     policy, damping = visits["policy"], strategy.damping
-    passed = np.where(policy == Policy.KEEP, 0, before["cash"] + v)
-    spends = policy == Policy.SPEND
+    passed = np.where(policy == CashUse.KEEP, 0, before["cash"] + v)
+    spends = policy == CashUse.SPEND
     budget = np.where(spends, passed // damping.denominator * damping.numerator, 0)
-    budget[policy == Policy.PASS] = passed[policy == Policy.PASS]
+    budget[policy == CashUse.PASS] = passed[policy == CashUse.PASS]
     if strategy.link_weight is None:
         parts = np.bincount(links.source, minlength=len(before))
         if strategy.virtual:
@@ -249,7 +249,7 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
 def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: Rows, share: I64) -> Targets:
     inbox, links, source = columns.inbox, columns.links, columns.links.source[followed]
     counts = np.ones(len(source), np.int64) if links.is_new is None else links.is_new[followed].astype(np.int64)
-    is_redirect = (columns.visits["policy"] == Policy.PASS).astype(np.int64)
+    is_redirect = (columns.visits["policy"] == CashUse.PASS).astype(np.int64)
     is_level = is_redirect[source].astype(np.bool_)
     if links.is_level is not None:
         is_level |= links.is_level[followed]
@@ -270,7 +270,7 @@ def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: R
 def _visit(rows: Rows, at: Indices, visits: Rows, v: int) -> None:
     for name in ("status", "due_s", "tries"):
         rows[name][at] = visits[name]
-    rows["cash"][at[visits["policy"] != Policy.KEEP]] = -v
+    rows["cash"][at[visits["policy"] != CashUse.KEEP]] = -v
 
 
 def _receive(rows: Rows, to: Indices, targets: Targets) -> Indices:
@@ -330,8 +330,8 @@ class _Entering:
         return cls(targets, rows, urls, data, usable, at_home)
 
     def judge(self, index: PageIndex, rules: Rules, generation: U8) -> U8:
-        """Returns a Verdict for each target: caps fill up from the best page downwards."""
-        verdicts = np.full(len(self.rows), Verdict.LENGTH, np.uint8)
+        """Returns a Admission for each target: caps fill up from the best page downwards."""
+        verdicts = np.full(len(self.rows), Admission.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
         urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host or rules.quota else ()
@@ -341,13 +341,13 @@ class _Entering:
         ranked = self.usable[order]
         verdicts[ranked] = capped
         best = rules.best
-        if best and (last := np.flatnonzero(capped == Verdict.FOLLOWED)[best - 1 : best]).size:
-            verdicts[ranked[last[0] + 1 :]] = Verdict.BEST
+        if best and (last := np.flatnonzero(capped == Admission.FOLLOWED)[best - 1 : best]).size:
+            verdicts[ranked[last[0] + 1 :]] = Admission.BEST
         return verdicts
 
     def enter(self, index: PageIndex, rows: Rows, to: Indices, verdicts: U8) -> NewPages:
         """Writes the admitted targets into `rows` at `to`, and their texts into the heap in order of discovery."""
-        new = np.flatnonzero(verdicts == Verdict.FOLLOWED)
+        new = np.flatnonzero(verdicts == Admission.FOLLOWED)
         new = new[np.argsort(self.targets.first[new])]
         picked = new.tolist()
         self.rows["text"][new] = index.heap.append([self.texts[place] for place in picked])

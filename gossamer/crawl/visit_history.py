@@ -16,7 +16,7 @@ from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions, Outcome
 from gossamer.crawl.opening import Revisits
 from gossamer.crawl.reader import Visit
-from gossamer.crawl.update import Links, Policy
+from gossamer.crawl.update import CashUse, Links
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import spans
 from gossamer.frontier.text_heap import MAX_TEXT, TextHeap
@@ -70,7 +70,7 @@ class History:
         """Returns the round's links with those of unchanged pages, which pass cash on but do not count again; and what
         pages lose that are no longer linked to."""
         before = self.links
-        keeps = np.fromiter((visit.next.policy == Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
+        keeps = np.fromiter((visit.next.policy == CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
         stays, goes = self.is_unchanged[before.source], ~(self.is_unchanged | keeps)[before.source]
         count, followed = len(links.target), np.flatnonzero(links.followed)
         ended = before._replace(source=before.source[goes], target=before.target[goes])
@@ -114,7 +114,7 @@ class History:
         digests = np.fromiter((visit.digest for visit in self.visits), np.uint64, len(self.visits))
         rows["digest"] = np.where(changed, digests, rows["digest"])
         rows["wire_bytes"] = np.where(changed, np.minimum(wire_bytes, 0xFFFFFFFF), rows["wire_bytes"])
-        over = np.fromiter((visit.next.policy != Policy.KEEP for visit in self.visits), np.bool_, len(self.visits))
+        over = np.fromiter((visit.next.policy != CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
         rows["validators"][over & ~self.is_unchanged] = NO_TEXT
         self._note(index, rows, links)
         self._renew(index, rows)

@@ -15,14 +15,14 @@ from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import search, search_many
 
 
-class Mark(NamedTuple):
-    """A mark is a place in the total order: rank descending, then key ascending."""
+class Position(NamedTuple):
+    """`Position` is a position in the total order of pages: rank descending, then key ascending."""
 
     rank: float
     key: int
 
 
-NOTHING_YET = Mark(float("inf"), 0)  # no page is better
+NOTHING_YET = Position(float("inf"), 0)  # no page is better
 
 
 def better(ranks: F64, keys: AnyKeys, than_rank: F64 | float, than_key: AnyKeys | int) -> Bools:
@@ -83,7 +83,7 @@ class Candidates:
 
     def __init__(self) -> None:
         self.clear()
-        self.floor: Mark | None = NOTHING_YET
+        self.floor: Position | None = NOTHING_YET
 
     def clear(self) -> None:
         self.keys: AnyKeys = np.zeros(0, np.uint64)
@@ -144,13 +144,13 @@ class Candidates:
         hosts, starts, sizes = self.hosts()
         keep = np.ones(len(self.keys), np.bool_)
         large = np.flatnonzero(sizes > per_host)
-        left_out: list[Mark] = []
+        left_out: list[Position] = []
         for start, size in zip(starts[large].tolist(), sizes[large].tolist(), strict=True):
             ranks = self.ranks[start : start + size]
             best = top(ranks, per_host + 1)
             keep[start : start + size] = False
             keep[start + best[:-1]] = True
-            left_out.append(Mark(float(ranks[best[-1]]), int(self.keys[start + best[-1]])))
+            left_out.append(Position(float(ranks[best[-1]]), int(self.keys[start + best[-1]])))
         if left_out:
             cut_ranks, cut_keys = zip(*left_out, strict=True)
             new = Cuts(hosts[large], np.array(cut_ranks, np.float64), np.array(cut_keys, np.uint64))
@@ -166,7 +166,7 @@ class Candidates:
         equal = np.flatnonzero(self.ranks == limit)
         spare = count - int(keep.sum())
         keep[equal[:spare]] = True
-        self.floor = Mark(float(limit), int(self.keys[equal[spare]]))
+        self.floor = Position(float(limit), int(self.keys[equal[spare]]))
         self.keys, self.ranks = self.keys[keep], self.ranks[keep]
         # What a host's cut left out is below the floor too, if its best page is.
         cuts = self.cuts

@@ -8,7 +8,7 @@ from gossamer import config
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import F64, AnyKeys, Indices, Rows
 from gossamer.columns import NEVER, Status
-from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Mark, better, place_in_group, top
+from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Position, better, place_in_group, top
 from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, DueQueue
 from gossamer.frontier.frontier_file import KIND, Facts, read_frontier, write_frontier
 from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
@@ -185,7 +185,7 @@ class Frontier:
             return
         self._now_s, self._per_host, self._width = facts["now_s"], facts["per_host"], facts["width"]
         self._candidates.keys, self._candidates.ranks = keys, ranks
-        self._candidates.floor = Mark(*facts["floor"]) if facts["floor"] else None
+        self._candidates.floor = Position(*facts["floor"]) if facts["floor"] else None
         self._candidates.cuts = Cuts(hosts, cut_ranks, cut_keys)
         self._later.horizon_s, self._far_s = facts["horizon_s"], facts.get("far_s", NO_HORIZON_S)
         self._later.add(later, due_s)
@@ -296,12 +296,12 @@ class Frontier:
     def _room(self, hosts: AnyKeys) -> Indices:
         return np.maximum(self._per_host - self._taken_of(hosts), 0)
 
-    def _select(self, count: int) -> tuple[Indices, Mark]:
+    def _select(self, count: int) -> tuple[Indices, Position]:
         """Returns indices of the best candidates, best first, and the place of the last in the total order."""
         chosen, ranks = self._by_host(count) if self._strategy.host_rank else self._by_page(count)
         if not len(chosen):
-            return chosen, Mark(float("-inf"), 0)
-        return chosen, Mark(float(ranks[-1]), int(self._candidates.keys[chosen[-1]]))
+            return chosen, Position(float("-inf"), 0)
+        return chosen, Position(float(ranks[-1]), int(self._candidates.keys[chosen[-1]]))
 
     def _by_page(self, count: int) -> tuple[Indices, F64]:
         keys, ranks = self._candidates.keys, self._candidates.ranks
@@ -334,7 +334,7 @@ class Frontier:
         best = np.lexsort((self._candidates.keys[where], -page_ranks))[:count]
         return where[best], page_ranks[best]
 
-    def _refill(self, is_short: bool, last: Mark) -> bool:
+    def _refill(self, is_short: bool, last: Position) -> bool:
         """Reads those hosts again of which a page that was left out could have been chosen; false if none."""
         cuts = self._candidates.cuts
         ranks, keys = cuts.ranks, cuts.keys

@@ -39,9 +39,9 @@ from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.exchange import Exchange
 
 _LARGEST = 1 << 62
-Verdict = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes
+Finding = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes
 
-GOOD: Verdict = ("", False)
+GOOD: Finding = ("", False)
 
 
 class Checked:
@@ -49,7 +49,7 @@ class Checked:
 
     def __init__(self, exchange: Exchange, aside: Aside, store: Store, sites: Collection[str] = ()) -> None:
         self._exchange, self._aside, self._store, self._sites = exchange, aside, store, sites
-        self._verdicts: dict[tuple[str, int, int], Verdict] = {}
+        self._verdicts: dict[tuple[str, int, int], Finding] = {}
 
     def publish(self, message: Message) -> bool:
         return self._exchange.publish(message)
@@ -80,7 +80,7 @@ class Checked:
     def lost(self) -> bool:
         return self._exchange.lost()
 
-    def _judged(self, message: Message) -> Verdict:
+    def _judged(self, message: Message) -> Finding:
         wrong, waits = verdict(message, self._store, self._sites)
         facts = {"stream": message.stream, "number": message.number, "part": message.part, "kind": message.kind}
         if waits:
@@ -96,7 +96,7 @@ def _whole_letter(parts: list[Message]) -> list[Message]:
     return [message for message in parts if message.kind == HOSTS] or parts
 
 
-def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
+def verdict(message: Message, store: Store, sites: Collection[str]) -> Finding:
     """Returns why a message cannot be applied, if so."""
     try:
         if message.sender == MOVES:
@@ -127,7 +127,7 @@ def verdict(message: Message, store: Store, sites: Collection[str]) -> Verdict:
 # What each kind must have
 
 
-def _of_news(news: Any, sites: Collection[str]) -> Verdict:
+def _of_news(news: Any, sites: Collection[str]) -> Finding:
     for host in _typed(news, "scope", list, ()):
         _check_name(host)
     check_rules(msgspec.convert(_typed(news, "rules", list, []), list[WebsiteRules]))

@@ -15,7 +15,7 @@ from gossamer.arrays import Rows
 from gossamer.crawl.stats import SiteProgress
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing.exchange import Exchange, news_parts
-from gossamer.sharing.owners import Place
+from gossamer.sharing.owners import SiteView
 from gossamer.sharing.placing import unpacked
 from gossamer.sharing.transfer import is_settled
 
@@ -25,7 +25,7 @@ RELEASED, CLEAN = "released", "clean"
 class Membership:
     """`Membership` acts for the agent that speaks for its site; for other agents it keeps the list of sites."""
 
-    def __init__(self, store: Store, chain: Chain, place: Place | None) -> None:
+    def __init__(self, store: Store, chain: Chain, place: SiteView | None) -> None:
         self._store, self._chain, self._place = store, chain, place
         self._reported: dict[str, int] = {RELEASED: 1, CLEAN: 1, **chain.state.reported}
         self._received: dict[str, dict[str, int]] = {RELEASED: {}, CLEAN: {}, **chain.state.received}

@@ -29,8 +29,8 @@ class Sites(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
-    """`Place` is a site among others, as its agents see it."""
+class SiteView:
+    """`SiteView` is a site among others, as its agents see it."""
 
     site: str
     home: str  # the agent that speaks with the other sites
@@ -97,7 +97,7 @@ class Owners:
         agent: str,
         zones: Collection[int],
         owners: Sequence[str],
-        place: Place | None = None,
+        place: SiteView | None = None,
         everything: bool = False,
         holding: bool = False,
     ) -> None:

@@ -22,7 +22,7 @@ from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
-from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.owners import Owners, SiteView
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
 ZONES_MOVE = "zones change hands"  # why a run ends when another is to follow at once
@@ -37,7 +37,7 @@ class Sharing:
         exchange: Exchange,
         post: Post,
         log: EventLog,
-        place: Place | None = None,
+        place: SiteView | None = None,
         aside: Aside | None = None,
     ) -> None:
         store, chain, config = books.store, books.chain, books.config

@@ -16,7 +16,7 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Store
 from gossamer.columns import Contributions
 from gossamer.frontier.pages import HOST_SHIFT
-from gossamer.sharing.owners import Place
+from gossamer.sharing.owners import SiteView
 
 _TRIES = 4  # other agents merge files while we read them
 _FOLLOWED = "verdict IN ('followed', 'later')"  # later: since a shorter way to the page was found
@@ -30,7 +30,7 @@ _LINKS = f"""
     GROUP BY l.target ORDER BY l.target"""
 
 
-def links_to_lost(store: Store, place: Place) -> Contributions:
+def links_to_lost(store: Store, place: SiteView) -> Contributions:
     """Returns the links that our site has sent to sites that are gone."""
     for _ in range(_TRIES):
         with contextlib.suppress(OSError, duckdb.IOException):
@@ -38,7 +38,7 @@ def links_to_lost(store: Store, place: Place) -> Contributions:
     return _read(store, place)
 
 
-def _read(store: Store, place: Place) -> Contributions:
+def _read(store: Store, place: SiteView) -> Contributions:
     everyone = snapshots(store).values()
     files = {
         kind: [str(store.local(name)) for at in everyone for name in at.files.get(kind, [])]

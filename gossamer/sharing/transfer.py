@@ -29,7 +29,7 @@ from gossamer.sharing import estate, placing
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.incoming import numbered_parts
-from gossamer.sharing.owners import Place
+from gossamer.sharing.owners import SiteView
 from gossamer.web.url import host_key
 
 PAGES_AT_ONCE = 200_000  # of what leaves together: both sides hold the rows in memory
@@ -40,7 +40,7 @@ Header = dict[str, Any]
 Parts = list[Message]  # of one message, with the same number
 
 
-def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Place | None) -> list[Parts]:
+def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: SiteView | None) -> list[Parts]:
     """Returns transfers that are next in their streams."""
     found: dict[str, Parts] = {}
     for message in exchange.pending(chain.agent, chain.marks):
@@ -54,7 +54,7 @@ def arrivals(exchange: Exchange, chain: Chain, owners: Sequence[str], place: Pla
     ]
 
 
-def _may_take(first: Message, chain: Chain, place: Place, owners: Sequence[str]) -> bool:
+def _may_take(first: Message, chain: Chain, place: SiteView, owners: Sequence[str]) -> bool:
     """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
@@ -103,7 +103,7 @@ class Transfer:
     books: Books
     exchange: Exchange
     orders: Orders
-    place: Place | None
+    place: SiteView | None
     now_s: float
 
     def settle(self) -> None:
@@ -152,7 +152,7 @@ class Transfer:
             for group in (rows[part] for part in _groups(rows["known"].tolist()) if to != place.site):
                 self._give_hosts(place, to, group.copy())
 
-    def _give_hosts(self, place: Place, to: str, hosts: Rows) -> None:
+    def _give_hosts(self, place: SiteView, to: str, hosts: Rows) -> None:
         books, keys = self.books, hosts["host"].astype(np.uint32)
         first = keys.astype(np.uint64) << HOST_SHIFT
         parts = estate.gather(books, first, first | np.uint64((1 << int(HOST_SHIFT)) - 1), hosts)
@@ -189,7 +189,7 @@ class Transfer:
         elif self.place is not None:
             self._take_hosts(self.place, received, header)
 
-    def _take_hosts(self, place: Place, received: Parts, header: Header) -> None:
+    def _take_hosts(self, place: SiteView, received: Parts, header: Header) -> None:
         """Takes in the hosts in our zones, and sends the rest on. The agent that speaks for our site reports to the
         remote sites that the hosts are here: links that they send will be behind the hosts. The agent that takes hosts
         in reports it to the other agents here: until then the hosts have no owner."""
@@ -222,7 +222,7 @@ class Transfer:
             passed += self._announced(place, hosts, sorted(self.orders.others.keys() - zones.keys()))
         self._commit(changes, passed, received, self.now_s)
 
-    def _announced(self, place: Place, hosts: str, names: Iterable[str]) -> Parts:
+    def _announced(self, place: SiteView, hosts: str, names: Iterable[str]) -> Parts:
         if place.placing is None:
             return []
         news = json.dumps(place.placing.news(placing.unpacked(hosts))).encode()
@@ -299,7 +299,7 @@ def _groups(pages: Sequence[float]) -> Iterator[slice]:
         yield slice(start, len(pages))
 
 
-def _heed(sites: I64, hosts: HostKeys, place: Place, moves: Mapping[str, str]) -> None:
+def _heed(sites: I64, hosts: HostKeys, place: SiteView, moves: Mapping[str, str]) -> None:
     """Applies what a rebalance asks for. Moves to sites that take no hosts, or that nobody knows, are ignored."""
     names = list(place.sites.sites)
     weights = place.members.weights if place.members else {}

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 POINTS = 400  # of a curve: more cannot be seen
+_LINE_PIXELS = 17.0  # of a label
 STYLE: dict[str, Any] = {
     "figure.figsize": (8.0, 5.0),
     "figure.dpi": 110,
@@ -46,6 +47,8 @@ class Figure:
     log_y: bool = False
     markers: bool = False
     names: Sequence[str] = ()  # of the places 0, 1, ... of the y axis, from above
+    ticks: Sequence[float] = ()  # of the x axis
+    at_ends: bool = False  # labels stand at the ends of their lines, not in a legend
 
 
 def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -69,13 +72,35 @@ def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> li
         if figure.names:
             axes.set_yticks(range(len(figure.names)), figure.names)
             axes.invert_yaxis()
-        if len(figure.curves) > 1:
+        if figure.ticks:
+            axes.set_xticks(figure.ticks, [f"{tick:g}" for tick in figure.ticks])
+        if figure.at_ends:
+            _label_ends(axes, figure, mpl.ticker)
+        elif len(figure.curves) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         written = [out / f"{figure.name}.{kind}" for kind in kinds]
         for path in written:
             canvas.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
         plt.close(canvas)
     return written
+
+
+def _label_ends(axes: Any, figure: Figure, ticker: Any) -> None:
+    """Writes each label beside the last point of its line, and moves labels apart where they would touch. Ticks of a
+    logarithmic axis are numbers as people write them."""
+    if figure.log_y:
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    right = max(float(curve.x[-1]) for curve in figure.curves)
+    places = [axes.transData.transform((right, float(curve.y[-1]))) for curve in figure.curves]
+    before = -np.inf
+    for number in np.argsort([at[1] for at in places]):
+        at = places[number]
+        before = max(float(at[1]), before + _LINE_PIXELS)
+        x, y = axes.transAxes.inverted().transform((at[0], before))
+        color = axes.lines[number].get_color()
+        axes.text(x + 0.015, y, figure.curves[number].label, transform=axes.transAxes, color=color, va="center")
 
 
 def thin(curve: Curve) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -1,5 +1,6 @@
 """What every Engine does with a job, however that behaves."""
 
+import math
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from gossamer.cluster.engine import Engine, Handle, Job
 from gossamer.errors import SiteError
 
 PATIENCE_S = 60.0
+WORKERS = 12
 FLOOD = 200_000  # lines
 # How to make each engine; it is imported under this name by other processes, too.
 ENGINES = {
@@ -85,7 +87,7 @@ def machines(kind: str, jobs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     with ExitStack() as stack:
         if kind == "pull":
             monkeypatch.setenv(pull_site.STORE, str(jobs / "crawl"))
-            stack.enter_context(pull_site.workers(jobs / "crawl", 12))
+            stack.enter_context(pull_site.workers(jobs / "crawl", WORKERS))
         yield
 
 
@@ -238,6 +240,17 @@ def test_many_at_once(start: Started) -> None:
     for handle in handles:
         handle.close()
     assert not any(is_alive(handle.pid) for handle in handles)
+
+
+def test_it_says_how_many_more_can_begin(start: Started, kind: str) -> None:
+    eventually(lambda: start.engine.room() >= WORKERS)
+    handles = [start("waits", task=b"x") for _ in range(3)]
+    assert [start.line() for _ in handles] == [b"here"] * 3
+    eventually(lambda: start.engine.room() == (WORKERS - 3 if kind == "pull" else math.inf))
+    assert start.engine.cores() >= 1
+    for handle in handles:
+        handle.close()
+    eventually(lambda: start.engine.room() >= WORKERS)
 
 
 def test_a_module_that_is_not_there_is_named(start: Started) -> None:

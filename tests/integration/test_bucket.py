@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from commands import answer, complaint, run, running, succeed
-from object_stores import READER, READER_SECRET, SECRET, Proxy, Server, at
+from object_stores import Proxy, Server, at
 
+from experiments.servers import READER, READER_SECRET, SECRET
 from gossamer import Config, Crawl
 from gossamer.archive.chain import snapshots
 from gossamer.archive.object_store import ObjectStore

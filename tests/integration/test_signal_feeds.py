@@ -13,7 +13,7 @@ import pytest
 
 from gossamer.carbon.feeds import FeedSignal, NoAnswer, Patience, ask
 from gossamer.carbon.grid import means
-from gossamer.carbon.signals import Places
+from gossamer.carbon.signals import HostPlaces
 from gossamer.carbon.sources import signal
 
 
@@ -109,7 +109,7 @@ def places(*countries):
     where = {"DE": (51.0, 10.0), "US": (39.0, -120.0), "FR": (47.0, 2.8), "GB": (52.2, -1.5)}
     latitude, longitude = np.array([where.get(code, (np.nan, np.nan)) for code in countries]).T
     hosts = np.array([f"h{number}.test" for number in range(len(countries))])
-    return Places(hosts, np.array(countries), latitude, longitude)
+    return HostPlaces(hosts, np.array(countries), latitude, longitude)
 
 
 def electricity_maps(server, token="secret", **patience):

@@ -19,9 +19,6 @@ from object_stores import (
     DROP_AFTER,
     DROP_BEFORE,
     PASS,
-    READER,
-    READER_SECRET,
-    SECRET,
     STRIP,
     Answer,
     Asked,
@@ -30,6 +27,7 @@ from object_stores import (
     at,
 )
 
+from experiments.servers import READER, READER_SECRET, SECRET
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import ZONES_IN_ALL, Changes
 from gossamer.archive.object_store import ObjectStore

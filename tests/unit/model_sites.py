@@ -20,7 +20,7 @@ from gossamer.config import Config
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
-from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, update
+from gossamer.crawl.update import VISIT, CashUse, Links, RoundColumns, update
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
@@ -146,7 +146,7 @@ class OneSite:
         rows = np.concatenate([np.zeros(0, self.books.index.pages.dtype), *self.books.index.pages.scan()])
         rows = rows[(rows["status"] != Status.FETCHED) & owners.is_native(rows["key"])][:most]
         visits = np.zeros(len(rows), VISIT.numpy)
-        visits["key"], visits["status"], visits["policy"] = rows["key"], Status.FETCHED, Policy.SPEND
+        visits["key"], visits["status"], visits["policy"] = rows["key"], Status.FETCHED, CashUse.SPEND
         pages = self.books.index.urls(rows)
         for page in pages:
             self._visited[page] += 1

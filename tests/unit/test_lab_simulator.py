@@ -12,7 +12,7 @@ from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import NEVER, Status
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, seeds, update
+from gossamer.crawl.update import VISIT, CashUse, Links, RoundColumns, seeds, update
 from gossamer.errors import ConfigError
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex
@@ -211,7 +211,7 @@ class Production:
 
     def round_of(self, pages):
         graph = self.graph
-        visits = np.array([(graph.keys[page], Status.FETCHED, NEVER, 0, Policy.SPEND) for page in pages], VISIT.numpy)
+        visits = np.array([(graph.keys[page], Status.FETCHED, NEVER, 0, CashUse.SPEND) for page in pages], VISIT.numpy)
         parts = [slice(graph.indptr[page], graph.indptr[page + 1]) for page in pages]
         rows = [graph.indices[part] for part in parts]
         relevance = None if self.relevance is None else np.concatenate([self.relevance[part] for part in parts])

@@ -19,7 +19,7 @@ from gossamer.frontier.pages import host_of_key
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing.exchange import news_parts
-from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.owners import Owners, SiteView
 from gossamer.watch import sites as shown
 from gossamer.web.url import page_keys
 
@@ -90,12 +90,12 @@ def test_holding_ends_when_all_are_clean() -> None:
 def test_hosts_that_others_may_have_are_not_ours_yet() -> None:
     keys = page_keys([f"http://h{number}.test/" for number in range(300)])
     before, after = Ring({"paris": 1.0, "lima": 1.0}), Ring({"paris": 1.0, "lima": 0.0})
-    place = Place("paris", "paris_a0", after, members=Members(2, {}, "ring"), before=[before])
+    place = SiteView("paris", "paris_a0", after, members=Members(2, {}, "ring"), before=[before])
     mine = before.of_keys(host_of_key(keys)) == 0
     owners = ("paris_a0",) * 256
     assert Owners("paris_a0", range(256), owners, place).is_native(keys).all()
     assert (Owners("paris_a0", range(256), owners, place, holding=True).is_native(keys) == mine).all()
-    newcomer = Place("paris", "paris_a0", after, members=Members(2, {}, "ring"))
+    newcomer = SiteView("paris", "paris_a0", after, members=Members(2, {}, "ring"))
     assert not Owners("paris_a0", range(256), owners, newcomer, holding=True).is_native(keys).any()
 
 
@@ -151,10 +151,10 @@ def test_which_hosts_were_lost_with_a_site_that_is_gone() -> None:
     hosts = np.arange(0, 1 << 24, 50_000, dtype=np.uint32)
     first, second = Ring({"a": 1.0, "b": 1.0}), Ring({"a": 1.0, "b": 1.0, "c": 1.0})
     now = Ring({"a": 1.0, "b": 1.0, "c": 0.0})
-    lost = Place("a", "a_a0", now, gone=["c"], before=[first, second]).was_lost(hosts)
+    lost = SiteView("a", "a_a0", now, gone=["c"], before=[first, second]).was_lost(hosts)
     assert 0 < lost.sum() < len(hosts)
     assert lost.tolist() == (second.of_keys(hosts) == 2).tolist()
-    assert not Place("a", "a_a0", now, gone=["c"], before=[now]).was_lost(hosts).any(), "it had given them away"
+    assert not SiteView("a", "a_a0", now, gone=["c"], before=[now]).was_lost(hosts).any(), "it had given them away"
 
 
 def test_news_that_are_too_long_are_said_in_pieces() -> None:

@@ -16,7 +16,7 @@ from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.ring import Ring
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import InProcess
-from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.owners import Owners, SiteView
 from gossamer.sharing.placing import Placing, unpacked
 from gossamer.sharing.transfer import Transfer, is_settled
 
@@ -25,13 +25,13 @@ AFTER = {"paris": 0.0, "lima": 1.0, "oslo": 0.0}
 ORDERS = {name: Orders(zones.LEFT, others={other: 0 for other in zones.NAMES if other != name}) for name in zones.NAMES}
 
 
-def place(site: str, hosts: np.ndarray, home: str = "a0") -> Place:
+def place(site: str, hosts: np.ndarray, home: str = "a0") -> SiteView:
     """All hosts were paris's, which leaves; only lima takes some."""
     known = HostMap(Ring(AFTER))
     entries = np.zeros(len(hosts), ENTRY)
     entries["host"] = hosts
     known.record(entries)
-    return Place(
+    return SiteView(
         site, home, known, Placing(known, site, None), Members(2, AFTER, "fennel", [BEFORE]), (), [Ring(BEFORE)]
     )
 

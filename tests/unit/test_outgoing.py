@@ -13,11 +13,11 @@ from gossamer.placement.ring import Ring
 from gossamer.sharing import compact
 from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.outgoing import Outgoing
-from gossamer.sharing.owners import Owners, Place
+from gossamer.sharing.owners import Owners, SiteView
 from gossamer.web.url import page_keys
 
 RING = Ring({"north": 1.0, "east": 1.0})
-OWNERS = Owners("north_a0", range(256), ("north_a0",) * 256, Place("north", "north_a0", RING))
+OWNERS = Owners("north_a0", range(256), ("north_a0",) * 256, SiteView("north", "north_a0", RING))
 
 
 def of_remote_site(count: int) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from gossamer.carbon.declared import Declared, declared_g_per_kwh
 from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
-from gossamer.carbon.signals import Places, Recorder, Replay, load, table
+from gossamer.carbon.signals import HostPlaces, Recorder, Replay, load, table
 from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.columns import SIGNALS
@@ -27,7 +27,7 @@ def places(*countries):
     where = {"DE": (51.0, 10.0), "US": (39.0, -95.0), "FR": (47.0, 2.8), "AU": (-33.6, 147.0), "GB": (52.2, -1.5)}
     latitude, longitude = np.array([where.get(code, (np.nan, np.nan)) for code in countries]).T
     hosts = np.array([f"h{number}.test" for number in range(len(countries))])
-    return Places(hosts, np.array(countries), latitude, longitude)
+    return HostPlaces(hosts, np.array(countries), latitude, longitude)
 
 
 # --- the sun
@@ -187,7 +187,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_places_of_addresses():
     country = countries(["193.0.6.139", "127.0.0.1"])
-    where = Places(np.array(["a.test", "b.test"]), country, *coordinates(country.tolist()))
+    where = HostPlaces(np.array(["a.test", "b.test"]), country, *coordinates(country.tolist()))
     assert where.country.tolist() == ["NL", ""]
     assert where.latitude[0] == pytest.approx(52, abs=1)
     assert np.isnan(where.latitude[1])

@@ -10,11 +10,11 @@ from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
 from gossamer.crawl.update import (
     VISIT,
+    Admission,
+    CashUse,
     Contributions,
     Links,
-    Policy,
     RoundColumns,
-    Verdict,
     seeds,
     update,
 )
@@ -108,16 +108,16 @@ class Model:
         for number, (key, _, _, _, policy) in enumerate(visits):
             page = self.pages[key]
             mine = [link for link in links if link[0] == number]
-            cash = 0 if policy == Policy.KEEP else page["cash"]
+            cash = 0 if policy == CashUse.KEEP else page["cash"]
             page["cash"] -= cash
             weights = [self.weight(key, target, relevance) for _, target, _, relevance, _, _ in mine]
-            parts = sum(weights) + (self.strategy.virtual and policy == Policy.SPEND)
-            damping = self.strategy.damping if policy == Policy.SPEND else 1
+            parts = sum(weights) + (self.strategy.virtual and policy == CashUse.SPEND)
+            damping = self.strategy.damping if policy == CashUse.SPEND else 1
             budget = cash // damping.denominator * damping.numerator
-            share = budget // parts if mine and policy in (Policy.SPEND, Policy.PASS) else 0
+            share = budget // parts if mine and policy in (CashUse.SPEND, CashUse.PASS) else 0
             for weight, (_, target, followed, _, is_new, is_level) in zip(weights, mine, strict=True):
                 if followed:
-                    redirect = policy == Policy.PASS
+                    redirect = policy == CashUse.PASS
                     depth, hops = page["depth"] + (not (redirect or is_level)), (page["hops"] + 1) * redirect
                     received.setdefault(target, []).append((share * weight, is_new, depth, hops, key))
                     cash -= share * weight
@@ -153,15 +153,15 @@ class Model:
                     "cash": cash, "hits": max(0, hits), "depth": depth, "hops": hops, "status": 0, "due_s": 0,
                     "tries": 0, "order": order, "url": urls[key], "referrer": gifts[0][4],
                 }  # fmt: skip
-        self.verdicts = dict.fromkeys(received, Verdict.FOLLOWED)
+        self.verdicts = dict.fromkeys(received, Admission.FOLLOWED)
         rank = {"cash": lambda p: -p["cash"], "hits": lambda p: -p["hits"], "text": lambda p: p["order"]}
         by = {"backlink-count": "hits", "breadth-first": "text"}
         entered = 0
         for key in sorted(new, key=lambda k: (rank[by.get(self.strategy.name, "cash")](new[k]), k)):
             if self.best and entered >= self.best:
-                self.verdicts[key] = Verdict.BEST
+                self.verdicts[key] = Admission.BEST
             elif not self.fits(new[key]["url"]):
-                self.verdicts[key] = Verdict.CAP
+                self.verdicts[key] = Admission.CAP
             else:
                 entered += 1
                 self.pages[key] = new[key]
@@ -214,10 +214,10 @@ def rounds(draw, known):
     """A round that visits some of the known pages."""
     visits, links = [], []
     for page in draw(st.lists(st.sampled_from(known), unique=True, max_size=5)):
-        policy = draw(st.sampled_from(Policy))
+        policy = draw(st.sampled_from(CashUse))
         status = draw(st.sampled_from([Status.FETCHED, Status.FAILED, Status.GONE, Status.MOVED]))
         visits.append((page, status, draw(st.sampled_from([0, 99, NEVER])), draw(st.integers(0, 3)), policy))
-        most = 1 if policy == Policy.PASS else 8
+        most = 1 if policy == CashUse.PASS else 8
         targets = draw(st.lists(PAGE_NUMBER, unique=True, max_size=most))
         links += [(len(visits) - 1, target, draw(st.booleans())) for target in targets]
     stayed = draw(st.lists(st.sampled_from(range(len(links))))) if links else []
@@ -243,7 +243,7 @@ def test_update_is_what_the_model_says(data):
         model.update(columns)
         model.check(agent)
         assert agent.missing() == 0
-        assert result.passed.tolist() == [0 if v[4] == Policy.KEEP else old[KEYS[v[0]]] for v in visits]
+        assert result.passed.tolist() == [0 if v[4] == CashUse.KEEP else old[KEYS[v[0]]] for v in visits]
         for place, (_, target, followed) in enumerate(links):
             assert result.verdicts[place] == (model.verdicts[KEYS[target]] if followed else 0)
         new = [key for key in model.pages if key not in old]
@@ -293,7 +293,7 @@ def test_cash_is_conserved_between_zones(data):
 def test_a_page_splits_its_cash():
     agent = Agent()
     agent.seed([0])
-    result = agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)],
+    result = agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)],
                                    [(0, 1, True), (0, 2, True), (0, 3, False)]))  # fmt: skip
     assert agent.row(1)["cash"] == agent.row(2)["cash"] == SEED_CASH // 3
     assert agent.row(0)["cash"] == 0
@@ -306,7 +306,7 @@ def test_a_page_splits_its_cash():
 def test_the_virtual_page_gives_to_all():
     agent = Agent("opic-virtual")
     agent.seed([0])
-    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True)]))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 1, True)]))
     half = SEED_CASH // 2
     assert agent.ledger.v == half // 2
     assert agent.row(0)["cash"] + agent.ledger.v == half // 2
@@ -317,28 +317,28 @@ def test_the_virtual_page_gives_to_all():
 def test_a_redirect_hands_everything_on_at_the_same_depth():
     agent = Agent("opic-virtual")
     agent.seed([0])
-    agent.update(round_of([(0, Status.MOVED, NEVER, 0, Policy.PASS)], [(0, 1, True)]))
+    agent.update(round_of([(0, Status.MOVED, NEVER, 0, CashUse.PASS)], [(0, 1, True)]))
     row = agent.row(1)
     assert (row["cash"], row["depth"], row["hops"]) == (SEED_CASH, 0, 1)
-    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.KEEP)], [(0, 1, True)]))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.KEEP)], [(0, 1, True)]))
     assert agent.row(1)["hops"] == 0  # a plain link leads there too
 
 
-@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("policy", CashUse)
 def test_what_a_visit_without_links_does(policy):
     agent = Agent()
     agent.seed([0, 1])
     agent.update(round_of([(0, Status.FAILED, 1234, 2, policy)]))
     row = agent.row(0)
     assert (row["status"], row["due_s"], row["tries"]) == (Status.FAILED, 1234, 2)
-    assert row["cash"] == (SEED_CASH if policy == Policy.KEEP else 0)
+    assert row["cash"] == (SEED_CASH if policy == CashUse.KEEP else 0)
     assert agent.missing() == 0
 
 
 def test_a_link_to_itself_comes_back():
     agent = Agent()
     agent.seed([0])
-    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 0, True)]))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 0, True)]))
     row = agent.row(0)
     assert (row["cash"], row["hits"], row["depth"]) == (SEED_CASH, 1, 0)
 
@@ -346,10 +346,10 @@ def test_a_link_to_itself_comes_back():
 def test_a_target_without_text_cannot_enter():
     agent = Agent()
     agent.seed([0])
-    columns = round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True), (0, 7, True)])
+    columns = round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 1, True), (0, 7, True)])
     columns = RoundColumns(columns.visits, columns.links, {KEYS[7]: URLS[7]})
     result = agent.update(columns)
-    assert result.verdicts.tolist() == [Verdict.LENGTH, Verdict.FOLLOWED]
+    assert result.verdicts.tolist() == [Admission.LENGTH, Admission.FOLLOWED]
     assert agent.row(1) is None
     assert agent.missing() == 0
 
@@ -363,16 +363,16 @@ def test_a_domain_is_found_by_its_key():
 def test_an_unknown_visit_is_an_error():
     agent = Agent()
     with pytest.raises(ArchiveError, match="not in the index"):
-        agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)]))
+        agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)]))
 
 
 def test_depth_and_hops_stop_at_255():
     agent = Agent()
     inbox = seeds([URLS[0]], agent.ledger)
     agent.update(RoundColumns(inbox=inbox._replace(depth=inbox.depth + 255, hops=inbox.hops + 255)))
-    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, 1, True)]))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 1, True)]))
     assert agent.row(1)["depth"] == 255
-    agent.update(round_of([(0, Status.MOVED, NEVER, 0, Policy.PASS)], [(0, 2, True)]))
+    agent.update(round_of([(0, Status.MOVED, NEVER, 0, CashUse.PASS)], [(0, 2, True)]))
     assert agent.row(2)["hops"] == 255
 
 
@@ -404,7 +404,7 @@ def test_an_index_reopens_as_it_was():
     agent = Agent()
     agent.seed(range(4))
     files = {kind: list(names) for kind, names in agent.index.flush(agent.store, "a0-00000001").added.items()}
-    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, Policy.SPEND)], [(0, p, True) for p in range(9)]))
+    agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, p, True) for p in range(9)]))
     changes = agent.index.flush(agent.store, "a0-00000002")
     for kind, names in changes.removed.items():
         files[kind] = [name for name in files[kind] if name not in names]

@@ -8,7 +8,7 @@ from gossamer import config
 from gossamer.archive.store import Memory
 from gossamer.columns import Status
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.update import VISIT, Links, Policy, RoundColumns, Verdict, seeds, update
+from gossamer.crawl.update import VISIT, Admission, CashUse, Links, RoundColumns, seeds, update
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.web.url import host_key, host_of, page_key, page_keys
@@ -29,10 +29,12 @@ class World:
 
     def _update(self, columns: RoundColumns) -> list[str]:
         result = update(self.index, None, self.ledger, columns, limits=LIMITS, strategy=strategy("opic"), now_s=1.0)
-        assert set(result.verdicts.tolist()) <= {Verdict.FOLLOWED, Verdict.CAP_HOSTS}
+        assert set(result.verdicts.tolist()) <= {Admission.FOLLOWED, Admission.CAP_HOSTS}
         return result.new.url
 
-    def visit(self, url: str, links: Iterable[str], policy: Policy = Policy.SPEND, is_stale: bool = False) -> list[str]:
+    def visit(
+        self, url: str, links: Iterable[str], policy: CashUse = CashUse.SPEND, is_stale: bool = False
+    ) -> list[str]:
         """Returns the pages that are new."""
         urls = list(links)
         visits = np.array([(page_key(url), Status.FETCHED, 0, 0, policy)], VISIT.numpy)
@@ -89,7 +91,7 @@ def test_real_hosts_and_thousands_of_a_trap_in_one_round() -> None:
     real = names("real", 30)
     urls = names("t", 3_000) + real
     keys = page_keys(urls)
-    visits = np.array([(page_key(url), Status.FETCHED, 0, 0, Policy.SPEND) for url in (deeper, WWW)], VISIT.numpy)
+    visits = np.array([(page_key(url), Status.FETCHED, 0, 0, CashUse.SPEND) for url in (deeper, WWW)], VISIT.numpy)
     source = np.repeat(np.array([0, 1], np.int32), [3_000, 30])
     links = Links(source, keys, np.ones(len(keys), np.bool_))
     entered = world._update(RoundColumns(visits, links, dict(zip(keys.tolist(), urls, strict=True))))
@@ -133,7 +135,7 @@ def test_copies_give_back_the_room_that_they_took() -> None:
 
 def test_what_a_host_redirects_to_takes_its_place() -> None:
     world = World("http://d.test/")
-    world.visit("http://d.test/", [WWW], policy=Policy.PASS)
+    world.visit("http://d.test/", [WWW], policy=CashUse.PASS)
     generation, _ = world.index.traps.standing(np.array([host_key(host_of(WWW))], np.uint32))
     assert generation.tolist() == [0]
     assert len(world.visit(WWW, names("real", MOST))) == MOST - 2
