@@ -95,8 +95,9 @@ class Connections:
             raise SiteError(f"site {site} refuses to give hosts away: {taken.refused}")
 
     def close(self) -> None:
+        """Lets all connections go. It waits for none: nothing that matters is under way."""
         for wire in self._wires.values():
-            wire.close()
+            wire.let_go()
         self._wires = {}
 
 

@@ -77,7 +77,7 @@ def crawled(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the file, the keys and the directories of three sites that have crawled."""
     folder = tmp_path_factory.mktemp("crawled")
     values = {**VALUES, "resolve.map": {"*": web.address}, "fetch.contact": "me@example.org"}
-    with federation(folder, [*SITES], values, partitioner="fennel", remote_s=10.0) as sites:
+    with federation(folder, [*SITES], values, partitioner="region", remote_s=10.0) as sites:
         sites.start_all(*web.start_urls)
         sites.wait()
     return folder
@@ -205,7 +205,7 @@ def test_hosts_are_rebalanced_from_a_machine_without_archives(machines: Machines
     with machines.served(*SITES):
         plan = answer("federation", "rebalance", "sites.toml", "--json", at=machines["asker"])
         assert plan == whole
-        assert plan["moves"], "the web was made so that there is something to move"
+        assert plan["moves"], "hosts were placed by their names alone, and not well"
         answer("federation", "rebalance", "sites.toml", "--apply", "--json", at=machines["asker"])
     ordered: dict[str, Mapping[str, str]] = {}
     for site in SITES:
@@ -231,7 +231,6 @@ def test_sites_that_crawl_carry_orders_out(machines: Machines) -> None:
         assert [process.finish()[0] for process in sites] == [0, 0, 0]
     with machines.served(*SITES):
         assert asked(machines, sql) == before
-        assert not answer("federation", "rebalance", "sites.toml", "--json", at=machines["asker"])["moves"]
     moved = {row["host"]: row["to"] for row in plan["moves"]}
     for host, site in moved.items():
         (row,) = ask(machines[site] / site, f"SELECT count(*) AS n FROM pages WHERE host = '{host}'")
