@@ -61,9 +61,14 @@ class Connections:
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
         self._wires: dict[str, Wire] = {}
+        self._locks = {site: threading.Lock() for site in federation.sites}
 
     def to(self, site: str) -> Wire:
         """Returns a connection that is up; a site that cannot be reached in time is a SiteError that says why."""
+        with self._locks[site]:
+            return self._up(site)
+
+    def _up(self, site: str) -> Wire:
         if site in self._wires and self._wires[site].is_up:
             return self._wires[site]
         federation, timeout_s = self._federation, self._federation.shared.remote_s
@@ -71,8 +76,9 @@ class Connections:
         at = address(any_of(federation.keys, list(federation.sites)), site, where)
         if why := why_refused(at, timeout_s):
             raise SiteError(f"its server at {where} {why}")
-        wire = self._wires.pop(site, None) or Wire(at)
-        self._wires[site] = wire
+        if site not in self._wires:
+            self._wires[site] = Wire(at)
+        wire = self._wires[site]
         if not wire.wait_up(timeout_s):
             raise SiteError(f"its server at {where} does not answer within {timeout_s:g} s")
         return wire
@@ -113,7 +119,6 @@ class RemoteSite:
         self._sums: dict[str, Checksum] = {}
         self._named: set[str] = set()
         self._pinned: set[str] = set()
-        self._lock = threading.Lock()  # of the cache
 
     def read(self) -> Reading:
         """Returns what the site has committed, with all tables in the cache."""
@@ -173,6 +178,8 @@ class RemoteSite:
         return found
 
     def fetch(self, names: Iterable[str]) -> None:
+        """Brings files into the cache, several at a time, if the allowance is enough for all of them."""
+        names = list(names)
         missing = [name for name in names if not self._find(name)]
         self._allowance.take(self._site, sum(self._sums[name].size for name in missing if name in self._sums))
         self._pinned.update(names)
