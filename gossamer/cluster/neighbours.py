@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.places import exists, opened
+from gossamer.archive.places import exists, opened, unmarked
 from gossamer.clocks import Clock
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
@@ -112,7 +112,7 @@ class Neighbours:
         self._own = own
         self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
         directory = self._federation.directory(self.site)
-        source = Source(opened(directory), holders(self.names, self.site, self.replicas), self._federation.sites)
+        source = Source(unmarked(directory), holders(self.names, self.site, self.replicas), self._federation.sites)
         own.keep(source.serve)
         if self.replicas > 1:
             assert isinstance(directory, Path), "`load` has refused it"
