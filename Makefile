@@ -5,15 +5,17 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 MINUTES ?= 20
+PAGES ?= 1000000
+SEED ?= 1
 
-.PHONY: help setup demo test test-all soak lint bench bench-index bench-agents bench-lab bench-place lab clean
+.PHONY: help setup demo test test-all soak fuzz lint bench bench-shapes bench-index bench-agents bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## virtual environment with Gossamer and its development tools
 
-$(READY): pyproject.toml setup.py gossamer/web/_scan.pyx scripts/setup
+$(READY): pyproject.toml setup.py gossamer/web/_links.pyx gossamer/web/_links.pxd gossamer/web/_scan.pyx scripts/setup
 	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup
 	@touch $@
 
@@ -33,6 +35,9 @@ test-all: setup  ## the tests, slow ones included
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
 	PYTHONPATH=tests $(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
 
+fuzz: setup  ## compare the compiled links of PAGES=1000000 mutated pages from SEED=1 with those of the URL library
+	$(BIN)/python tests/reliability/fuzz_links.py --pages $(PAGES) --seed $(SEED)
+
 lint: setup  ## format, lint, type, layer and budget checks
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -42,6 +47,9 @@ lint: setup  ## format, lint, type, layer and budget checks
 
 bench: setup  ## the same real pages with Gossamer, Scrapy, Crawlee and wget
 	$(BIN)/python -m benchmarks.bench_crawl
+
+bench-shapes: setup  ## what a page costs by the shape of the web, and as a crawl grows (VISITS=100000)
+	$(BIN)/python -m benchmarks.bench_shapes $(if $(VISITS),--visits $(VISITS))
 
 bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 	$(BIN)/python -m benchmarks.bench_index
@@ -59,4 +67,4 @@ lab: setup  ## every experiment of docs/lab.md, on graphs made here (GRAPHS=DIR:
 	$(BIN)/python -m experiments.pages $(if $(GRAPHS),--graphs $(GRAPHS))
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl demo-crawl-sites gossamer/web/_scan.c gossamer/web/*.so
+	rm -rf $(VENV) build dist *.egg-info .cache demo-crawl demo-crawl-sites gossamer/web/*.c gossamer/web/*.so

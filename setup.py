@@ -26,7 +26,10 @@ class OptionalBuild(build_ext):
 def scanner():
     if cythonize is None:
         return []
-    sources = [Extension("gossamer.web._scan", ["gossamer/web/_scan.pyx"], extra_compile_args=["-O3"])]
+    sources = [
+        Extension(f"gossamer.web.{name}", [f"gossamer/web/{name}.pyx"], extra_compile_args=["-O3"])
+        for name in ("_links", "_scan")
+    ]
     extensions = cythonize(sources, language_level=3)
     for extension in extensions:  # here, as Cython makes new ones
         extension.optional = True

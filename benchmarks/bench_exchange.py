@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import Changes
+from gossamer.archive.manifest import Changes, Message
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.agent_process import exit_code, given, run
@@ -37,10 +37,11 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.store_exchange import StoreExchange
 from gossamer.cluster.supervisor import Supervisor
 from gossamer.config import Config
+from gossamer.crawl.inbox import Inbox, high_water
 from gossamer.crawl.seeds import hand_in
 from gossamer.crawl.stats import Stats
 from gossamer.event_log import EventLog
-from gossamer.sharing.exchange import Exchange, Inbox, Message, high_water
+from gossamer.sharing.exchange import Exchange
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 

@@ -61,14 +61,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="one short run with few agents: shows that it works")
     parser.add_argument("--runs", type=positive, metavar="N", help="of each measurement; the median counts (3)")
-    parser.add_argument("--seconds", type=span, metavar="S", help="of each run (4)")
+    parser.add_argument("--seconds", type=span, metavar="S", help="of each run (3)")
     parser.add_argument("--known", type=positive, metavar="N", help="pages that each agent knows before (5,000)")
     parser.add_argument("--rows", type=positive, metavar="N", help="of the tables of the SQL part (20,000)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     quick = {"runs": 1, "seconds": 1.0, "known": 200, "rows": 200}
-    full = {"runs": 3, "seconds": 4.0, "known": 5_000, "rows": 20_000}
+    full = {"runs": 3, "seconds": 3.0, "known": 5_000, "rows": 20_000}
     for name, value in (quick if arguments.quick else full).items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)

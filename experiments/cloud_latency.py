@@ -76,7 +76,7 @@ def _started(stack: ExitStack, service: str, scratch: Path) -> dict[str, Any]:
 class StorePeer(Peer):
     """An agent whose manifests are its queue: links that it is given go out with its next commit."""
 
-    drain_s = 3.0
+    drain_s = 2.0
 
     def __init__(self, job: Mapping[str, Any], name: str) -> None:
         self._guard = threading.Lock()
@@ -144,7 +144,7 @@ def connection(ports: Mapping[str, int]) -> str:
 class AzurePeer:
     """An agent of Bahrami's crawler, as far as queue and table are concerned."""
 
-    drain_s = 3.0
+    drain_s = 2.0
 
     def __init__(self, job: Mapping[str, Any], name: str) -> None:
         from azure.core.exceptions import ResourceExistsError

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from gossamer import runtime
 from gossamer.archive import copies
 from gossamer.archive.chain import chains, snapshots
 from gossamer.archive.manifest import site_of
@@ -27,6 +28,8 @@ from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
 from gossamer.terminal import let_go
 from gossamer.wiring import lone_agent
+
+Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,22 @@ class Crawl:
         seeds: Iterable[str | Seed] = (),
         config: Config | None = None,
         clock: Clock | None = None,
+        extract: Function | str | list[Function | str] | None = None,
+        links: Function | str | None = None,
     ) -> None:
-        """Takes a `clock` if time is not the real one, as in an experiment."""
+        """Takes a `clock` if time is not the real one, as in an experiment. `extract` are functions for every page,
+        `links` is one for every link (docs/functions.md)."""
         self.directory = as_place(directory)
         self._clock = clock or RealClock()
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
+        self.config = self.config.replace(_functions(extract, links))
         self._crawler: _Crawler | None = None
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
         """Crawls until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
+        if runtime.is_worker:  # a script that is loaded for its functions
+            raise runtime.InWorker
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
@@ -80,6 +89,10 @@ class Crawl:
             from gossamer.refresh.refresher import check_refresh
 
             check_refresh(config)
+        if config.extract.functions or config.extract.links:
+            from gossamer.functions.functions import check_functions
+
+            check_functions(config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)
         clock = self._clock
@@ -165,6 +178,16 @@ class Crawl:
         from gossamer.cluster.location import locate
 
         return query.ask(locate(self.directory), sql)
+
+
+def _functions(extract: Function | str | list[Function | str] | None, links: Function | str | None) -> dict[str, Any]:
+    """Returns the configuration that names these functions."""
+    if extract is None and links is None:
+        return {}
+    from gossamer.functions.functions import named
+
+    found: dict[str, Any] = {} if extract is None else {"extract.functions": named(extract)}
+    return found if links is None else found | {"extract.links": named(links)[0]}
 
 
 def _is_shared(store: Store, config: Config) -> bool:

@@ -16,3 +16,10 @@ def tune() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+class InWorker(BaseException):
+    """`InWorker` ends the loading of a script in a function worker where the script would begin to crawl."""
+
+
+is_worker = False  # whether this process runs page functions for a crawl

@@ -13,7 +13,8 @@ from gossamer.event_log import EventLog
 
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
-    """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon]."""
+    """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon], with
+    functions if any are named."""
     books = Books.open(store, config, chain)
     carbon = None
     if config.carbon != type(config.carbon)():
@@ -24,6 +25,10 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
         from gossamer.refresh.refresher import Refresher
 
         books.refresher = Refresher(books.index, config, clock, books.part, carbon)
+    if config.extract.functions or config.extract.links:
+        from gossamer.functions.functions import Functions
+
+        books.functions = Functions(config, store, chain.agent)
     return books
 
 

@@ -74,8 +74,11 @@ def remembered(crawl: Place) -> Config | None:
         return last_run.recall(crawl)
     from gossamer.archive.object_store import ObjectStore
 
+    store = ObjectStore(crawl)
+    if store.mark() is None:  # this is the first request: if the store cannot be reached, the user learns it soon
+        return None
     try:
-        found = ObjectStore(crawl).get(last_run.FILE)
+        found = store.get(last_run.FILE)
     except FileNotFoundError:
         return None
     path = folder_of(crawl) / last_run.FILE

@@ -21,6 +21,7 @@ COMMANDS = {
     "crawl": ("gossamer.cli.crawl", "crawl from seeds into a directory; run the same command again to resume"),
     "add": ("gossamer.cli.crawl", "add seeds to a crawl, whether it is running or not"),
     "status": ("gossamer.cli.status", "show the state of a crawl"),
+    "watch": ("gossamer.cli.watch", "show a crawl in the browser, and serve its metrics and its health"),
     "agents": ("gossamer.cli.status", "show the agents of a crawl, start another one, or let one leave"),
     "agent": ("gossamer.cli.agent", "join a crawl on other machines: run its agents here, as its supervisor asks for"),
     "federation": ("gossamer.cli.federation", "run several sites that crawl as one, as a file describes them"),

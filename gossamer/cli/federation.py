@@ -8,6 +8,7 @@ from pathlib import Path
 from gossamer.api import stopped_by_signals
 from gossamer.cli import options
 from gossamer.cli.output import show, watched
+from gossamer.cli.watch import add_watch, watching
 from gossamer.cluster import federation as federated
 from gossamer.cluster import rebalance
 from gossamer.cluster.adoption import adopt
@@ -29,6 +30,7 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="a TOML file; docs/federation.md says what it holds")
     options.add_seeds(parser, more="; after adopt, the name of the lost site")
+    add_watch(parser)
     parser.add_argument("--apply", action="store_true", help="with rebalance: do it, instead of only showing it")
     options.add_quiet(parser)
     options.add_json(parser)
@@ -54,7 +56,8 @@ def _keys(federation: Federation, arguments: argparse.Namespace) -> None:
 def _run_all(federation: Federation, arguments: argparse.Namespace) -> None:
     seeds = [*federation.config.crawl.seeds, *arguments.seeds]
     federated.check_seeds(federation, seeds)
-    _crawl(federated.FederationRun(federation, seeds), federation.config, arguments)
+    with watching(arguments.watch, arguments.file):
+        _crawl(federated.FederationRun(federation, seeds), federation.config, arguments)
     if not (arguments.quiet or arguments.json):
         _status(federation, arguments)
 

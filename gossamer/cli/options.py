@@ -36,8 +36,10 @@ FLAGS = (
     ("--contact", "fetch.contact", "WHO"),
     ("--include", "crawl.include", "PATTERN"),
     ("--exclude", "crawl.exclude", "PATTERN"),
+    ("--extract", "extract.functions", "MODULE:FUNCTION"),
+    ("--links", "extract.links", "MODULE:FUNCTION"),
 )
-_LISTS = ("crawl.include", "crawl.exclude")  # each time the flag is given adds an item
+_LISTS = ("crawl.include", "crawl.exclude", "extract.functions")  # each time the flag is given adds an item
 
 
 def folder(name: str) -> Path:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,10 +215,12 @@ def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
     parse_seeds(seeds)  # a mistake should be found before any site is started
 
 
-def status(federation: Federation) -> list[dict[str, Any]]:
-    """Returns the state of each site: from itself if it answers, else from its directory, if that is here."""
+def status(federation: Federation, names: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Returns the state of each site, or of these: from itself if it answers, else from its directory, if that is
+    here."""
     rows = []
-    for name, site in federation.sites.items():
+    for name in federation.sites if names is None else names:
+        site = federation.sites[name]
         summary = None if site.gone else _summary(federation, name)
         rows.append(_row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {}))
     return rows

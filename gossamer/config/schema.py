@@ -36,6 +36,8 @@ _FORMS = {
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
     CONTACT: re.compile(r"|(mailto:)?[^\s@]+@[^\s@.]+(\.[^\s@.]+)*|https?://[^\s/?#]+\S*", re.IGNORECASE),
+    "shop:product": re.compile(r"[^\x00-\x1f\x7f]+:[A-Za-z_][\w.]*"),
+    "shop:": re.compile(r"|[^\x00-\x1f\x7f]+:[A-Za-z_][\w.]*"),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
 _HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value

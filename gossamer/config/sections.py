@@ -276,6 +276,29 @@ class Carbon(msgspec.Struct, frozen=True):
     ] = "never"
 
 
+class Extract(msgspec.Struct, frozen=True):
+    """Your own code on every page (docs/functions.md)."""
+
+    functions: Annotated[
+        list[str],
+        key(
+            "functions that are given every page with new content and yield items, as in ['shop:product'] or"
+            " ['shop.py:product']",
+            like="shop:product",
+        ),
+    ] = []
+    links: Annotated[
+        str, key("a function that decides which links are followed, as in 'shop:follow'; empty: none", like="shop:")
+    ] = ""
+    workers: Annotated[int, key("processes that run them; 0: one for each core but one", least=0, most=1024)] = 0
+    time_s: Annotated[float, key("seconds that a function may take for a page", least=0.01)] = 10.0
+    memory_mb: Annotated[int, key("memory that functions may take, in MB, in each process", least=16)] = 1024
+    page_mb: Annotated[int, key("how large the items and files of one page may be, in MB", least=1, most=1024)] = 64
+    max_errors: Annotated[
+        int, key("end the crawl when functions fail on this many pages in a row; 0: never", least=0)
+    ] = 0
+
+
 class Host(msgspec.Struct, frozen=True):
     """One host's own rules, in the file only; what they leave out is as for all. Write [host."example.org"], or
     [host."*.example.org"] for every host below it, one table for each."""
@@ -324,6 +347,7 @@ class Config(msgspec.Struct, frozen=True):
     archive: Archive = Archive()
     refresh: Refresh = Refresh()
     carbon: Carbon = Carbon()
+    extract: Extract = Extract()
     host: dict[str, dict[str, Any]] = {}  # name: those keys of Host that are given
 
     @property

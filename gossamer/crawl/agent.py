@@ -6,7 +6,7 @@ from math import ceil
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import SEED_RULES, SEEDS, Message
+from gossamer.archive.manifest import SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
@@ -23,7 +23,7 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
-from gossamer.errors import SeedError
+from gossamer.errors import FunctionError, SeedError
 from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
@@ -43,6 +43,7 @@ class Agent:
         headers = books.carbon.headers if books.carbon else ()
         self._reader = Reader(config, self._intake.scope, self._intake.named, headers)
         self._digests = DigestCache(config.archive.digests)
+        self._known = Known(books.index)
         robots = RobotsCache(config.polite, config.fetch.agent_name)
         robots.load(robots_rows(books.store, chain, clock.now()))
         self._fetching = Fetching(config, clock, robots, self._reader)
@@ -74,12 +75,18 @@ class Agent:
                         break  # do not wait for what will not come
                 self._gather(_LOOK_S)
                 if self._is_round_over():
+                    self._await_functions(show)
                     self._commit()
                 self._look(show)
             self._drain(show)
+            self._await_functions(show)
+            self._commit(clean=True)
         finally:
             self._fetching.close()
-        self._commit(clean=True)
+            if self._books.functions:
+                self._books.functions.close()
+        if why := self._why_functions():
+            raise FunctionError(why)
         self._log.event("end", round=self._books.chain.number, visits=self._tally.visits)
         return self.stats()
 
@@ -120,6 +127,8 @@ class Agent:
         crawl = self._config.crawl
         if self._stopping:
             return "stopped"
+        if why := self._why_functions():
+            return why
         if self._peers.is_site:
             return self._peers.why_over()
         if crawl.pages and self._tally.visits + self._round.pages >= crawl.pages:
@@ -129,6 +138,9 @@ class Agent:
         if crawl.minutes and self._accounts.elapsed_s >= crawl.minutes * 60:
             return f"limit of {crawl.minutes:g} minutes"
         return self._why_idle()
+
+    def _why_functions(self) -> str:
+        return self._books.functions.why_over() if self._books.functions else ""
 
     def _why_idle(self) -> str:
         """Returns why there is nothing to do, in words; empty while there is something."""
@@ -193,10 +205,13 @@ class Agent:
 
     def _gather(self, patience_s: float) -> None:
         """Takes the visits that have finished. It waits for the first one, but not long."""
-        results, width = self._fetching.results, self._config.crawl.width
+        results, width, functions = self._fetching.results, self._config.crawl.width, self._books.functions
+        if functions and functions.is_behind:
+            functions.wait(patience_s)
+            return
         try:
-            self._take(results.get(timeout=patience_s))
-            while not self._round.is_full(width):
+            self._take(self._fetching.first(patience_s))
+            while not (self._round.is_full(width) or (functions and functions.is_behind)):
                 self._take(results.get_nowait())
         except Empty:
             return
@@ -206,6 +221,8 @@ class Agent:
             self._fetching.consumed(result)
             self._tally.run_bytes += len(result.response.body)
             self._intake.notes.saw(result)
+            if self._books.functions:
+                self._books.functions.give(result, self._round)
             self._round.add(result)
             if not result.response.request.is_robots:
                 self._scheduler.outstanding -= 1
@@ -217,6 +234,13 @@ class Agent:
             if result.outcome is not None:
                 self._intake.notes.put_off(result)
                 self._round.outcomes[result.outcome.name.lower()] += 1
+
+    def _await_functions(self, show: Callable[[Stats], None]) -> None:
+        """Waits for what functions make of the round's pages. Fetching goes on meanwhile."""
+        self._phase = "running functions"
+        while self._books.functions and not self._books.functions.wait(_LOOK_S):
+            self._look(show)
+        self._phase = ""
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
         """Lets requests under way finish."""
@@ -255,6 +279,7 @@ class Agent:
         start_s = self._clock.monotonic()
         self._phase = "committing"
         books, round_, peers = self._books, self._round, self._peers
+        made = books.functions.finish(round_, self._new_judge) if books.functions else Changes()
         messages = peers.pending()
         arrived = peers.take(messages, round_)
         if arrived.widened:
@@ -273,7 +298,7 @@ class Agent:
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
-        changes = closed.changes | sent.changes | books.resting.write(self._fetching.resting())
+        changes = closed.changes | made | sent.changes | books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._tally.add(round_)
         books.chain.commit(
@@ -316,13 +341,16 @@ class Agent:
         """Returns how links that scope or patterns refused are judged, if that must be."""
         if not self._must_judge_anew:
             return None
+        return self._new_judge()
+
+    def _new_judge(self) -> Judge:
         return Reader(self._config, self._intake.scope, self._intake.named).verdict
 
     def _new_round(self) -> Round:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
-        return Round(number, warc, self._digests, Known(books.index))
+        return Round(number, warc, self._digests, self._known)
 
     def stats(self) -> Stats:
         """Returns the figures of the crawl as they are now, for the display."""

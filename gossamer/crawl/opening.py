@@ -1,13 +1,14 @@
 """`Books` is the state that an agent finds in its directory when it begins, and that each round changes as a whole.
 
-It has two ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost. A crawl
-that asks for neither has neither, and runs none of their code.
+It has three ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost,
+`PageFunctions` runs the user's code on pages. A crawl has those that it asks for, and runs no code of the others.
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
-from gossamer.archive.manifest import ZONES_IN_ALL, Files
+from gossamer.archive.manifest import ZONES_IN_ALL, Changes, Files
 from gossamer.archive.resting import Resting
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
@@ -37,6 +38,7 @@ from gossamer.web.url import page_key, page_keys
 
 WHO = "https://example.org/about-my-crawl"
 _ON_THE_COMMAND_LINE = f"--contact {WHO} (or an e-mail address), or fetch.contact in the file"
+_REMEMBERED = 20_000  # URLs of pages whose content was stored: two to four megabytes
 _FEW = 64  # rows at a time: each may have half a megabyte
 
 
@@ -81,6 +83,29 @@ class Accounting(Protocol):
         """Returns the prices, for the manifest."""
 
 
+class PageFunctions(Protocol):
+    """This port runs the user's functions on pages, beside the crawl; `functions.functions.Functions` is one."""
+
+    def give(self, visit: Visit, round_: Any, /) -> None:
+        """Takes a visit that is about to become part of a round, while it has its body."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Returns whether so many pages wait that no more should be given."""
+
+    def wait(self, patience_s: float) -> bool:
+        """Waits until all pages are done, but not longer than that; returns whether they are."""
+
+    def finish(self, round_: Any, judge: Callable[[], Callable[[str, str, int], int]], /) -> Changes:
+        """Adds the results to the round: links to its visits, tables to its files. `wait` came before."""
+
+    def why_over(self) -> str:
+        """Returns why the crawl must end, in words; empty while it may go on."""
+
+    def close(self) -> None:
+        """Ends all that runs."""
+
+
 @dataclass
 class Books:
     """`Books` gathers what a round changes together."""
@@ -95,6 +120,7 @@ class Books:
     scores: Scores | None = None
     refresher: Revisits | None = None  # None: no page is visited twice
     carbon: Accounting | None = None  # None: nobody asked what visits cost
+    functions: PageFunctions | None = None  # None: no code of the user runs
     resting: Resting = field(init=False)
     scope: Scope = field(init=False)
 
@@ -123,12 +149,20 @@ class Books:
 
 
 class Known:
-    """`Known` looks up single pages in the index."""
+    """`Known` looks up single pages in the index. It remembers the last ones: a look-up is made for thousands."""
 
     def __init__(self, index: PageIndex) -> None:
         self._index = index
+        self._urls: dict[int, str] = {}  # in the order in which they were noted
+
+    def note(self, key: int, url: str) -> None:
+        self._urls[key] = url
+        if len(self._urls) > _REMEMBERED:
+            self._urls = dict(islice(self._urls.items(), _REMEMBERED // 2, None))
 
     def url(self, key: int) -> str:
+        if url := self._urls.get(key):
+            return url
         found, rows = self._index.pages.look_up(np.array([key], np.uint64))
         return self._index.urls(rows)[0] if found[0] else ""
 

@@ -16,10 +16,11 @@ from gossamer.frontier.relevance import Topic
 from gossamer.frontier.strategies import strategy
 from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
+from gossamer.web.links import NO_LINKS, Links, Listed
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.sniff import HTML, is_html
-from gossamer.web.url import deepest, host_of, page_key, trap
+from gossamer.web.url import TRAPS, deepest, host_of, origin_of, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
 VERDICTS = (
@@ -35,6 +36,7 @@ VERDICTS = (
     "hops",
     "pattern",
     "foreign",
+    "function",
     "later",
 )
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
@@ -46,11 +48,13 @@ LATER = _CODE["later"]  # was refused as too deep, and is followed since a short
 DEPTH = _CODE["depth"]
 PATTERN = _CODE["pattern"]
 SCOPE = _CODE["scope"]
+BY_FUNCTION = _CODE["function"]  # the user's own refuses it (extract.links)
+_OF_TRAP: U8 = np.array([_CODE[name or "followed"] for name in TRAPS], np.uint8)
 
 _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
-_MEMO = 100_000  # judged URLs remembered; pages of a site share most of their links
-_MEMO_URL = 300  # longest URL remembered there: hostile ones must not fill the memory
+_MEMO = 100_000  # URLs and origins remembered that were judged; pages of a site share most of their links
+_MEMO_URL = 300  # longest text remembered there: hostile ones must not fill the memory
 _JUDGES = 100  # websites with rules of their own whose judged URLs are remembered
 _NO_KEYS: U64 = np.empty(0, np.uint64)
 _NO_CODES: U8 = np.empty(0, np.uint8)
@@ -78,31 +82,73 @@ class Visit:
     last_modified: str = ""
     targets: U64 = field(default_factory=lambda: _NO_KEYS)
     verdicts: U8 = field(default_factory=lambda: _NO_CODES)
-    urls: list[str] = field(default_factory=list)  # of the targets
+    urls: Links = NO_LINKS  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
+    priority: F64 | None = None  # of the links, where a function gave them one; None: all count 1
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
+    held_bytes: int = 0  # about so much memory while it waits for the agent's thread
 
 
 @dataclass(slots=True)
 class _Judge:
-    """`_Judge` has what links of one website are judged by, and the links that were; or those of all other websites."""
+    """`_Judge` has what links of one website are judged by, or those of all other websites. It remembers which origins
+    are in scope, and which URLs the patterns admit."""
 
     rules: WebsiteRules | None
     limits: Limits
     patterns: Patterns
-    judged: dict[str, tuple[int, int]] = field(default_factory=dict)
+    scope: Scope
+    origins: dict[str, bool] = field(default_factory=dict)
+    admitted: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rules: WebsiteRules | None, config: Config) -> "_Judge":
+    def of(cls, rules: WebsiteRules | None, config: Config, scope: Scope) -> "_Judge":
         crawl, limits = config.crawl, config.limits
         if rules is None:
-            return cls(None, limits, Patterns(crawl.include, crawl.exclude))
+            return cls(None, limits, Patterns(crawl.include, crawl.exclude), scope)
         include = crawl.include if rules.include is None else rules.include
         exclude = crawl.exclude if rules.exclude is None else rules.exclude
-        return cls(rules, rules.limits(limits), Patterns(include, exclude))
+        return cls(rules, rules.limits(limits), Patterns(include, exclude), scope)
+
+    def verdicts(self, links: Links) -> U8:
+        """Returns the verdict of each link, as `verdict` does: only what patterns are asked about needs its text."""
+        verdicts: U8 = _OF_TRAP[links.traps(self.limits)]
+        in_scope = [self._has(origin) for origin in links.origins]
+        if not all(in_scope):
+            verdicts[~np.array(in_scope)[links.origin_of]] = SCOPE
+        if self.patterns:
+            for i in np.flatnonzero(verdicts == FOLLOWED).tolist():
+                verdicts[i] = FOLLOWED if self._admits(links[i]) else PATTERN
+        return verdicts
+
+    def verdict(self, url: str) -> int:
+        if not self._has(origin_of(url)):
+            return SCOPE
+        if found := trap(url, self.limits):
+            return _CODE[found]
+        # The last check: links that patterns do not concern have passed all others.
+        return FOLLOWED if self._admits(url) else PATTERN
+
+    def _has(self, origin: str) -> bool:
+        found = self.origins.get(origin)
+        return (
+            self._noted(self.origins, origin, self.scope.admits(origin + "/", self.rules)) if found is None else found
+        )
+
+    def _admits(self, url: str) -> bool:
+        found = self.admitted.get(url)
+        return self._noted(self.admitted, url, self.patterns.admit(url)) if found is None else found
+
+    @staticmethod
+    def _noted(memo: dict[str, bool], text: str, answer: bool) -> bool:
+        if len(text) <= _MEMO_URL:
+            if len(memo) >= _MEMO:
+                memo.clear()
+            memo[text] = answer
+        return answer
 
 
 class Reader:
@@ -121,7 +167,7 @@ class Reader:
     def forget(self) -> None:
         """Forgets all judgements: the scope has widened, or a website has other rules."""
         self._judges: dict[WebsiteRules, _Judge] = {}
-        self._judge_of_all = _Judge.of(None, self._config)
+        self._judge_of_all = _Judge.of(None, self._config, self._scope)
 
     def _judge_at(self, host: str) -> _Judge:
         """Returns what links on a host's pages are judged by."""
@@ -131,7 +177,7 @@ class Reader:
         if rules not in self._judges:
             if len(self._judges) > _JUDGES:
                 self._judges = {}
-            self._judges[rules] = _Judge.of(rules, self._config)
+            self._judges[rules] = _Judge.of(rules, self._config, self._scope)
         return self._judges[rules]
 
     def read(self, response: Response) -> Visit:
@@ -149,7 +195,7 @@ class Reader:
             self._understand(visit)
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
-            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
             visit.relevance = visit.is_level = None
         return visit
 
@@ -172,7 +218,7 @@ class Reader:
         elif outcome is Outcome.MOVED:
             visit.location = response.location
             # A seed's redirect target was asked for as much as the seed itself.
-            self._link(visit, [response.location], [], request.depth, admitted=not request.depth)
+            self._link(visit, Listed([response.location]), request.depth, admitted=not request.depth)
             self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
             self._read_page(visit, body, headers)
@@ -181,7 +227,7 @@ class Reader:
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links count once, and are remembered since it was new.
-                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, []
+                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
                 visit.relevance = visit.is_level = None
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
@@ -194,7 +240,7 @@ class Reader:
         host = host_of(visit.response.request.origin + "/")
         may_name, judge = self._scope.has(visit.response.request.origin + "/"), self._judge_at(host)
         for url in urls:
-            verdict = self._judge(url, judge)[1]
+            verdict = judge.verdict(url)
             is_elsewhere = host_of(url) != host
             if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and self._is_sound(url):
                 visit.named.append(Naming(host, url))
@@ -224,7 +270,7 @@ class Reader:
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
             urls = [*sitemap.sitemaps, *sitemap.urls]
-            self._link(visit, urls, [], request.depth + 1, admitted=len(sitemap.sitemaps))
+            self._link(visit, Listed(urls), request.depth + 1, admitted=len(sitemap.sitemaps))
             self._weigh(visit, {}, 0.0)
             speaks_for = {request.host, *self._named.hosts(request.url)}
             for i, url in enumerate(urls):
@@ -250,7 +296,7 @@ class Reader:
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language
         visit.canonical, visit.noindex = document.canonical, document.noindex
-        self._link(visit, document.links, document.nofollow_links, request.depth + 1)
+        self._link(visit, document.targets, request.depth + 1, document.followed)
         if self._topic is not None:
             text = text_of(body[:_ABOUT_BYTES], f"text/html; charset={document.charset}")
             self._weigh(visit, document.anchors, self._topic.page(document.title, text))
@@ -258,7 +304,7 @@ class Reader:
     def verdict(self, url: str, host: str, depth: int) -> int:
         """Returns the verdict of a link on a page of this host; `depth` is how deep it leads."""
         judge = self._judge_at(host)
-        verdict = self._judge(url, judge)[1]
+        verdict = judge.verdict(url)
         return DEPTH if verdict == FOLLOWED and depth > deepest(url, judge.limits) else verdict
 
     def _weigh(self, visit: Visit, anchors: dict[str, str], page: float) -> None:
@@ -267,40 +313,21 @@ class Reader:
             relevance = (self._topic.link(url, anchors.get(url, ""), page) for url in visit.urls)
             visit.relevance = np.fromiter(relevance, np.float64, len(visit.urls))
 
-    def _link(self, visit: Visit, links: list[str], nofollow: list[str], depth: int, admitted: int = 0) -> None:
-        """Finds keys and verdicts of a page's links. The memo keeps the per-link cost at one look-up. The first
+    def _link(self, visit: Visit, links: Links, depth: int, followed: int | None = None, admitted: int = 0) -> None:
+        """Finds keys and verdicts of a page's links, of which all but the first `followed` are marked. The first
         `admitted` links are followed even where patterns exclude them: patterns are for pages that other pages lead
         to."""
-        urls = links + nofollow
-        if not urls:
+        if not len(links):
             return
         judge = self._judge_at(visit.response.request.host)
-        if len(judge.judged) > _MEMO:
-            judge.judged = {}
-        memo, limits = judge.judged, judge.limits
-        judged = [memo.get(url) or self._judge(url, judge) for url in urls]
-        targets, codes = zip(*judged, strict=True)
-        visit.urls = urls
-        visit.targets = np.array(targets, np.uint64)
-        visit.verdicts = np.array(codes, np.uint8)
-        if nofollow and self._config.crawl.nofollow:
-            visit.verdicts[len(links) :] = _CODE["nofollow"]
+        limits = judge.limits
+        visit.urls, visit.targets, visit.verdicts = links, links.keys(), judge.verdicts(links)
+        if followed is not None and self._config.crawl.nofollow:
+            visit.verdicts[followed:] = _CODE["nofollow"]
         first = visit.verdicts[:admitted]
         first[first == PATTERN] = FOLLOWED
-        visit.is_level = level(visit.response.request.url, urls, self._limits.list_pages)
+        visit.is_level = level(visit.response.request.url, links, self._limits.list_pages)
         if depth > min(limits.depth, limits.depth_dynamic):
             for i in np.flatnonzero(visit.verdicts == FOLLOWED).tolist():
-                if depth - (visit.is_level is not None and visit.is_level[i]) > deepest(urls[i], limits):
+                if depth - (visit.is_level is not None and visit.is_level[i]) > deepest(links[i], limits):
                     visit.verdicts[i] = DEPTH
-
-    def _judge(self, url: str, judge: _Judge) -> tuple[int, int]:
-        if not self._scope.admits(url, judge.rules):
-            verdict = SCOPE
-        elif found := trap(url, judge.limits):
-            verdict = _CODE[found]
-        else:  # the last check: links that patterns do not concern have passed all others
-            verdict = FOLLOWED if judge.patterns.admit(url) else PATTERN
-        entry = (page_key(url), verdict)
-        if len(url) <= _MEMO_URL:
-            judge.judged[url] = entry
-        return entry

@@ -14,6 +14,7 @@ from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
 from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.scope import Naming
 from gossamer.fetch.politeness import Deferred
+from gossamer.web.links import NO_LINKS
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
 _OUTCOMES = [outcome.name.lower() for outcome in Outcome]
@@ -28,6 +29,9 @@ _COPIES = 2  # which are here and in a table when it is written
 
 class Known(Protocol):
     """`Known` is what the index knows of a page that a revisit record refers to."""
+
+    def note(self, key: int, url: str) -> None:
+        """Notes that content of this page was stored: others may be found to have the same."""
 
     def url(self, key: int) -> str:
         """Returns its URL, empty if it is not known."""
@@ -50,7 +54,6 @@ class Round:
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
     named: dict[Naming, None] = field(default_factory=dict)
-    recent: dict[int, str] = field(default_factory=dict)  # URLs of this round's content, by page
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)  # links, by the limit, once the round is closed
@@ -78,7 +81,8 @@ class Round:
         self.wire_bytes += len(response.body)
         self.held_bytes += _TEXT_BYTES + _COPIES * text_bytes(visit)
         self.robots += response.robots
-        self.named.update(dict.fromkeys(visit.named))
+        if visit.named:
+            self.named.update(dict.fromkeys(visit.named))
         if request.is_robots:
             self.sitemaps.update(dict.fromkeys(visit.sitemaps))
             return
@@ -89,11 +93,9 @@ class Round:
         self.visits.append(visit)
 
     def _link(self, visit: Visit) -> None:
-        urls = self.urls
-        new = [(key, url) for key, url in zip(visit.targets.tolist(), visit.urls, strict=True) if key not in urls]
-        urls.update(new)
-        self.held_bytes += _LINK_BYTES * len(visit.urls) + sum(_COPIES * len(url) + _TEXT_BYTES for _, url in new)
-        visit.urls = []
+        new, chars = visit.urls.enter(self.urls, visit.targets)
+        self.held_bytes += _LINK_BYTES * len(visit.targets) + _TEXT_BYTES * new + _COPIES * chars
+        visit.urls = NO_LINKS
 
     def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
         """Returns where the record is, and whether it only refers to another one."""
@@ -109,10 +111,10 @@ class Round:
             # The bytes on the wire, not the decoded ones: a revisit record promises the same payload digest.
             digest64 = xxh3_64_intdigest(digest.encode())
             seen = self.digests.get(digest64)
-            if seen is not None and seen[0] != key and (url := self.recent.get(seen[0]) or self.known.url(seen[0])):
+            if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
                 return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
             self.digests.put(digest64, key, now_s)
-            self.recent[key] = response.request.url
+            self.known.note(key, response.request.url)
         return self.warc.write_exchange(response, digest), False
 
     def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:
@@ -188,15 +190,22 @@ class Round:
             return None
         return np.concatenate([np.zeros(len(v.targets)) if v.relevance is None else v.relevance for v in self.visits])
 
+    def priority(self) -> F64 | None:
+        """Returns how much the same links count by the user's functions; None: all count 1."""
+        if all(visit.priority is None for visit in self.visits):
+            return None
+        return np.concatenate([np.ones(len(v.targets)) if v.priority is None else v.priority for v in self.visits])
+
 
 def text_bytes(visit: Visit) -> int:
     """Returns the size of a visit's text besides its body and links."""
-    texts = (visit.response.request.url, visit.title, visit.canonical, visit.location, visit.etag, visit.last_modified)
-    return (
-        sum(map(len, texts))
-        + sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
-        + sum(len(row["body"]) + _TEXT_BYTES for row in visit.response.robots)
-    )
+    size = len(visit.response.request.url) + len(visit.title) + len(visit.canonical)
+    size += len(visit.location) + len(visit.etag) + len(visit.last_modified)
+    if visit.sitemaps:
+        size += sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
+    if visit.response.robots:
+        size += sum(len(row["body"]) + _TEXT_BYTES for row in visit.response.robots)
+    return size
 
 
 def keep_best(source: I32, merit: F64, verdicts: U8, most: int) -> None:

@@ -27,6 +27,7 @@ from gossamer.arrays import Bools
 from gossamer.config import Limits, Seed
 from gossamer.config.schema import EXPRESSION
 from gossamer.frontier.caps import Quota
+from gossamer.web.links import Links
 from gossamer.web.url import domain_of, host_of, page_key
 
 
@@ -181,6 +182,9 @@ class Patterns:
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
         self._include, self._exclude = _AnyOf(include), _AnyOf(exclude)
 
+    def __bool__(self) -> bool:
+        return bool(self._include or self._exclude)
+
     def admit(self, url: str) -> bool:
         if self._include and not self._include.matches(url):
             return False
@@ -228,7 +232,7 @@ _OFFSET = re.compile(
 _LARGEST_STEP = 1_000  # entries on a page of a list
 
 
-def level(url: str, links: Sequence[str], most: int) -> Bools | None:
+def level(url: str, links: Links | Sequence[str], most: int) -> Bools | None:
     """Returns which of a page's links lead to the first `most` pages of its own list; None: none does, as usual."""
     place = _place(url)
     if place is None or not most:
@@ -257,7 +261,7 @@ def _is_near(place: tuple[str, str, int, bool], link: str, most: int) -> bool:
     return 0 < step <= _LARGEST_STEP and int(other) <= most * step
 
 
-def _others(place: tuple[str, str, int, bool], links: Sequence[str]) -> list[str]:
+def _others(place: tuple[str, str, int, bool], links: Links | Sequence[str]) -> list[str]:
     """Returns the links that are neither pages of the list nor its beginning."""
     list_of = place[0].rpartition("?")[0] or place[0].rstrip("/").rpartition("/")[0]
     return [link for link in links if link.partition("?")[0] != list_of and not link.startswith(place[0])]

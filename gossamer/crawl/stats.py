@@ -107,6 +107,7 @@ _REMEDIES = {
     "crawl.include/exclude": "by crawl.include and crawl.exclude; with wider ones the same command follows them",
     "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
     "site.mode": "they lead to pages of other agents, and site.mode is firewall",
+    "extract.links": "your function (extract.links) refused them",
     "port": "browsers refuse these ports too",
     "seeds.pages": "their website has as many pages as its seed allows (pages=)",
 }

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gossamer.archive.contents import Answer, Contents
+from gossamer.archive.contents import Contents
 from gossamer.archive.reading import Reading
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.politeness import capped_s
 from gossamer.scan.websites import Website, name_of
+from gossamer.web.answer import Answer
 from gossamer.web.html import parse_html
 from gossamer.web.http import content_type
 from gossamer.web.robots import Rules

@@ -34,7 +34,7 @@ def agents(directory: Place) -> list[dict[str, Any]]:
 def change(directory: Place, retire: str = "") -> None:
     """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
-    with _registrar(directory) as registrar:
+    with registrar_of(directory) as registrar:
         if registrar is None:
             raise SiteError(
                 f"no crawl with several agents is running in {directory}: start it with "
@@ -49,7 +49,7 @@ def change(directory: Place, retire: str = "") -> None:
 
 
 def _alive(directory: Place) -> dict[str, Heartbeat]:
-    with _registrar(directory) as registrar:
+    with registrar_of(directory) as registrar:
         found = registrar.alive() if registrar else {}
     if found is None:
         raise SiteError(f"the crawl in {directory} does not answer; try again")
@@ -57,7 +57,7 @@ def _alive(directory: Place) -> dict[str, Heartbeat]:
 
 
 @contextmanager
-def _registrar(directory: Place) -> Iterator[AgentRegistrar | None]:
+def registrar_of(directory: Place) -> Iterator[AgentRegistrar | None]:
     """Yields the registrar of the site that runs here, None if there is none."""
     store = opened(directory)
     if leader(store) is not None:

@@ -9,10 +9,10 @@ every byte is looked at a bounded number of times, so hostile markup takes linea
 from cpython.unicode cimport PyUnicode_DecodeCharmap, PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memcmp, memset
 
+from gossamer.web._links cimport References, bytes_t
+
 from gossamer.web import tokens as _tokens
 from gossamer.web.tokens import Tokens, reference, unescape, unescape_text
-
-ctypedef const unsigned char* bytes_t
 
 cdef int FOLLOW = _tokens.FOLLOW
 cdef int NOFOLLOW = _tokens.NOFOLLOW
@@ -343,13 +343,22 @@ cdef inline bint is_mode(Slice mode) noexcept nogil:
     return mode.at != NULL and (is_word(mode.at, mode.length, "open", 4) or is_word(mode.at, mode.length, "closed", 6))
 
 
+cdef inline bint is_ascii(bytes_t p, Py_ssize_t length) noexcept nogil:
+    """Whether all of it is ASCII, and none of it NUL, which is read as another character."""
+    cdef Py_ssize_t i
+    for i in range(length):
+        if not 0 < p[i] < 128:
+            return False
+    return True
+
+
 cdef class Page:
     cdef bytes_t end
     cdef str table  # the 256 characters of a single-byte encoding; "": UTF-8
     cdef bytes agent
     cdef Py_ssize_t max_links
     cdef object tokens
-    cdef dict hrefs
+    cdef References hrefs
     cdef bint has_title
     cdef bint in_noscript
     cdef int templates  # open ones that hide what is in them
@@ -544,61 +553,57 @@ cdef class Page:
     cdef int link(self, Tag tag, Attributes attributes) except -1:
         cdef Slice href = attributes.href
         cdef int rel = 0
-        cdef object target
         if tag == FRAME or tag == IFRAME:
             href = attributes.src
         elif tag == A and href.at == NULL:
             href = attributes.xlink
-        if href.at == NULL or self.templates or len(self.hrefs) >= self.max_links:
+        if href.at == NULL or self.templates or self.hrefs.texts.count >= self.max_links:
             return 0
         if attributes.rel.length:
             rel = relations(attributes.rel)
         if tag == LINK and (rel & STYLESHEET or not rel & PAGE):
             return 0
-        target = self.target(href)
-        if target is None:
-            return 0
-        if tag == LINK and rel & CANONICAL and self.tokens.canonical is None:
-            self.tokens.canonical = target
-        self.add(<str>target, NOFOLLOW if rel & MARKED else FOLLOW)
-        return 0
+        return self.target(href, NOFOLLOW if rel & MARKED else FOLLOW, tag == LINK and rel & CANONICAL)
 
     cdef int frame(self, Slice document) except -1:
         if document.length and not self.templates and len(self.tokens.frames) < self.max_links:
             self.tokens.frames.append(self.value(document))
         return 0
 
-    cdef int add(self, str target, int flag) except -1:
-        cdef object flags = self.hrefs.get(target)
-        if flags is None:
-            self.hrefs[target] = flag
-        elif not <int>flags & flag:
-            self.hrefs[target] = <int>flags | flag
-        return 0
-
-    cdef object target(self, Slice href):
-        """As `tokens.reference`; only what has character references takes that longer way."""
+    cdef int target(self, Slice href, int flag, bint is_canonical) except -1:
+        """As `tokens.reference`. What is ASCII and has no character references is taken as it is; the rest as text."""
         cdef bytes_t at = href.at
         cdef Py_ssize_t length = href.length
         cdef bytes_t mark
-        cdef str text
+        cdef object text
+        cdef bytes encoded
         while length and 0 < at[0] <= 32:
             at += 1
             length -= 1
         if length and memchr(at, c"&", length) != NULL:
             if length > 8 * REFERENCE_CHARS or is_other_scheme(at, length):
-                return None
-            return reference(unescape(self.text(at, length)))
-        mark = <bytes_t>memchr(at, c"#", length) if length else NULL
-        if mark != NULL:
-            length = mark - at
+                return 0
+            text = reference(unescape(self.text(at, length)))
+            if text is None:
+                return 0
         else:
-            while length and 0 < at[length - 1] <= 32:
-                length -= 1
-        if length > 4 * REFERENCE_CHARS or is_other_scheme(at, length):
-            return None
-        text = self.text(at, length)
-        return text if len(text) <= REFERENCE_CHARS else None
+            mark = <bytes_t>memchr(at, c"#", length) if length else NULL
+            if mark != NULL:
+                length = mark - at
+            else:
+                while length and 0 < at[length - 1] <= 32:
+                    length -= 1
+            if length > 4 * REFERENCE_CHARS or is_other_scheme(at, length):
+                return 0
+            if length <= REFERENCE_CHARS and not is_canonical and is_ascii(at, length):
+                return self.hrefs.add(at, length, flag)
+            text = self.text(at, length)
+            if len(text) > REFERENCE_CHARS:
+                return 0
+        if is_canonical and self.tokens.canonical is None:
+            self.tokens.canonical = text
+        encoded = text.encode()
+        return self.hrefs.add(encoded, len(encoded), flag)
 
 
 def scan(bytes body not None, str table not None, str agent not None, Py_ssize_t max_links):
@@ -609,7 +614,7 @@ def scan(bytes body not None, str table not None, str agent not None, Py_ssize_t
     page.table = table
     page.agent = agent.encode()
     page.max_links = max_links
-    page.tokens = Tokens()
-    page.hrefs = page.tokens.hrefs
+    page.hrefs = References()
+    page.tokens = Tokens(hrefs=page.hrefs)
     page.run(start)
     return page.tokens

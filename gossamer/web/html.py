@@ -20,9 +20,10 @@ from functools import lru_cache, partial
 from gossamer.web import tree
 from gossamer.web.charset import declared_charset, decode, encode
 from gossamer.web.charset import table as charset_table
+from gossamer.web.links import Links, Listed
 from gossamer.web.text import text_of
-from gossamer.web.tokens import FOLLOW, Tokens
-from gossamer.web.url import resolve, resolve_all, whatwg
+from gossamer.web.tokens import FOLLOW, Hrefs, Tokens
+from gossamer.web.url import remembered, resolve, resolve_all, whatwg
 
 try:
     from gossamer.web._scan import scan
@@ -74,11 +75,24 @@ class Document:
     canonical: str  # absolute and normalised; "" if none
     noindex: bool
     nofollow: bool
-    links: list[str]  # distinct, normalised, in document order; to be followed
-    nofollow_links: list[str]  # the same, of those that are only there with rel=nofollow or the like
+    targets: Links  # distinct, in document order; first those that are not only there with rel=nofollow or the like
     refresh: tuple[float, str] | None  # seconds, target
     base: str  # what references are relative to
     anchors: dict[str, str]  # by link, what a reader clicks on; only if asked for
+
+    @property
+    def followed(self) -> int:
+        """Returns how many of the targets come first that may be followed."""
+        return 0 if self.nofollow else self.targets.followed
+
+    @property
+    def links(self) -> list[str]:
+        """Returns the links that may be followed."""
+        return list(self.targets)[: self.followed]
+
+    @property
+    def nofollow_links(self) -> list[str]:
+        return list(self.targets)[self.followed :]
 
 
 def parse_html(
@@ -103,16 +117,16 @@ def parse_html(
     noindex, nofollow = _directives(tokens.robots, robots_tags, agent)
     moves = _refresh(refresh or tokens.refresh, base, charset)
     texts = _anchors(tokens.anchors, base, charset)
-    follow, avoid = _split(tokens.hrefs, base, url, charset)
-    if moves and moves[0] <= REFRESH_S and moves[1] != url:
-        follow = [moves[1], *(link for link in follow if link != moves[1])]
-    if tokens.frames:
+    first = moves[1] if moves and moves[0] <= REFRESH_S and moves[1] != url else None
+    if tokens.frames or isinstance(tokens.hrefs, dict):
+        follow, avoid = _split(tokens.hrefs, base, url, charset)
+        if first is not None:
+            follow.insert(0, first)
         frames = _Frames(read, agent, url, max_links - len(tokens.hrefs), follow, avoid, texts)
         frames.add(tokens.frames, base)
-        follow, avoid = list(dict.fromkeys(follow)), list(dict.fromkeys(avoid))
-    if avoid:
-        known = set(follow)
-        avoid = [link for link in avoid if link not in known]
+        targets: Links = Listed(list(dict.fromkeys([*follow, *avoid])), len(set(follow)))
+    else:
+        targets = tokens.hrefs.resolved(base, base == url, partial(_remembered, base, charset), first)
     return Document(
         charset=charset,
         title=tokens.title,
@@ -120,8 +134,7 @@ def parse_html(
         canonical="" if tokens.canonical is None else resolve(_in_charset(tokens.canonical, charset), base) or "",
         noindex=noindex,
         nofollow=nofollow,
-        links=[] if nofollow else follow,
-        nofollow_links=[*follow, *avoid] if nofollow else avoid,
+        targets=targets,
         refresh=moves,
         base=base,
         anchors=texts,
@@ -168,16 +181,17 @@ def _base(href: str | None, url: str, charset: str) -> str | None:
     return base
 
 
-def _split(hrefs: dict[str, int], base: str, url: str, charset: str) -> tuple[list[str], list[str]]:
+def _split(hrefs: Hrefs, base: str, url: str, charset: str) -> tuple[list[str], list[str]]:
     """Returns the links to follow, and those that are marked."""
-    if base == url:
-        hrefs.pop("", None)  # "#section" leads nowhere else
-    marked = [href for href, flags in hrefs.items() if not flags & FOLLOW]
-    followed: list[str] | dict[str, int] = [h for h, flags in hrefs.items() if flags & FOLLOW] if marked else hrefs
-    if charset != "utf-8":
-        followed = [_in_charset(href, charset) for href in followed]
-        marked = [_in_charset(href, charset) for href in marked]
-    return resolve_all(followed, base), resolve_all(marked, base) if marked else []
+    is_own = base == url  # then "#section" leads nowhere else
+    pairs = [(_in_charset(href, charset), flags) for href, flags in hrefs.items() if href or not is_own]
+    followed = [href for href, flags in pairs if flags & FOLLOW]
+    marked = [href for href, flags in pairs if not flags & FOLLOW]
+    return resolve_all(followed, base), resolve_all(marked, base)
+
+
+def _remembered(base: str, charset: str, href: str) -> str | None:
+    return remembered(_in_charset(href, charset), base)
 
 
 def _anchors(texts: dict[str, str], base: str, charset: str) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 import html
 import re
+from collections.abc import Callable, ItemsView
 from dataclasses import dataclass, field
 from html.entities import html5
+from typing import Any, Protocol
 
 FOLLOW, NOFOLLOW = 1, 2
 REFERENCE_CHARS = 16_384  # no server takes a longer URL; data: URIs are often that long
@@ -16,6 +18,20 @@ _ENDLESS = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _ENTITY = re.compile(r"&(?:(#[0-9]+;?|#[xX][0-9a-fA-F]+;?)|([a-zA-Z][a-zA-Z0-9]*)(;?)(=?))")
 
 
+class References(Protocol):
+    """`References` are what the compiled scanner finds (`_links.References`): like a dictionary, but in one buffer."""
+
+    def __len__(self) -> int: ...
+
+    def items(self) -> ItemsView[str, int]: ...
+
+    def resolved(self, base: str, is_own: bool, slow: Callable[[str], str | None], first: str | None, /) -> Any:
+        """Returns the Links that they mean."""
+
+
+Hrefs = dict[str, int] | References
+
+
 @dataclass(slots=True)
 class Tokens:
     """`html.parse_html` makes a Document of these."""
@@ -26,7 +42,7 @@ class Tokens:
     canonical: str | None = None
     robots: list[str] = field(default_factory=list)  # contents of meta elements for all robots, or for us
     refresh: str | None = None  # content of the first such meta element
-    hrefs: dict[str, int] = field(default_factory=dict)  # reference without fragment: FOLLOW | NOFOLLOW
+    hrefs: Hrefs = field(default_factory=dict)  # reference without fragment: FOLLOW | NOFOLLOW
     frames: list[str] = field(default_factory=list)  # documents in srcdoc attributes
     anchors: dict[str, str] = field(default_factory=dict)  # by reference, what a reader clicks on; only if asked for
 

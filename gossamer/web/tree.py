@@ -37,9 +37,10 @@ def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: boo
     """Reads a page through a tree. `agent` is our product token in lower case."""
     markup = _bounded(decode(body, charset))
     parser = LexborHTMLParser(markup)
-    tokens = Tokens()
+    hrefs: dict[str, int] = {}
+    tokens = Tokens(hrefs=hrefs)
     # Hostile links nest, and each has the text of all inside it.
-    collector = _Collector(tokens, agent, max_links, len(markup) if anchors else 0)
+    collector = _Collector(tokens, hrefs, agent, max_links, len(markup) if anchors else 0)
     collector.collect(parser)
     if (tokens.base is not None or tokens.refresh is not None) and b"<noscript" in body.lower():
         _outside_noscript(tokens, markup, agent)
@@ -55,6 +56,7 @@ class _Collector:
     """Fills the Tokens of a page from its tree and the shadow trees in it."""
 
     tokens: Tokens
+    hrefs: dict[str, int]  # of the tokens
     agent: str
     max_links: int
     room: int  # characters of markup that may still be read for texts of links
@@ -77,8 +79,8 @@ class _Collector:
     def _reference(self, node: LexborNode, tag: str, attributes: dict[str, str | None]) -> None:
         if tag == "iframe" and attributes.get("srcdoc") and len(self.tokens.frames) < self.max_links:
             self.tokens.frames.append(attributes["srcdoc"] or "")
-        if len(self.tokens.hrefs) < self.max_links:
-            href = _link(self.tokens, tag, attributes)
+        if len(self.hrefs) < self.max_links:
+            href = _link(self.tokens, self.hrefs, tag, attributes)
             if href is not None and self.room > 0:
                 self.room -= _anchor(self.tokens, href, node)
 
@@ -109,7 +111,7 @@ def _needed(tag: re.Match[str]) -> str:
     return tag[0] if name in _NEEDED and tag.end() - tag.start() < _LONG_TAG else ""
 
 
-def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> str | None:
+def _link(tokens: Tokens, hrefs: dict[str, int], tag: str, attributes: dict[str, str | None]) -> str | None:
     """Returns the reference, if it is a link."""
     if tag in ("frame", "iframe"):
         if "src" not in attributes:
@@ -130,7 +132,7 @@ def _link(tokens: Tokens, tag: str, attributes: dict[str, str | None]) -> str | 
     if tag == "link" and tokens.canonical is None and "canonical" in relations:
         tokens.canonical = href
     flag = FOLLOW if _NOFOLLOW.isdisjoint(relations) else NOFOLLOW
-    tokens.hrefs[href] = tokens.hrefs.get(href, 0) | flag
+    hrefs[href] = hrefs.get(href, 0) | flag
     return href
 
 

@@ -6,7 +6,7 @@ is ASCII, has a path, and normalising it again changes nothing: the string is th
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from typing import TypeVar
 
@@ -22,7 +22,9 @@ from gossamer.web.guard import BAD_PORTS
 T = TypeVar("T")
 
 _KEY_BITS = 40
-_LOW = (1 << _KEY_BITS) - 1
+KEY_LOW = (1 << _KEY_BITS) - 1  # the part of a key that is the page's own; the rest is its host's
+
+TRAPS = ("", "trap", "port", "length")  # what `trap` returns; links in columns have the position
 
 # Session ids of servlet containers, PHP, phpBB and ASP.NET: the same page under countless names.
 _SESSION_PATH = re.compile(
@@ -63,22 +65,23 @@ def resolve(href: str, base: str) -> str | None:
 
 
 def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
-    """Returns the distinct normal forms of references, in order of first appearance; what leads nowhere is left out.
-
-    Pages of one directory repeat each other's navigation, so pairs of directory and reference are remembered.
-    """
-    known = _memo.of(_directory(base))
-    found: dict[str | None, None] = {}
-    for href in hrefs:
-        target = known.get(href, "")
-        if target == "":
-            target = _normal(whatwg(href, base))
-            if _is_memorable(href):
-                _memo.entries += 1
-                known[href] = target
-        found[target] = None
+    """Returns the distinct normal forms of references, in order of first appearance; what leads nowhere is left out."""
+    found = dict.fromkeys(remembered(href, base) for href in hrefs)
     found.pop(None, None)
     return list(found)  # type: ignore[arg-type]
+
+
+def remembered(href: str, base: str) -> str | None:
+    """Does the same as `resolve`. Pages of one directory repeat each other's navigation, so pairs of directory and
+    reference are remembered."""
+    known = _memo.of(_directory(base))
+    target = known.get(href, "")
+    if target == "":
+        target = _normal(whatwg(href, base))
+        if _is_memorable(href):
+            _memo.entries += 1
+            known[href] = target
+    return target
 
 
 class _Memo:
@@ -232,13 +235,13 @@ def host_key(name: str) -> int:
 
 
 def page_key(url: str) -> int:
-    return _high(url[: url.index("/", 8)]) | (xxh3_64_intdigest(url.encode()) & _LOW) or 1
+    return host_part(url[: url.index("/", 8)]) | (xxh3_64_intdigest(url.encode()) & KEY_LOW) or 1
 
 
-def page_keys(urls: list[str]) -> U64:
+def page_keys(urls: Sequence[str]) -> U64:
     keys = np.fromiter(map(xxh3_64_intdigest, map(str.encode, urls)), np.uint64, len(urls))
-    keys &= np.uint64(_LOW)
-    keys |= np.fromiter([_high(url[: url.index("/", 8)]) for url in urls], np.uint64, len(urls))
+    keys &= np.uint64(KEY_LOW)
+    keys |= np.fromiter([host_part(url[: url.index("/", 8)]) for url in urls], np.uint64, len(urls))
     keys[keys == 0] = 1  # zero means "no page"
     return keys
 
@@ -250,7 +253,8 @@ def _of_names(function: Callable[[str], T]) -> Callable[[str], T]:
 
 
 @_of_names
-def _high(origin: str) -> int:
+def host_part(origin: str) -> int:
+    """Returns the part of a page's key that all pages of its host have."""
     return host_key(host_of(origin + "/")) << _KEY_BITS
 
 

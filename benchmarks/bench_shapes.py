@@ -1,0 +1,145 @@
+"""What a page costs by the shape of the web, and as a crawl grows: CPU, memory, files, and how long a question takes.
+
+Each row of the first table is a crawl of one synthetic web. The second table is one crawl, stopped and resumed nine
+times: each tenth of its visits is a process of its own, so that its CPU is known exactly.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import RESULTS, ROOT, corpus, machine, table, write_section
+from benchmarks.bench_crawl import BUSY, CONNECTIONS, CRAWLER_CORE, SERVER_CORE, pin
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
+
+# Nothing on these webs is waited for: they measure CPU.
+CALM = {"errors": 0.0, "crawl_delays": 0.0, "robots_broken": 0.0, "subdomains": 0.0}
+PAGES = 6_000
+SHAPES = {
+    "1 host": {"hosts": 1},
+    "100 hosts": {"hosts": 100},
+    "5,000 hosts": {"hosts": 5_000},
+    "small pages: 2 kB, 10 links": {"page_bytes": 2_000.0, "links": 10.0},
+    "large pages: 200 kB, 1,000 links": {"page_bytes": 200_000.0, "links": 1_000.0},
+    "gzip": {"gzip": 1.0},
+    "chunked": {"chunked": 1.0},
+}
+QUESTION = "SELECT status, count(*), sum(wire_bytes) FROM visits GROUP BY status"
+
+
+@dataclass(frozen=True)
+class Cost:
+    visits: int
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+
+
+def crawl(web: RunningWeb, directory: Path, visits: int = 0) -> Cost:
+    """Crawls, or goes on, until there are so many visits in all; 0: until nothing is left."""
+    command = [sys.executable, "-m", "gossamer", "crawl", web.start_url, "--dir", str(directory)]
+    command += ["--testweb", web.address, "--delay", "0", "--connections", str(CONNECTIONS), "--scope", "any", "--json"]
+    command += ["--pages", str(visits)] if visits else []
+    start_s = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=lambda: pin(0, CRAWLER_CORE))
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    wall_s = time.perf_counter() - start_s
+    return Cost(known(directory)["visits"], used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024)
+
+
+def known(directory: Path) -> dict[str, int]:
+    command = [sys.executable, "-m", "gossamer", "status", str(directory), "--json"]
+    found: dict[str, int] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    return found
+
+
+def question_s(directory: Path) -> float:
+    """How long a question over all visits takes, start-up included."""
+    start_s = time.perf_counter()
+    command = [sys.executable, "-m", "gossamer", "query", str(directory), "--json", QUESTION]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start_s
+
+
+def files(directory: Path) -> int:
+    return sum(path.is_file() for path in directory.rglob("*"))
+
+
+def shapes(scratch: Path) -> str:
+    rows = [["web", "visits", "CPU µs/page", "peak MB", "files"]]
+    for name, traits in SHAPES.items():
+        print(f"bench: {name}", flush=True)
+        spec = WebSpec(seed=18, pages=PAGES, **{**CALM, "hosts": 300, **traits})  # type: ignore[arg-type]
+        with RunningWeb(spec) as web:
+            pin(web.pid, SERVER_CORE)
+            cost = crawl(web, scratch / "crawl")
+        rows.append(
+            [
+                name,
+                f"{cost.visits:,}",
+                f"{cost.cpu_s * 1000000.0 / cost.visits:,.0f}",
+                f"{cost.peak_mb:,.0f}",
+                f"{files(scratch / 'crawl'):,}",
+            ]
+        )
+        shutil.rmtree(scratch / "crawl")
+    return table(rows)
+
+
+def growth(scratch: Path, visits: int) -> str:
+    rows = [["visits", "CPU µs/page", "peak MB", "files", "a question s", "resumed and stopped s"]]
+    spec = WebSpec(seed=18, hosts=visits // 100, pages=int(visits * 1.5), page_bytes=8_000.0, links=30.0, **CALM)  # type: ignore[arg-type]
+    directory, before = scratch / "grown", 0
+    with RunningWeb(spec) as web:
+        pin(web.pid, SERVER_CORE)
+        for tenth in range(1, 11):
+            cost = crawl(web, directory, visits * tenth // 10)
+            # One more visit: nearly all of it is opening and closing.
+            resumed = crawl(web, directory, cost.visits + 1)
+            page_us = (cost.cpu_s - resumed.cpu_s) * 1e6 / max(cost.visits - before, 1)
+            print(f"bench: {cost.visits:,} visits, {page_us:,.0f} µs a page", flush=True)
+            rows.append(
+                [
+                    f"{cost.visits:,}",
+                    f"{page_us:,.0f}",
+                    f"{cost.peak_mb:,.0f}",
+                    f"{files(directory):,}",
+                    f"{question_s(directory):.2f}",
+                    f"{resumed.wall_s:.1f}",
+                ]
+            )
+            before = resumed.visits
+    return table(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--visits", type=int, default=100_000, help="of the crawl that grows")
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        print(f"bench: other programs keep this machine busy (load {load:.1f}); expect figures that are too low")
+    corpus.CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=corpus.CACHE, prefix="shapes-") as scratch:
+        text = f"`make bench-shapes` on {machine()}; load {load:.1f} at the start\n\n{shapes(Path(scratch))}\n\n"
+        text += "One crawl that grows; each row is the tenth that ends there.\n\n"
+        text += growth(Path(scratch), arguments.visits)
+    print(f"\n{text}\n")
+    write_section("shapes", text)
+    print(f"bench: written to {RESULTS.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

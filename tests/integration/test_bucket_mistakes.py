@@ -1,0 +1,90 @@
+"""What people get wrong with buckets, and what stores do to them: each is said in one message, and nothing is begun or
+lost. Everything is tried on the command line, with a real store or a proxy before one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from commands import complaint, succeed
+from object_stores import PASS, STRIP, Answer, Asked, Proxy, Server, at
+from test_bucket import SPEC, command, statuses
+from test_bucket import plain as plain
+from test_bucket import weed as weed
+
+from experiments.servers import READER, READER_SECRET, SECRET
+from gossamer.archive.object_store import ObjectStore
+from gossamer.config.folders import Address
+from gossamer.testweb.running import RunningWeb
+
+SLOW_DOWN: Answer = (503, "Slow Down", b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")
+TOO_MANY: Answer = (429, "Too Many Requests", b"<Error><Code>TooManyRequests</Code></Error>")
+SKEWED: Answer = (403, "Forbidden", b"<Error><Code>RequestTimeTooSkewed</Code></Error>")
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "requests") as web:
+        yield web
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "says"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "", "the credentials are wrong, or may not read, write, list and delete"),
+        ({"AWS_ACCESS_KEY_ID": READER, "AWS_SECRET_ACCESS_KEY": READER_SECRET}, "", "may not read, write, list and"),
+        ({}, "s3://no-such-bucket/crawl", "there is no bucket no-such-bucket: create it, or correct its name"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "", "it cannot be reached, or its answers are lost): check its"),
+    ],
+    ids=["wrong secret", "read-only", "no bucket", "unreachable"],
+)
+def test_before_anything_begins(
+    web: RunningWeb, weed: Server, tmp_path: Path, settings: dict[str, str], place: str, says: str
+) -> None:
+    address = weed.address()
+    with at(weed, tmp_path / "cache", **settings):
+        said = complaint(*command(web, place or address), at=tmp_path)
+        assert says in said
+        assert SECRET not in said
+    with at(weed, tmp_path / "cache"):
+        assert ObjectStore(address).list("") == [], "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "says"),
+    [
+        (SKEWED, "this machine's clock is wrong, the store says (403 Forbidden RequestTimeTooSkewed): set it"),
+        (SLOW_DOWN, "the store is overloaded (503"),
+        (TOO_MANY, "the store is overloaded (429"),
+    ],
+    ids=["clock", "503 without end", "429 without end"],
+)
+def test_a_store_that_refuses(web: RunningWeb, weed: Server, tmp_path: Path, verdict: Answer, says: str) -> None:
+    with Proxy(weed.port, lambda _: verdict) as proxy, at(weed, tmp_path, proxy):
+        assert says in complaint(*command(web, weed.address()), at=tmp_path)
+
+
+def test_a_store_without_conditions(web: RunningWeb, object_servers: Callable[[str], Server], tmp_path: Path) -> None:
+    moto = object_servers("moto")
+    with Proxy(moto.port, lambda _: STRIP) as proxy, at(moto, tmp_path, proxy):
+        said = complaint(*command(web, moto.address()), at=tmp_path)
+    assert "the store ignores conditions: it let us create an object that existed" in said
+    assert "nothing was begun" in said
+
+
+@pytest.mark.parametrize("refusal", [SLOW_DOWN, TOO_MANY], ids=["503", "429"])
+def test_a_crawl_waits_while_it_is_throttled(
+    web: RunningWeb, weed: Server, plain: dict[str, str], tmp_path: Path, refusal: Answer
+) -> None:
+    """Every fourth request is refused, whatever it is; the crawl finds what an undisturbed one finds."""
+    seen: list[Asked] = []
+
+    def judge(asked: Asked) -> str | Answer:
+        seen.append(asked)
+        return refusal if len(seen) % 4 == 0 else PASS
+
+    address: Address = weed.address()
+    with Proxy(weed.port, judge) as proxy, at(weed, tmp_path / "cache", proxy):
+        succeed(*command(web, address, "--width", "60"), at=tmp_path)
+    assert len(seen) > 60
+    with at(weed, tmp_path / "other"):
+        assert statuses(address, tmp_path) == plain
