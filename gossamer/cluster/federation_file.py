@@ -73,6 +73,12 @@ class Federation:
         """Returns the sites whose archives are on this machine, or in a bucket."""
         return [site for site in self.sites if exists(self.directory(site))]
 
+    @property
+    def elsewhere(self) -> list[str]:
+        """Returns the others, unless they are gone."""
+        here = self.here
+        return [name for name, site in self.sites.items() if name not in here and not site.gone]
+
     def config_of(self, site: str) -> Config:
         """Returns the configuration for the agents of a site."""
         values = {"crawl.agent": home_of(site), "site.agents": self.sites[site].agents}
