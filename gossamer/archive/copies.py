@@ -111,7 +111,7 @@ def open_store(crawl: Place, config: Config, agent: str, now_s: float) -> Store:
         return first
     disks = [as_place(disk) for disk in disks_of(agent, config.site.disks, config.site.copies)]
     check_apart([crawl, *disks])
-    return Copied(first, [places.prepare(disk, config.replace({"archive.unsynced": 0}), now_s) for disk in disks])
+    return Copied(first, [places.prepare(disk, config, now_s) for disk in disks])
 
 
 def check_apart(found: Sequence[Place]) -> None:

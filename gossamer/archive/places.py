@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectStore":
     """Opens an archive to crawl into it, or begins one."""
     if isinstance(crawl, Path):
-        return Directory.prepare(crawl, now_s, config.archive.unsynced)
+        return Directory.prepare(crawl, now_s)
     from gossamer.archive.object_store import ObjectStore  # obstore: whoever crawls into a directory need not have it
 
     return ObjectStore.prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)
@@ -24,7 +24,7 @@ def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectSt
 def opened(crawl: Place, config: Config | None = None) -> "Directory | ObjectStore":
     """Opens an archive that exists; with a configuration, to write to it as that says."""
     if isinstance(crawl, Path):
-        return Directory(crawl, config.archive.unsynced if config else 0)
+        return Directory(crawl)
     from gossamer.archive.object_store import ObjectStore
 
     bound: dict[str, Any] = {"cache_bytes": config.archive.cache_mb << 20} if config else {}

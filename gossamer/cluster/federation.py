@@ -55,8 +55,7 @@ def opened(
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
-    # Synced from its first file on: what it sends to other sites must survive whatever happens here.
-    store = places.prepare(directory, config.replace({"archive.unsynced": 0}), clock.now())
+    store = places.prepare(directory, config, clock.now())
     with locked(store, site), EventLog(folder_of(directory) / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
         places.remember(store, config)
