@@ -210,8 +210,8 @@ def test_hosts_are_rebalanced_from_a_machine_without_archives(machines: Machines
     ordered: dict[str, Mapping[str, str]] = {}
     for site in SITES:
         for message in Inbox(Directory(machines[site] / site)).pending("", {}):
-            assert message.sender == MOVES
-            ordered[site] = json.loads(message.data)
+            if message.sender == MOVES:  # the seeds of the crawl are there, too
+                ordered[site] = json.loads(message.data)
     assert {site: dict(hosts) for site, hosts in ordered.items()} == {
         site: {row["host"]: row["to"] for row in plan["moves"] if row["from"] == site}
         for site in {row["from"] for row in plan["moves"]}
