@@ -238,9 +238,6 @@ class Archive(msgspec.Struct, frozen=True):
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
-    unsynced: Annotated[
-        int, key("how many files are left unsynced at first; a crash does not harm them, a power failure does", least=0)
-    ] = 0
 
 
 class Refresh(msgspec.Struct, frozen=True):
