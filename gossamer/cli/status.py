@@ -8,7 +8,6 @@ import msgspec
 from gossamer.archive.mark import is_federation
 from gossamer.cli import options
 from gossamer.cli.output import show
-from gossamer.cluster.federation_file import check_directory
 from gossamer.errors import ConfigError
 
 
@@ -53,6 +52,7 @@ def agents_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.cluster.federation_file import check_directory
     from gossamer.watch import agents
 
     directory = check_directory(arguments.dir)

@@ -126,8 +126,10 @@ class Site(msgspec.Struct, frozen=True):
         float,
         key("an agent idle for this many seconds ends, and starts again when there is work", least=1),
     ] = 60.0
-    copies: Annotated[int, key("how many disks hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
-    disks: Annotated[list[str], key("directories on other disks for copies (`gossamer restore`)", folder=True)] = []
+    copies: Annotated[int, key("how many places hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
+    disks: Annotated[
+        list[str], key("directories on other disks, or addresses, for copies (`gossamer restore`)", place=True)
+    ] = []
     backlog_mb: Annotated[int, key("megabytes of unsent links, before an agent finds no more", least=1)] = 256
 
 
@@ -238,9 +240,6 @@ class Archive(msgspec.Struct, frozen=True):
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
-    unsynced: Annotated[
-        int, key("how many files are left unsynced at first; a crash does not harm them, a power failure does", least=0)
-    ] = 0
 
 
 class Refresh(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ class Broken:
     error: BaseException
 
 
-Result = Visit | Deferred | Broken
+Result = Visit | Deferred | Broken | None  # None: nothing, but somebody waits for the agent
 
 
 class Fetching:

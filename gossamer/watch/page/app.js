@@ -1,6 +1,6 @@
 // The page: it listens to /events, and draws the parts that changed.
 
-import { byId, el, fill, setText, table } from "./dom.js";
+import { byId, el, fill, prose, setText, table } from "./dom.js";
 import { drawCarbon } from "./carbon.js";
 import { Charts } from "./charts.js";
 import { ago, clock, count, grams, moment, rate, seconds, share, size, span, until, words } from "./format.js";
@@ -51,7 +51,7 @@ function drawNow(now) {
       ? figure("pages per second", rate(now.rate.mean), "on average, while it ran", "rate", now.rate.mean)
       : figure("pages per second", rate(now.rate.now), `${rate(now.rate.mean)} on average`, "rate", now.rate.mean),
     figure("visits", count(now.visits), `in ${count(now.rounds)} rounds`, "visits", now.visits),
-    figure("frontier", count(now.frontier), "pages not yet visited", "frontier", now.frontier),
+    figure("frontier", count(now.frontier), now.due_hosts == null ? "pages not yet visited" : `${count(now.due_hosts)} hosts are due`, "frontier", now.frontier),
     figure("known pages", count(now.known), `of ${count(now.hosts)} hosts`, "known", now.known),
     figure("received", size(now.wire_bytes), `${span(now.busy_s)} at work`, "wire_bytes", now.wire_bytes),
     figure("trouble", share(bad, now.visits), `${count(bad)} visits`, "errors", bad),
@@ -70,7 +70,7 @@ const shortName = (name) => name.replace(/\/+$/, "").split("/").pop() || name;
 function drawProblems(problems) {
   byId("notices").hidden = !problems.length;
   fill("problems", problems.map((problem) =>
-    el("li", { name: problem.is_failure ? "failure" : "" }, el("strong", { text: problem.what }), el("span", { text: ` ${problem.do}` }))));
+    el("li", { name: problem.is_failure ? "failure" : "" }, el("strong", { text: problem.what }), el("span", {}, " ", ...prose(problem.do)))));
 }
 
 function drawOutcomes(rows) {
@@ -88,7 +88,7 @@ function drawOutcomes(rows) {
   const bad = rows.filter((row) => row.is_trouble);
   fill("trouble", bad.length ? bad.map((row) => el("li", {},
     el("p", {}, el("strong", { text: words(row.outcome) }), el("span", { text: count(row.visits), name: "number" })),
-    el("p", { text: row.advice }),
+    el("p", {}, ...prose(row.advice)),
     ...row.reasons.filter((each) => each.reason || each.url).slice(0, 2).map((each) =>
       el("p", { name: "quiet cut", title: each.url }, `${each.reason || "no reason given"}${each.times > 1 ? ` (${count(each.times)})` : ""}: ${each.url}`)),
   )) : [el("li", { text: "No visit was in trouble.", name: "empty" })]);
@@ -125,6 +125,7 @@ function drawAgents(agents) {
   ];
   if (has("connections")) columns.push(["connections", (row) => count(row.connections), "number"]);
   if (has("active_hosts")) columns.push(["hosts at work", (row) => count(row.active_hosts), "number"]);
+  if (has("due_hosts")) columns.push(["hosts due", (row) => count(row.due_hosts), "number"]);
   if (has("backlog_bytes")) columns.push(["unsent", (row) => size(row.backlog_bytes), "number"]);
   columns.push(["committed", (row) => clock(row.committed_s), "number"]);
   if (agents.some((row) => row.site)) columns.splice(1, 0, ["site", (row) => row.site]);
