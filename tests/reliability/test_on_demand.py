@@ -118,16 +118,20 @@ def test_from_one_to_several_and_back(world: World, tmp_path: Path, hub: str, mo
 def test_agents_that_are_killed_while_they_leave(world: World, tmp_path: Path, hub: str) -> None:
     site, start_s = Site(world.web, tmp_path / "crawl", [*ON_DEMAND, "--set", f"site.exchange={hub}"]), time.time()
     killed: list[str] = []
+
+    def kill_those_that_leave() -> None:
+        for name in [name for event in changes(site) for name in event["retire"] if name not in killed]:
+            if (pid := site.agents().get(name)) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed.append(name)
+
     with site.cared_for(), site.running() as process:
         while numbers(site)[-1:] != [1]:
-            leaving = [name for event in changes(site) for name in event["retire"] if name not in killed]
-            for name in leaving:
-                if (pid := site.agents().get(name)) is not None:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                killed.append(name)
+            kill_those_that_leave()
             assert process.poll() is None, site.said()
             time.sleep(0.01)
+        kill_those_that_leave()  # those of the last change
         site.wait_until(process, lambda: set(site.agents()) == {"a0"}, "one process")
         process.send_signal(signal.SIGINT)
         site.end(process)
