@@ -62,7 +62,7 @@ def numbers(site: Site) -> list[int]:
 def finish(site: Site, world: World, start_s: float, deaths: int) -> None:
     """The rest is crawled in haste by one agent, and all of it is checked."""
     slow_until_s = time.time()
-    hasty = Site(site.web, site.directory, [*OPTIONS, *SOON, *exchange(site)])
+    hasty = Site(site.web, site.directory, [*OPTIONS, *SOON, "--engine", "processes", *exchange(site)])
     with hasty.running() as process:
         hasty.end(process)
     check_zones(site.directory)
