@@ -195,6 +195,8 @@ def _is_shared(store: Store, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
     if config.site.engine != PROCESSES:
         return True
+    if config.site.max_agents:
+        return True
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False
     from gossamer.cluster.plan import is_shared

@@ -1,10 +1,17 @@
-"""This module tunes the runtime of a process that crawls; the command line calls it, never a library user's import."""
+"""This module knows and tunes the runtime of a process that crawls; the command line tunes it, never an import."""
 
 import ctypes
 import gc
+import os
+import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _KEPT_BYTES = 256 << 20
+
+
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def tune() -> None:

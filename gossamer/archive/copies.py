@@ -97,7 +97,7 @@ def open_store(crawl: Place, config: Config, agent: str, now_s: float) -> "Direc
         from gossamer.archive.object_store import ObjectStore
 
         return ObjectStore.open(crawl, cache_bytes=config.archive.cache_mb << 20)
-    first = Directory(crawl, config.archive.unsynced)
+    first = Directory(crawl)
     if config.site.copies == 1:
         return first
     disks = disks_of(agent, config.site.disks, config.site.copies)

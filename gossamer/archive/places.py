@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectStore":
     """Opens an archive to crawl into it, or begins one."""
     if isinstance(crawl, Path):
-        return Directory.prepare(crawl, now_s, config.archive.unsynced)
+        return Directory.prepare(crawl, now_s)
     from gossamer.archive.object_store import ObjectStore  # obstore: whoever crawls into a directory need not have it
 
     return ObjectStore.prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)

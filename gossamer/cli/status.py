@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
+import msgspec
+
 from gossamer.archive.mark import is_federation
 from gossamer.cli import options
 from gossamer.cli.output import show
-from gossamer.cluster.federation_file import check_directory
 from gossamer.errors import ConfigError
 
 
@@ -51,11 +52,13 @@ def agents_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.cluster.federation_file import check_directory
     from gossamer.watch import agents
 
     directory = check_directory(arguments.dir)
     if arguments.change is None:
-        show(agents.agents(directory), arguments.json, agents.render)
+        found = agents.overview(directory)
+        show(msgspec.to_builtins(found) if arguments.json else found, arguments.json, agents.render)
         return 0
     if (arguments.change == "retire") != (arguments.agent is not None):
         raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")

@@ -2,7 +2,7 @@
 until nothing is left."""
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
@@ -64,6 +64,11 @@ class Agent:
         """Ends the run cleanly: requests under way may finish, then the round is committed."""
         self._stopping = True
 
+    def wake(self) -> None:
+        """Makes the agent look at once for what others have for it; called from any thread."""
+        self._looked_s = -inf
+        self._fetching.results.put(None)
+
     def run(self, show: Callable[[Stats], None]) -> Stats:
         self._begin()
         try:
@@ -74,10 +79,10 @@ class Agent:
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
                 self._gather(_LOOK_S)
+                self._look(show)
                 if self._is_round_over():
                     self._await_functions(show)
                     self._commit()
-                self._look(show)
             self._drain(show)
             self._await_functions(show)
             self._commit(clean=True)
@@ -228,11 +233,11 @@ class Agent:
                 self._scheduler.outstanding -= 1
         elif isinstance(result, Broken):
             raise result.error
-        else:
+        elif result is not None:
             self._scheduler.outstanding -= 1
             self._round.deferrals.append(result)
+            self._intake.notes.put_off(result)
             if result.outcome is not None:
-                self._intake.notes.put_off(result)
                 self._round.outcomes[result.outcome.name.lower()] += 1
 
     def _await_functions(self, show: Callable[[Stats], None]) -> None:
@@ -331,6 +336,7 @@ class Agent:
             seconds=self._commit_cost_s,
         )
         self._scheduler.committed()
+        peers.committed()
 
     @property
     def _must_judge_anew(self) -> bool:

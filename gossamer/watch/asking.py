@@ -19,7 +19,7 @@ from gossamer.errors import GossamerError
 from gossamer.watch.rows import as_text, rows_of, shown_cell
 
 ROWS = 200
-SECONDS = 15
+SECONDS = 30
 _CELL = 400  # characters
 _MEMORY_MB = 256
 _SPILL_MB = 256
@@ -53,7 +53,7 @@ def answer(crawl: str, sql: str) -> dict[str, Any]:
 def main() -> None:
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
-    resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         found = answer(sys.argv[1], sys.stdin.read())

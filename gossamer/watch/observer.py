@@ -39,6 +39,7 @@ _FAR_ROWS = 100_000  # the same for a bucket: they have to be fetched
 _NOW_S = 30  # the rate "now" is that of so many seconds before the last commit
 _RESTING = 12
 _WAITING_S = 5.0
+_CPU_S = 3.0
 _SITES_S = 10.0  # sites on other machines are asked so often
 _SLOW_S = 5.0  # what needs more than a look at manifests is looked at so often
 
@@ -55,7 +56,7 @@ class Archive:
         self.messages = 0
         self._rest_files: list[str] = []
         self._paces: dict[str, tuple[int, Pace]] = {}
-        self._used: dict[str, tuple[float, float]] = {}
+        self._used: dict[str, tuple[float, float, float | None]] = {}  # when, seconds of CPU, and cores until then
 
     def look(self, now_s: float, is_slow: bool) -> bool:
         """Looks for what is new. `is_slow`: also for what changes seldom."""
@@ -96,7 +97,7 @@ class Archive:
             "committed_s": at.time_s or None,
             "waits_until_s": at.state.waits_until_s,
             "backlog_bytes": sum(entry.size for entry in at.outbox),
-            "cpu": self._cpu(name, now.get("cpu_s"), now_s),
+            "cpu": self._cpu(name, now.get("cpu_s"), now.get("at_s", now_s)),
             **{key: now.get(key) for key in ("memory_bytes", "connections", "active_hosts", "backed_off_hosts")},
         }
         is_running = bool(now["state"])
@@ -115,14 +116,15 @@ class Archive:
             pace.see(seen_s, visits, size)
         return pace
 
-    def _cpu(self, name: str, cpu_s: float | None, now_s: float) -> float | None:
-        """Returns how many cores it used since the last look."""
+    def _cpu(self, name: str, cpu_s: float | None, at_s: float) -> float | None:
+        """Returns how many cores it uses, over the last moments; None if that is not known yet."""
         if cpu_s is None:
             return None
-        before_s, used_s = self._used.get(name, (now_s, cpu_s))
-        self._used[name] = now_s, cpu_s
-        passed_s = now_s - before_s
-        return max(0.0, (cpu_s - used_s) / passed_s) if passed_s > 0 else None
+        before_s, used_s, cores = self._used.setdefault(name, (at_s, cpu_s, None))
+        if at_s - before_s >= _CPU_S:
+            cores = max(0.0, (cpu_s - used_s) / (at_s - before_s))
+            self._used[name] = at_s, cpu_s, cores
+        return cores
 
     def _read_rests(self) -> None:
         follower = self.follower
@@ -146,6 +148,7 @@ class Observer:
         self.archives: dict[str, Archive] = {}  # by site; a crawl that is no federation has one, without a name
         self.history = History()
         self.failure = ""  # why the archive cannot be read, in words
+        self._counters = Counters()  # of all agents
         self._elsewhere: list[Row] = []
         self._asking: threading.Thread | None = None
         self._asked_s = self._slow_s = float("-inf")
@@ -164,6 +167,7 @@ class Observer:
             for archive in self.archives.values():
                 archive.look(now_s, is_slow)
                 self._read_visits(archive)
+            self._counters = total(archive.counters for archive in self.archives.values())
             self.failure = ""
         except FileNotFoundError:  # files were merged while we read: the next look finds the newer ones
             return
@@ -186,7 +190,7 @@ class Observer:
     def now(self) -> Row:
         """Returns the totals, by the same names and of the same sources as `gossamer status --json`."""
         snapshots = self._snapshots()
-        counters = total(at.state.counters for at in snapshots)
+        counters = self._counters
         began = [at.state.started_s for at in snapshots if at.state.started_s is not None]
         busy = [at.state.busy_s for at in snapshots if at.state.busy_s is not None]
         busy_s = max(busy, default=None)
@@ -222,7 +226,7 @@ class Observer:
 
     def outcomes(self) -> list[Row]:
         """Returns outcomes of visits, most frequent first; trouble has its reasons, and what to do."""
-        counted = total(at.state.counters for at in self._snapshots()).outcomes
+        counted = self._counters.outcomes
         rows = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
         return [
             {"outcome": name, "visits": times, "is_trouble": name not in CALM}
@@ -232,7 +236,7 @@ class Observer:
 
     def refused(self) -> list[Row]:
         """Returns the settings that kept links from being followed, and what to do."""
-        counted = refused_links(total(at.state.counters for at in self._snapshots()).refused)
+        counted = refused_links(self._counters.refused)
         return [
             {"setting": name, "links": times, "remedy": remedy(name).removeprefix("links not followed: ")}
             for name, times in counted.items()
@@ -382,7 +386,7 @@ class Observer:
     def _facts(self) -> Facts:
         folders = [archive.follower.place for archive in self.archives.values()]
         free = [shutil.disk_usage(folder).free for folder in folders if isinstance(folder, Path) and folder.exists()]
-        outcomes = total(at.state.counters for at in self._snapshots()).outcomes
+        outcomes = self._counters.outcomes
         return Facts(
             now_s=self.now_s,
             failure=self.failure,

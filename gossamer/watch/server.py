@@ -31,7 +31,7 @@ _CONNECTIONS = 512
 _LISTENERS = 256
 _UNSENT_BYTES = 4 << 20  # a listener that does not read is left
 _PING_S = 15.0
-_LOOK_S, _CALM_S, _FAR_S = 1.0, 3.0, 15.0  # a running crawl is looked at so often; one that rests; one in a bucket
+_LOOK_S, _CALM_S, _FAR_S = 1.0, 3.0, 15.0  # between looks: if somebody listens; else; at a bucket
 _TAIL = 40  # points of a series that an event has
 _COOKIE = "gossamer_token"
 
@@ -135,7 +135,8 @@ class Server:
     def _pause_s(self) -> float:
         if not self._observer.is_near:
             return _FAR_S
-        return _LOOK_S if self._observer.state() in ("running", "starting") else _CALM_S
+        is_lively = bool(self._listeners) and self._observer.state() in ("running", "starting")
+        return _LOOK_S if is_lively else _CALM_S
 
     def _look(self) -> dict[str, bytes]:
         """Returns the parts that have changed, encoded."""

@@ -116,11 +116,17 @@ def test_warnings() -> None:
     assert [text.split()[0] for text in slow.warnings()] == ["polite.burst_delay_s", "polite.robots"]
 
 
+def test_the_most_agents_are_not_fewer_than_the_least() -> None:
+    with pytest.raises(ConfigError, match=r"site.max_agents must be at least site.min_agents \(4\), not 2"):
+        config.Config().replace({"site.max_agents": 2, "site.min_agents": 4})
+    assert config.Config().replace({"site.min_agents": 4}).site.max_agents == 0, "their number does not change"
+
+
 def test_words_that_stand_for_values(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('[site]\nmax_agents = "unlimited"\n')
-    assert config.load(file).site.max_agents == 0
+    assert config.load(file).site.max_agents == config.UNLIMITED
     given = {"site.max_agents": config.parse_value("site.max_agents", "unlimited")}
-    assert config.Config().replace({"site.max_agents": 3}).replace(given).site.max_agents == 0
+    assert config.Config().replace({"site.max_agents": 3}).replace(given).site.max_agents == config.UNLIMITED
     with pytest.raises(ConfigError, match="must be a whole number, not 'many'"):
         config.Config().replace({"site.max_agents": "many"})

@@ -1,6 +1,6 @@
 // The page: it listens to /events, and draws the parts that changed.
 
-import { byId, el, fill, setText, table } from "./dom.js";
+import { byId, el, fill, prose, setText, table } from "./dom.js";
 import { drawCarbon } from "./carbon.js";
 import { Charts } from "./charts.js";
 import { ago, clock, count, grams, moment, rate, seconds, share, size, span, until, words } from "./format.js";
@@ -70,7 +70,7 @@ const shortName = (name) => name.replace(/\/+$/, "").split("/").pop() || name;
 function drawProblems(problems) {
   byId("notices").hidden = !problems.length;
   fill("problems", problems.map((problem) =>
-    el("li", { name: problem.is_failure ? "failure" : "" }, el("strong", { text: problem.what }), el("span", { text: ` ${problem.do}` }))));
+    el("li", { name: problem.is_failure ? "failure" : "" }, el("strong", { text: problem.what }), el("span", {}, " ", ...prose(problem.do)))));
 }
 
 function drawOutcomes(rows) {
@@ -88,7 +88,7 @@ function drawOutcomes(rows) {
   const bad = rows.filter((row) => row.is_trouble);
   fill("trouble", bad.length ? bad.map((row) => el("li", {},
     el("p", {}, el("strong", { text: words(row.outcome) }), el("span", { text: count(row.visits), name: "number" })),
-    el("p", { text: row.advice }),
+    el("p", {}, ...prose(row.advice)),
     ...row.reasons.filter((each) => each.reason || each.url).slice(0, 2).map((each) =>
       el("p", { name: "quiet cut", title: each.url }, `${each.reason || "no reason given"}${each.times > 1 ? ` (${count(each.times)})` : ""}: ${each.url}`)),
   )) : [el("li", { text: "No visit was in trouble.", name: "empty" })]);

@@ -75,15 +75,15 @@ export class Charts {
       this.plots[name].setData(data);
       return;
     }
-    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `12px ${colour("--font")}` };
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `${0.78 * rem()}px ${colour("--font")}` };
     const options = {
       ...measure(this.places[name]),
       cursor: { y: false, points: { size: 6 }, sync: { key: "time" } },
       legend: { live: true },
       scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, 1)] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 80, values: (_plot, times, _axis, _space, step) => times.map((time) => label(time, step)) },
-        { ...axis, size: 62, values: (_plot, values) => values.map((value) => (value ? write(value) : "0")), space: 34 },
+        { ...axis, grid: { show: false }, size: 2 * rem(), space: 5.5 * rem(), values: (_plot, times, _axis, _space, step) => times.map((time) => label(time, step)) },
+        { ...axis, size: 4.4 * rem(), values: (_plot, values) => values.map((value) => (value ? write(value) : "0")), space: 2 * rem() },
       ],
       series: [
         { label: "time", value: (_plot, value) => (value == null ? "–" : new Date(value * 1000).toLocaleTimeString("en-GB")) },
@@ -106,4 +106,5 @@ function label(time, step) {
 }
 
 const empty = () => ({ width_s: 1, t: [], pages: [], trouble: [], bytes: [] });
-const measure = (place) => ({ width: Math.max(220, place.clientWidth), height: place.classList.contains("low") ? 130 : 230 });
+const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+const measure = (place) => ({ width: Math.max(220, place.clientWidth), height: rem() * (place.classList.contains("low") ? 8.5 : 15) });

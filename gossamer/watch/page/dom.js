@@ -12,6 +12,9 @@ export function el(tag, options = {}, ...children) {
   return made;
 }
 
+// Words between backquotes are commands or names: they become code, and still nothing but text.
+export const prose = (text) => text.split("`").map((part, at) => (at % 2 ? el("code", { text: part }) : part));
+
 // Changes only what differs, so that a selection or a scroll position stays, and a screen reader is not disturbed.
 export function setText(target, text) {
   const node = typeof target === "string" ? byId(target) : target;

@@ -3,7 +3,8 @@
 import { size } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 960, HEIGHT = 470;
+const WIDTH = 960, HEIGHT = 490;
+const BEND = 3.5; // degrees
 const FILES = ["vendor/d3-array.js", "vendor/d3-geo.js", "vendor/topojson-client.js"];
 
 export class SiteMap {
@@ -30,7 +31,7 @@ export class SiteMap {
     const most = Math.max(1, ...flows.map((flow) => flow.bytes ?? 0));
     for (const flow of flows) {
       if (!at.has(flow.from) || !at.has(flow.to) || !flow.bytes) continue;
-      map.append(arc(flow, at, projection, geoInterpolate, 1 + 3 * Math.sqrt(flow.bytes / most)));
+      map.append(arc(flow, at, path, geoInterpolate, 1 + 3 * Math.sqrt(flow.bytes / most)));
     }
     for (const site of placed) map.append(...mark(site, projection(at.get(site.site))));
     this.place.replaceChildren(map);
@@ -38,26 +39,22 @@ export class SiteMap {
   }
 }
 
-// Each direction bends to its own side, so that both can be seen.
-function arc(flow, at, projection, interpolate, width) {
+// The shortest way over the globe, bent a little to one side: so both directions can be seen, also over the map's edge.
+function arc(flow, at, path, interpolate, width) {
   const way = interpolate(at.get(flow.from), at.get(flow.to));
-  const [start, middle, end] = [0, 0.5, 1].map((part) => projection(way(part)));
-  const [dx, dy] = [end[0] - start[0], end[1] - start[1]];
+  const [start, end] = [way(0.45), way(0.55)];
+  const [dx, dy] = [((end[0] - start[0] + 540) % 360) - 180, end[1] - start[1]];
   const far = Math.hypot(dx, dy) || 1;
-  const bend = Math.min(42, far * 0.12);
-  const by = [2 * middle[0] - (start[0] + end[0]) / 2 - (dy / far) * bend, 2 * middle[1] - (start[1] + end[1]) / 2 + (dx / far) * bend];
-  // A way over the edge of the map would cross all of it: such a flow is drawn as a short ray out of both sites.
-  const d = Math.abs(dx) > WIDTH * 0.55 ? rays(start, end) : `M${start}Q${by} ${end}`;
-  const line = node("path", { d, class: "flow", "stroke-width": width });
+  const coordinates = Array.from({ length: 49 }, (_, step) => {
+    const [longitude, latitude] = way(step / 48);
+    const aside = BEND * Math.sin((Math.PI * step) / 48);
+    return [longitude - (aside * dy) / far, Math.max(-89, Math.min(89, latitude + (aside * dx) / far))];
+  });
+  const line = node("path", { d: path({ type: "LineString", coordinates }), class: "flow", "stroke-width": width });
   const title = node("title");
   title.textContent = `${flow.from} to ${flow.to}: ${size(flow.bytes)}`;
   line.append(title);
   return line;
-}
-
-function rays(start, end) {
-  const side = start[0] < end[0] ? -1 : 1;
-  return `M${start}q${side * 30},-14 ${side * 60},-16M${end}q${-side * 30},-14 ${-side * 60},-16`;
 }
 
 function mark(site, [x, y]) {
