@@ -45,7 +45,8 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.shard_mb and arguments.kind != "items":
         raise ConfigError("--shard-mb is for --items")
     more = {"shard_bytes": arguments.shard_mb << 20} if arguments.shard_mb else {}
-    written = write(located(arguments.dir), arguments.out, force=arguments.force, **more)
+    where, code = located(arguments.dir)
+    written = write(where, arguments.out, force=arguments.force, **more)
     if arguments.json:
         found = {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
         report = {"kind": arguments.kind, "out": arguments.out, **found}
@@ -53,7 +54,7 @@ def export(arguments: argparse.Namespace) -> int:
     elif arguments.out != "-":
         words = _files(written) if isinstance(written, list) else f"{written:,} {rows}"
         print(f"gossamer: wrote {words} to {arguments.out}", file=sys.stderr)
-    return 0
+    return code
 
 
 def _files(paths: list[Path]) -> str:
