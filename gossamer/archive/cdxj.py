@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -47,9 +48,14 @@ def line(capture: Capture) -> str:
     if capture.digest:
         fields["digest"] = capture.digest
     fields["length"] = str(capture.location.length)
-    date = time.strftime("%Y%m%d%H%M%S", time.gmtime(int(capture.started_s * 1000) // 1000))
+    date = _second(int(capture.started_s * 1000) // 1000)
     file = capture.location.file.rpartition("/")[2]
     return f"{surt(capture.url)} {date} {json.dumps(fields)[:-1]}{_tail(capture.location.offset, file)}"
+
+
+@lru_cache(16)
+def _second(whole: int) -> str:
+    return time.strftime("%Y%m%d%H%M%S", time.gmtime(whole))
 
 
 def moved(lines: Iterable[str], places: dict[str, tuple[str, int]]) -> Iterator[str]:

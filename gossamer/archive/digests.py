@@ -1,5 +1,7 @@
 """`DigestCache` finds content that was stored before, so that it is not stored twice: a bounded cache of digests."""
 
+from typing import Any
+
 import numpy as np
 
 
@@ -7,18 +9,19 @@ class DigestCache:
     """The cache is direct-mapped: a digest has one slot, and the newest wins it. An entry takes 24 bytes."""
 
     def __init__(self, entries: int) -> None:
-        self._digests = np.zeros(entries, np.uint64)
-        self._keys = np.zeros(entries, np.uint64)
-        self._times = np.zeros(entries, np.float64)
+        # Zeros of NumPy take no memory until they are written, and views of them are faster to index.
+        self._digests = np.zeros(entries, np.uint64).data
+        self._keys = np.zeros(entries, np.uint64).data
+        self._times: Any = np.zeros(entries, np.float64).data
 
     def get(self, digest: int) -> tuple[int, float] | None:
         """Returns the page's key and the time of the visit whose record has the content."""
         if not len(self._digests):
             return None
         slot = digest % len(self._digests)
-        if int(self._digests[slot]) != digest:
+        if self._digests[slot] != digest:
             return None
-        return int(self._keys[slot]), float(self._times[slot])
+        return self._keys[slot], self._times[slot]
 
     def put(self, digest: int, key: int, time_s: float) -> None:
         if len(self._digests):

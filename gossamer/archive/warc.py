@@ -12,6 +12,7 @@ import os
 import re
 import time
 import uuid
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -29,6 +30,7 @@ IDENTICAL = _PROFILE + "identical-payload-digest"
 NOT_MODIFIED = _PROFILE + "server-not-modified"
 
 _LEVEL = 1  # of isal: as small as zlib's fastest, at a fraction of its time
+_SMALL_LEVEL = 0  # of records that are short: a code of their own would take more time than their text
 _GZIP = 31  # the window bits that mean a gzip member
 _BUFFER = 1 << 20
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\r\n]*chunked", re.IGNORECASE | re.MULTILINE)
@@ -103,7 +105,7 @@ class WarcWriter:
         beside = f"WARC-Concurrent-To: <{record_id}>\r\n{_common(response, date)}"
         if self._config.archive.requests and response.request_head:
             block = _terminated(response.request_head)
-            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block))
+            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block), _SMALL_LEVEL)
         if response.truncated:
             fields = f"fetchTimeMs: {response.elapsed_s * 1000:.0f}\r\n"
             if response.reason:
@@ -118,8 +120,8 @@ class WarcWriter:
             self._store.put(name, self._store.scratch(name))
         return Changes({"warc": self._names} if self._names else {})
 
-    def _append(self, record: bytes) -> Location:
-        member = isal_zlib.compress(record, _LEVEL, _GZIP)
+    def _append(self, record: bytes, level: int = _LEVEL) -> Location:
+        member = isal_zlib.compress(record, level, _GZIP)
         location = Location(self._names[-1], self._offset, len(member))
         self._waiting.append(member)
         self._offset += len(member)
@@ -166,7 +168,12 @@ def payload_digest(head: bytes, body: bytes) -> str:
 def warc_date(seconds: float) -> str:
     """Returns milliseconds, as the visits table has them. Cut, not rounded: CDXJ's seconds must be a prefix."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03d}Z"
+    return f"{_second(whole)}.{milliseconds:03d}Z"
+
+
+@lru_cache(16)  # of a hundred records most are of the same second
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
 
 
 def read_record(path: Path, offset: int, length: int = 0) -> Record:
@@ -223,14 +230,13 @@ def _response(
         if response.body:
             fields += "WARC-Truncated: length\r\n"
         return _record("revisit", record_id, f"{_HTTP}response", fields, head)
-    block = head + response.body
     if _CHUNKED.search(head):
-        fields += f"WARC-Block-Digest: sha1:{_sha1(block)}\r\n"
+        fields += f"WARC-Block-Digest: sha1:{_sha1(head, response.body)}\r\n"
     elif digest:
         fields += f"WARC-Payload-Digest: sha1:{digest}\r\n"
     if response.truncated:
         fields += f"WARC-Truncated: {response.truncated}\r\n"
-    return _record("response", record_id, f"{_HTTP}response", fields, block)
+    return _record("response", record_id, f"{_HTTP}response", fields, head, response.body)
 
 
 def _common(response: Response, date: str) -> str:
@@ -238,12 +244,13 @@ def _common(response: Response, date: str) -> str:
     return f"WARC-Target-URI: {response.request.url}\r\nWARC-Date: {date}\r\n{address}"
 
 
-def _record(kind: str, record_id: str, content_type: str, fields: str, block: bytes) -> bytes:
+def _record(kind: str, record_id: str, content_type: str, fields: str, block: bytes, rest: bytes = b"") -> bytes:
+    """Returns a record. `rest` is the end of the block: a body is copied once."""
     header = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <{record_id}>\r\n{fields}"
-        f"Content-Type: {content_type}\r\nContent-Length: {len(block)}\r\n\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(block) + len(rest)}\r\n\r\n"
     )
-    return b"".join((header.encode(), block, b"\r\n\r\n"))
+    return b"".join((header.encode(), block, rest, b"\r\n\r\n"))
 
 
 def _info(config: Config) -> str:
@@ -255,9 +262,12 @@ def _info(config: Config) -> str:
     )
 
 
-def _sha1(data: bytes) -> str:
+def _sha1(data: bytes, rest: bytes = b"") -> str:
     # Two letters at a time; base64.b32encode takes a third of the time of the hash itself.
-    number = int.from_bytes(hashlib.sha1(data, usedforsecurity=False).digest())
+    digest = hashlib.sha1(data, usedforsecurity=False)
+    if rest:
+        digest.update(rest)
+    number = int.from_bytes(digest.digest())
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(150, -1, -10)])
 
 

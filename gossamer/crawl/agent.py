@@ -43,6 +43,7 @@ class Agent:
         headers = books.carbon.headers if books.carbon else ()
         self._reader = Reader(config, self._intake.scope, self._intake.named, headers)
         self._digests = DigestCache(config.archive.digests)
+        self._known = Known(books.index)
         robots = RobotsCache(config.polite, config.fetch.agent_name)
         robots.load(robots_rows(books.store, chain, clock.now()))
         self._fetching = Fetching(config, clock, robots, self._reader)
@@ -195,7 +196,7 @@ class Agent:
         """Takes the visits that have finished. It waits for the first one, but not long."""
         results, width = self._fetching.results, self._config.crawl.width
         try:
-            self._take(results.get(timeout=patience_s))
+            self._take(self._fetching.first(patience_s))
             while not self._round.is_full(width):
                 self._take(results.get_nowait())
         except Empty:
@@ -322,7 +323,7 @@ class Agent:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
-        return Round(number, warc, self._digests, Known(books.index))
+        return Round(number, warc, self._digests, self._known)
 
     def stats(self) -> Stats:
         """Returns the figures of the crawl as they are now, for the display."""

@@ -1,6 +1,7 @@
 """`Fetching` is the thread for sockets, politeness and parsing; it queues finished visits for the agent's thread."""
 
 import threading
+import time
 from dataclasses import dataclass
 from math import inf
 from queue import Empty, SimpleQueue
@@ -20,6 +21,7 @@ from gossamer.fetch.workbench import Workbench
 _HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts
 _STEP_S = 0.25
 _LOOK_S = 0.5
+_LINGER_S = 0.02  # in which visits gather: a thread that wakes for each of them makes the two fight for the interpreter
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class Fetching:
         self._client = Client(config, clock, resolver)
         self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
         self._clock = clock
+        self._lingers = config.polite.connections > 1  # else the next request waits for this answer
         self._next_look_s = 0.0
         self._reader = reader
         self._orders: SimpleQueue[list[Request] | None] = SimpleQueue()
@@ -65,9 +68,16 @@ class Fetching:
         self._orders.put(requests)
         self._client.wake()
 
+    def first(self, patience_s: float) -> Result:
+        """Waits for a result, and a moment for others to come with it. Raises `Empty` if none comes in time."""
+        result = self.results.get(timeout=patience_s)
+        if self._lingers:
+            time.sleep(_LINGER_S)
+        return result
+
     def consumed(self, visit: Visit) -> None:
         """Takes a visit off the count of held bytes: the agent's thread has it now."""
-        self._consumed_bytes += _held_bytes(visit)
+        self._consumed_bytes += visit.held_bytes
 
     def resting(self) -> dict[str, tuple[float, int]]:
         """Returns the hosts that rest longer than usual, as of now: until when, and failures in a row."""
@@ -133,7 +143,8 @@ class Fetching:
 
     def _finished(self, response: Response) -> None:
         visit = self._reader.read(response)
-        self._produced_bytes += _held_bytes(visit)
+        visit.held_bytes = _held_bytes(visit)
+        self._produced_bytes += visit.held_bytes
         self.results.put(visit)
 
 

@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ from gossamer.web.url import page_key, page_keys
 
 WHO = "https://example.org/about-my-crawl"
 _ON_THE_COMMAND_LINE = f"--contact {WHO} (or an e-mail address), or fetch.contact in the file"
+_REMEMBERED = 20_000  # URLs of pages whose content was stored: two to four megabytes
 _FEW = 64  # rows at a time: each may have half a megabyte
 
 
@@ -123,12 +125,20 @@ class Books:
 
 
 class Known:
-    """`Known` looks up single pages in the index."""
+    """`Known` looks up single pages in the index. It remembers the last ones: a look-up is made for thousands."""
 
     def __init__(self, index: PageIndex) -> None:
         self._index = index
+        self._urls: dict[int, str] = {}  # in the order in which they were noted
+
+    def note(self, key: int, url: str) -> None:
+        self._urls[key] = url
+        if len(self._urls) > _REMEMBERED:
+            self._urls = dict(islice(self._urls.items(), _REMEMBERED // 2, None))
 
     def url(self, key: int) -> str:
+        if url := self._urls.get(key):
+            return url
         found, rows = self._index.pages.look_up(np.array([key], np.uint64))
         return self._index.urls(rows)[0] if found[0] else ""
 

@@ -86,6 +86,7 @@ class Visit:
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
+    held_bytes: int = 0  # about so much memory while it waits for the agent's thread
 
 
 @dataclass(slots=True)

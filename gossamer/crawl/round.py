@@ -30,6 +30,9 @@ _COPIES = 2  # which are here and in a table when it is written
 class Known(Protocol):
     """`Known` is what the index knows of a page that a revisit record refers to."""
 
+    def note(self, key: int, url: str) -> None:
+        """Notes that content of this page was stored: others may be found to have the same."""
+
     def url(self, key: int) -> str:
         """Returns its URL, empty if it is not known."""
 
@@ -51,7 +54,6 @@ class Round:
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
     named: dict[Naming, None] = field(default_factory=dict)
-    recent: dict[int, str] = field(default_factory=dict)  # URLs of this round's content, by page
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)  # links, by the limit, once the round is closed
@@ -79,7 +81,8 @@ class Round:
         self.wire_bytes += len(response.body)
         self.held_bytes += _TEXT_BYTES + _COPIES * text_bytes(visit)
         self.robots += response.robots
-        self.named.update(dict.fromkeys(visit.named))
+        if visit.named:
+            self.named.update(dict.fromkeys(visit.named))
         if request.is_robots:
             self.sitemaps.update(dict.fromkeys(visit.sitemaps))
             return
@@ -108,10 +111,10 @@ class Round:
             # The bytes on the wire, not the decoded ones: a revisit record promises the same payload digest.
             digest64 = xxh3_64_intdigest(digest.encode())
             seen = self.digests.get(digest64)
-            if seen is not None and seen[0] != key and (url := self.recent.get(seen[0]) or self.known.url(seen[0])):
+            if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
                 return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
             self.digests.put(digest64, key, now_s)
-            self.recent[key] = response.request.url
+            self.known.note(key, response.request.url)
         return self.warc.write_exchange(response, digest), False
 
     def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:
@@ -190,12 +193,13 @@ class Round:
 
 def text_bytes(visit: Visit) -> int:
     """Returns the size of a visit's text besides its body and links."""
-    texts = (visit.response.request.url, visit.title, visit.canonical, visit.location, visit.etag, visit.last_modified)
-    return (
-        sum(map(len, texts))
-        + sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
-        + sum(len(row["body"]) + _TEXT_BYTES for row in visit.response.robots)
-    )
+    size = len(visit.response.request.url) + len(visit.title) + len(visit.canonical)
+    size += len(visit.location) + len(visit.etag) + len(visit.last_modified)
+    if visit.sitemaps:
+        size += sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)
+    if visit.response.robots:
+        size += sum(len(row["body"]) + _TEXT_BYTES for row in visit.response.robots)
+    return size
 
 
 def keep_best(source: I32, merit: F64, verdicts: U8, most: int) -> None:

@@ -48,7 +48,7 @@ class Scheduler:
         self._topped_s = clock.monotonic()
         self._take_cost_s = 0.0
         self._has_new = False  # since the last commit pages were taken that had never been visited
-        self._unknown, self._looked_at = _NO_KEYS, 0  # pages that the round has found, and in how many visits
+        self._begin_round()
         self._credit = 0.0  # revisits that were earned by first visits
 
     @property
@@ -78,26 +78,31 @@ class Scheduler:
         """Notes a commit: there may be new pages."""
         self.is_starving, self._topped_s, self.cost_s = False, -inf, 0.0
         self._has_new = False
-        self._unknown, self._looked_at = _NO_KEYS, 0
+        self._begin_round()
         if self._books.refresher is not None:
             self._books.refresher.committed()
+
+    def _begin_round(self) -> None:
+        """Forgets what `promises` has seen of a round: in how many visits, and which pages they found and were."""
+        self._looked_at, self._least_due_s = 0, inf
+        self._unknown: U64 = _NO_KEYS
+        self._back: U64 = _NO_KEYS
 
     def promises(self, round_: Round) -> bool:
         """Returns whether a commit would have something for idle connections: new pages of hosts that have no request
         now, pages for others, or pages that are due again."""
-        now_s, visits = self._clock.now(), round_.visits
-        if any(deferral.until_s <= now_s for deferral in round_.deferrals):
-            return True
-        if any(visit.next.due_s <= now_s for visit in visits):
-            return True
-        found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits[self._looked_at :]]
-        self._looked_at = len(visits)
+        now_s, visits = self._clock.now(), round_.visits[self._looked_at :]
+        self._looked_at += len(visits)
+        self._least_due_s = min(self._least_due_s, min((visit.next.due_s for visit in visits), default=inf))
+        self._back = union(self._back, np.array([visit.response.request.key for visit in visits], np.uint64))
+        found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits]
         keys = np.unique(np.concatenate([_NO_KEYS, *found]))
         is_known = self._books.index.pages.look_up(keys)[0] & self._is_native(keys)
         self._unknown = union(self._unknown, keys[~is_known])
-        back = [visit.response.request.key for visit in visits]
-        back += [deferral.request.key for deferral in round_.deferrals]
-        waiting = np.setdiff1d(self._books.frontier.taken, np.array(back, np.uint64), assume_unique=True)
+        if self._least_due_s <= now_s or any(deferral.until_s <= now_s for deferral in round_.deferrals):
+            return True
+        back = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
+        waiting = np.setdiff1d(self._books.frontier.taken, union(self._back, back), assume_unique=True)
         return not np.isin(host_of_key(self._unknown), host_of_key(waiting)).all()
 
     def next_due_s(self) -> float | None:

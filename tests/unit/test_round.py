@@ -30,9 +30,13 @@ class Index:
 
     def __init__(self, *urls: str) -> None:
         self._urls = {page_key(url): url for url in urls}
+        self._noted: dict[int, str] = {}
+
+    def note(self, key: int, url: str) -> None:
+        self._noted[key] = url
 
     def url(self, key: int) -> str:
-        return self._urls.get(key, "")
+        return self._noted.get(key) or self._urls.get(key, "")
 
     def stored_s(self, key: int) -> float:
         return NOW_S - 1_000 if key in self._urls else 0.0
