@@ -117,6 +117,15 @@ def test_the_page_says_what_of_the_batch_is_fitted_and_what_is_found() -> None:
     assert f"by {rows['large', 1]['hours'] / host_h - 1:.0%} of".replace("%", " %") in page
 
 
+def test_costs_and_speeds_of_a_bucket_are_those_of_the_benchmark() -> None:
+    page = (ROOT / "docs" / "cloud.md").read_text()
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text().partition("## store")[2]
+    for name in ("costs", "speeds"):
+        (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- end {name} -->", page, re.DOTALL)
+        assert shown.count("\n") > 5
+        assert shown in results, "run python -m benchmarks.bench_store --write"
+
+
 def test_the_factors_that_agents_reach_stand_with_what_limits_them() -> None:
     """Bound by latency from the lab's record, bound by CPU from the benchmark's, each under its own heading."""
     page = (ROOT / "docs" / "agents.md").read_text()
