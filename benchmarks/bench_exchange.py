@@ -55,8 +55,8 @@ class Counted(Directory):
 
     delay_s = 0.0
 
-    def __init__(self, path: Path | str, unsynced: int = 0) -> None:
-        super().__init__(path, unsynced)
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(path)
         self.asked: Counter[str] = Counter()
         self.own = ""  # the agent whose chain we write: its commits do not count
 

@@ -8,13 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from gossamer import runtime
+from gossamer.archive import copies
 from gossamer.archive.chain import chains, snapshots
-from gossamer.archive.copies import open_store
 from gossamer.archive.manifest import site_of
 from gossamer.archive.places import exists, opened, prepare, remember
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, PROCESSES, Config, Seed, last_run
+from gossamer.config import NEVER, PROCESSES, Config, Seed
 from gossamer.config.folders import as_place, folder_of
 from gossamer.crawl.inbox import FarInbox, Inbox
 from gossamer.crawl.opening import check_contact
@@ -27,6 +28,8 @@ from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
 from gossamer.terminal import let_go
 from gossamer.wiring import lone_agent
+
+Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,22 @@ class Crawl:
         seeds: Iterable[str | Seed] = (),
         config: Config | None = None,
         clock: Clock | None = None,
+        extract: Function | str | list[Function | str] | None = None,
+        links: Function | str | None = None,
     ) -> None:
-        """Takes a `clock` if time is not the real one, as in an experiment."""
+        """Takes a `clock` if time is not the real one, as in an experiment. `extract` are functions for every page,
+        `links` is one for every link (docs/functions.md)."""
         self.directory = as_place(directory)
         self._clock = clock or RealClock()
         self.config = config or Config()
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
+        self.config = self.config.replace(_functions(extract, links))
         self._crawler: _Crawler | None = None
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
         """Crawls until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
+        if runtime.is_worker:  # a script that is loaded for its functions
+            raise runtime.InWorker
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
@@ -80,6 +89,10 @@ class Crawl:
             from gossamer.refresh.refresher import check_refresh
 
             check_refresh(config)
+        if config.extract.functions or config.extract.links:
+            from gossamer.functions.functions import check_functions
+
+            check_functions(config)
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)
         clock = self._clock
@@ -90,7 +103,8 @@ class Crawl:
                 f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, resumes the crawl"
             )
         is_far = not isinstance(store, Directory)
-        copied = store if is_far else open_store(self.directory, config, config.crawl.agent, clock.now())
+        is_alone_there = is_far and config.site.copies == 1
+        copied = store if is_alone_there else copies.open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(folder_of(self.directory) / "log" / "crawl.jsonl") as log:
             inbox = FarInbox(store, clock) if is_far else Inbox(store)
             hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
@@ -104,9 +118,7 @@ class Crawl:
             else:
                 crawler = lone_agent(copied, config, clock, inbox, log)
             remember(store, config)
-            for disk in map(Path, config.site.disks):
-                if (disk / "gossamer.json").exists():
-                    last_run.remember(disk, config)
+            copies.remember(config)
             self._crawler = crawler
             with stopped_by_signals(crawler) if signals else nullcontext():
                 return crawler.run(progress or (lambda _: None))
@@ -168,9 +180,21 @@ class Crawl:
         return query.ask(locate(self.directory), sql)
 
 
+def _functions(extract: Function | str | list[Function | str] | None, links: Function | str | None) -> dict[str, Any]:
+    """Returns the configuration that names these functions."""
+    if extract is None and links is None:
+        return {}
+    from gossamer.functions.functions import named
+
+    found: dict[str, Any] = {} if extract is None else {"extract.functions": named(extract)}
+    return found if links is None else found | {"extract.links": named(links)[0]}
+
+
 def _is_shared(store: Store, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
     if config.site.engine != PROCESSES:
+        return True
+    if config.site.max_agents:
         return True
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False

@@ -269,8 +269,8 @@ LINKS = Table(
         Column(
             "verdict",
             "dict",
-            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign; later:"
-            " followed since a shorter way was found, or since scope, depth or patterns are wider",
+            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign, function;"
+            " later: followed since a shorter way was found, or since scope, depth or patterns are wider",
         ),
         Column("round", "u4", "the round that committed it"),
     ),
@@ -344,6 +344,47 @@ class Contributions(NamedTuple):
         columns.append([self.url[i] for i in rows.tolist()])
         return Contributions(*columns)
 
+
+ITEMS = Table(
+    "items",
+    "one row per item that a page function yielded; a declared type (docs/functions.md) adds columns of its own",
+    (
+        Column("key", "u8", "the page"),
+        Column("url", "string", "its normalised URL"),
+        Column("round", "u4", "the round that committed it, as in visits: key and round are the visit"),
+        Column("time", "time", "when the page was fetched, as in visits"),
+        Column("function", "dict", "the function, as it was named"),
+        Column("code", "dict", "a digest of the file that the function is from"),
+        Column("number", "u4", "its place among the function's items of this page, from 0"),
+        Column("item", "string", "the item, as JSON"),
+    ),
+)
+
+GROWING = (ITEMS.name,)  # tables whose files may have more columns than are described here
+
+FILES = Table(
+    "files",
+    "one row per blob that a page function stored (`page.file`)",
+    (
+        *ITEMS.columns[:6],
+        Column("name", "string", "the name that the function gave it"),
+        Column("bytes", "u8", "its size"),
+        Column("data", "binary", "its content"),
+    ),
+)
+
+FUNCTION_ERRORS = Table(
+    "function_errors",
+    "one row for each time that a page function failed on a page; the function's items of that page do not count",
+    (
+        *ITEMS.columns[:6],
+        Column(
+            "kind", "dict", "raised, timeout, memory, crashed, invalid (what it yields cannot be stored), too large"
+        ),
+        Column("error", "string", "what went wrong, in one line"),
+        Column("traceback", "string", "where in the function; empty if that is not known"),
+    ),
+)
 
 SIGNALS = Table(
     "signals",

@@ -11,6 +11,7 @@ GossamerError                 everything we raise on purpose; str(error) says wh
 ├── SiteError                 nats-server, which carries messages between agents, is missing or does not start
 ├── Unreadable                a message that came is not what a message should be
 │   └── TooNew                it was written by a later version of the protocol
+├── FunctionError             the user's page functions fail again and again, or can no longer be run
 ├── OutOfSpace                the disk is full; what was committed is safe
 └── QueryError                the SQL is wrong
 """
@@ -59,11 +60,19 @@ class SiteError(GossamerError):
     pass
 
 
+class RemoteLimit(SiteError):
+    pass
+
+
 class Unreadable(GossamerError):
     pass
 
 
 class TooNew(Unreadable):
+    pass
+
+
+class FunctionError(GossamerError):
     pass
 
 

@@ -1,10 +1,17 @@
-"""This module tunes the runtime of a process that crawls; the command line calls it, never a library user's import."""
+"""This module knows and tunes the runtime of a process that crawls; the command line tunes it, never an import."""
 
 import ctypes
 import gc
+import os
+import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 _KEPT_BYTES = 256 << 20
+
+
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def tune() -> None:
@@ -16,3 +23,10 @@ def tune() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+class InWorker(BaseException):
+    """`InWorker` ends the loading of a script in a function worker where the script would begin to crawl."""
+
+
+is_worker = False  # whether this process runs page functions for a crawl

@@ -1,5 +1,7 @@
 """This module puts an agent together: it alone knows which optional parts a crawl asks for, and opens only those."""
 
+from collections.abc import Callable
+
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
@@ -8,12 +10,13 @@ from gossamer.config import NEVER, Config
 from gossamer.crawl.agent import Agent
 from gossamer.crawl.inbox import Aside, FarInbox, Inbox
 from gossamer.crawl.opening import Books
-from gossamer.crawl.peers import Alone
+from gossamer.crawl.peers import Alone, Peers
 from gossamer.event_log import EventLog
 
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
-    """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon]."""
+    """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon], with
+    functions if any are named."""
     books = Books.open(store, config, chain)
     carbon = None
     if config.carbon != type(config.carbon)():
@@ -24,11 +27,20 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
         from gossamer.refresh.refresher import Refresher
 
         books.refresher = Refresher(books.index, config, clock, books.part, carbon)
+    if config.extract.functions or config.extract.links:
+        from gossamer.functions.functions import Functions
+
+        books.functions = Functions(config, store, chain.agent)
     return books
 
 
-def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: EventLog) -> Agent:
-    """Returns the agent of a crawl with one agent.
+MakePeers = Callable[[Books, Inbox, Aside], Peers]
+
+
+def lone_agent(
+    store: Store, config: Config, clock: Clock, inbox: Inbox, log: EventLog, peers: MakePeers = Alone
+) -> Agent:
+    """Returns the agent of a crawl with one agent. `peers` makes what it has besides.
 
     Where no lock tells who else is there, it takes the chain over: whoever had it is deposed, and no two processes ever
     give a file the same name."""
@@ -38,4 +50,4 @@ def lone_agent(store: Store, config: Config, clock: Clock, inbox: Inbox, log: Ev
     else:
         chain = Chain.open(store, agent, inbox)
     books = open_books(store, config, clock, chain)
-    return Agent(books, clock, Alone(books, inbox, Aside(chain.agent, store, log)), log)
+    return Agent(books, clock, peers(books, inbox, Aside(chain.agent, store, log)), log)

@@ -14,11 +14,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.archive.contents import Answer, Contents
+from gossamer.archive.contents import Contents
 from gossamer.archive.outputs import check_free, is_stdout, opened, replaced
 from gossamer.archive.query import open_reading, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
+from gossamer.web.answer import Answer
 
 _COPY_BYTES = 1 << 20
 OPEN_FILES = 200

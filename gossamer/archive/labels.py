@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 FOLDERS = ("warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/")
 _NAME = re.compile(
-    r"(warc|cdxj|tables|index|outbox|handover)/(?:[^/]+/)?(?:([a-z-]+)-)?(\w+)-(\d{8,})(?:-(\d{8,})-(\d{8,}))?[-.][^/]*"
+    r"(warc|cdxj|tables|index|outbox|handover)/(?:[^/]+/)?(?:([a-z_-]+)-)?(\w+)-(\d{8,})(?:-(\d{8,})-(\d{8,}))?[-.][^/]*"
 )
 
 

@@ -1,4 +1,4 @@
-"""The mark is the file that makes a directory an archive: its layout, its writer, and whether it can be trusted."""
+"""The mark is the file that makes a directory an archive: its layout and its writer."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,6 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none is recorded
     created: float = 0.0
     migrating: bool = False  # some manifests may still be of the layout before
-    boot: str = ""  # the life of the machine in which it was begun, as long as its files are not synced
 
 
 def this_boot() -> str:
@@ -36,16 +35,15 @@ def read_mark(path: Path) -> Mark:
 
 
 def write_mark(path: Path, mark: Mark) -> None:
-    """Writes a mark. One that names a boot is of an archive that is not synced yet."""
-    settle = (lambda _: None) if mark.boot else sync
+    """Writes a mark. It is on disk when this returns."""
     with disk_full_guard(path):
         (path / SCRATCH).mkdir(exist_ok=True)
         scratch = path / SCRATCH / f"{os.getpid()}-{MARK}"
         scratch.write_bytes(encoded(mark))
-        settle(scratch)
+        sync(scratch)
         os.replace(scratch, path / MARK)  # another process may have been faster: the same archive
-        settle(path)
-        settle(path.parent)
+        sync(path)
+        sync(path.parent)
 
 
 def sync(path: Path) -> None:
@@ -55,14 +53,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def is_trusted(path: Path) -> bool:
-    """Returns whether all that was written can be there: it was synced, or the machine has not been down since."""
-    try:
-        return read_mark(path).boot in ("", this_boot())
-    except (OSError, msgspec.MsgspecError):
-        return False
 
 
 def holds_scans(path: Path) -> bool:
@@ -78,12 +68,7 @@ def is_federation(path: Path) -> bool:
 def check_mark(path: Path, read_only: bool = False) -> Mark:
     """Returns the mark of an archive that can be used; otherwise raises an error that explains why not. To be read
     only, it may have been written by an earlier version."""
-    mark = judged(_known_mark(path), path, read_only)
-    if not is_trusted(path):
-        raise ArchiveError(
-            f"{path} was not synced yet (archive.unsynced) when the machine went down: remove it, and begin again"
-        )
-    return mark
+    return judged(_known_mark(path), path, read_only)
 
 
 def decode_mark(data: bytes) -> Mark | None:
@@ -109,7 +94,11 @@ def judged(mark: Mark | None, path: Path | str, read_only: bool = False) -> Mark
 
 def check_migrates(path: Path) -> Mark:
     """Returns the mark of an archive that is up to date or can be brought there."""
-    mark = _known_mark(path)
+    return judged_to_migrate(_known_mark(path), path)
+
+
+def judged_to_migrate(mark: Mark | None, path: Path | str) -> Mark:
+    mark = _readable(mark, path)
     if mark.layout < MIGRATED:
         raise _is_old(path, mark)
     return mark
@@ -126,7 +115,11 @@ def _known_mark(path: Path) -> Mark:
             ) from None
         if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
             raise ArchiveError(f"there is no file {path}") from None
-        raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
+        raise no_crawl(path) from None
+
+
+def no_crawl(path: Path | str) -> ArchiveError:
+    return ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one")
 
 
 def _readable(mark: Mark | None, path: Path | str) -> Mark:

@@ -21,7 +21,7 @@ from gossamer.archive import cdxj
 from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store
-from gossamer.archive.tables import PARQUET
+from gossamer.archive.tables import parquet_options
 from gossamer.columns import SIGNALS
 from gossamer.config import Config
 from gossamer.errors import ArchiveError, disk_full_guard
@@ -33,7 +33,17 @@ _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
 _TABLES = {
     table.name: table
-    for table in (columns.VISITS, columns.PAGES, columns.DEPTHS, columns.LINKS, columns.ROBOTS, SIGNALS)
+    for table in (
+        columns.VISITS,
+        columns.PAGES,
+        columns.DEPTHS,
+        columns.LINKS,
+        columns.ROBOTS,
+        SIGNALS,
+        columns.ITEMS,
+        columns.FILES,
+        columns.FUNCTION_ERRORS,
+    )
 }
 _PLACED = ("visits", "cdxj")  # kinds that have the places of records
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
@@ -98,10 +108,16 @@ class _Merger:
         """Returns the files of a kind that are to become one now: one set at a time, so that no commit waits long."""
         limit = self._warc_bytes if kind == "warc" else _TABLE_BYTES
         tail: list[tuple[int, str]] = []
+        schema = None
         for name in sorted(files.get(kind, ()), key=_order, reverse=True):
             size = self._store.size(name)
             if size > limit // 2:
                 break
+            if kind in columns.GROWING:  # only files with the same columns become one
+                its = pq.read_schema(self._store.local(name)).remove_metadata()
+                if schema not in (None, its):
+                    break
+                schema = its
             tail.append((size, name))
         return choose(tail[::-1], self._least, limit)
 
@@ -132,7 +148,8 @@ class _Merger:
         self._store.fetch(pack)
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
-        with disk_full_guard(path), pq.ParquetWriter(path, _TABLES[kind].arrow, **PARQUET) as writer:
+        schema = pq.read_schema(paths[0]) if kind in columns.GROWING else _TABLES[kind].arrow
+        with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
             for rows in _grouped(paths):
                 writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
         return self._put(kind, name, path, pack)

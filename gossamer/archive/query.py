@@ -17,10 +17,11 @@ import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 
-from gossamer.archive.contents import Answer, Contents, Place
+from gossamer.archive.contents import Contents, Place
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.views import KINDS, TABLES, quoted, statements
 from gossamer.errors import QueryError
+from gossamer.web.answer import Answer
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
@@ -70,10 +71,12 @@ def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T]) 
     return reading(where, opened)
 
 
-def open_reading(at: Reading) -> duckdb.DuckDBPyConnection:
+def open_reading(at: Reading, settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """Opens such a database of what was read. `settings` are statements that set limits; no query can change them."""
     files = {kind: at.paths(kind) for kind in KINDS}
     paths = [str(path) for each in files.values() for path in each]
-    return confined(statements(files, at.overlap), paths, lambda database: _add_functions(database, Contents(at)))
+    made = [*settings, *statements(files, at.overlap)]
+    return confined(made, paths, lambda database: _add_functions(database, Contents(at)))
 
 
 def confined(

@@ -28,7 +28,7 @@ class Resting:
         self._files: list[tuple[str, int]] = []  # with their rows, the oldest first
         self._kept: Rests = {}
         for name in chain.files.get(RESTING.name, ()):
-            rows = _read(store, name)
+            rows = read_rests(store, name)
             self._files.append((name, len(rows)))
             self._kept |= rows
         self._kept = _asleep(self._kept)
@@ -45,7 +45,7 @@ class Resting:
         while self._files and self._files[-1][1] <= _LONGER * len(new):
             name, _ = self._files.pop()
             replaced.append(name)
-            new = {**_read(self._store, name), **new}
+            new = {**read_rests(self._store, name), **new}
         if not self._files:
             new = _asleep(new)
         columns = {
@@ -62,7 +62,8 @@ def _asleep(hosts: Rests) -> Rests:
     return {host: rest for host, rest in hosts.items() if rest != _AWAKE}
 
 
-def _read(store: Store, name: str) -> Rests:
+def read_rests(store: Store, name: str) -> Rests:
+    """Returns the hosts in one file; those that rest no more are among them, until 0."""
     try:
         rows = pq.read_table(store.local(name), columns=RESTING.names)
     except (OSError, pa.ArrowException) as error:

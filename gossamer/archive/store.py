@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
-from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, read_mark, this_boot, write_mark
+from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, write_mark
 from gossamer.archive.mark import sync as sync
-from gossamer.archive.state import replace
 from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
 from gossamer.version import __version__
 
@@ -79,27 +78,22 @@ def where(store: Store) -> str:
 
 
 class Directory:
-    """`Directory` is a local directory. Files are synced before they are visible, and the directory after.
-
-    The first `unsynced` files of a new archive are not: a short crawl is over before that would have been worth it. As
-    long as this holds, the mark has the boot of the machine in which the archive began; after another boot it is not
-    trusted.
-    """
+    """`Directory` is a local directory. Files are synced before they are visible, and the directory after."""
 
     # Of all in this process, and unlike those of others: neither scratch files of two stores nor of two machines that
     # share a directory may have the same name.
     _serial = itertools.count(int.from_bytes(os.urandom(5)))
 
-    def __init__(self, path: Path | str, unsynced: int = 0) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._known: set[Path] = set()
-        self._unsynced = unsynced if self._check().boot else 0
+        self._check()
 
     def _check(self) -> Mark:
         return check_mark(self.path)
 
     @classmethod
-    def prepare(cls, path: Path | str, now_s: float, unsynced: int = 0) -> "Directory":
+    def prepare(cls, path: Path | str, now_s: float) -> "Directory":
         """Opens an archive, or makes one of an absent or empty directory."""
         path = Path(path)
         if path.exists() and not path.is_dir():
@@ -112,19 +106,18 @@ class Directory:
                 raise ArchiveError(
                     f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
                 )
-            write_mark(path, new_mark(now_s, this_boot() if unsynced else ""))
-        return cls(path, unsynced)
+            write_mark(path, new_mark(now_s))
+        return cls(path)
 
     def put(self, name: str, data: bytes | Path) -> None:
         target = self._target(name)
         with disk_full_guard(target):
             if isinstance(data, Path):
-                self._sync(data)
+                sync(data)
                 os.replace(data, target)
             else:
                 self._placed(data, target, os.replace)
-            self._sync(target.parent)
-            self._count()
+            sync(target.parent)
 
     def create(self, name: str, data: bytes) -> bool:
         target = self._target(name)
@@ -135,8 +128,7 @@ class Directory:
                 self._placed(data, target, os.link)
             except FileExistsError:
                 return False
-            self._sync(target.parent)
-            self._count()
+            sync(target.parent)
         return True
 
     def get(self, name: str) -> bytes:
@@ -207,23 +199,7 @@ class Directory:
             return
         self._make(folder.parent)
         folder.mkdir(exist_ok=True)
-        self._sync(folder.parent)
-
-    def _sync(self, path: Path) -> None:
-        if not self._unsynced:
-            sync(path)
-
-    def _count(self) -> None:
-        """Counts a file. After the last that need not be synced it syncs all that there is; from then on, each."""
-        if not self._unsynced:
-            return
-        self._unsynced = max(0, self._unsynced - 1)  # of two threads none may skip the zero
-        if not self._unsynced:
-            for folder, _, names in os.walk(self.path):
-                for name in (*names, ""):
-                    with contextlib.suppress(FileNotFoundError):  # swept, or another's scratch file
-                        sync(Path(folder, name))
-            write_mark(self.path, replace(read_mark(self.path), boot=""))
+        sync(folder.parent)
 
     def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
         """Writes and syncs a scratch file, then uses `place`: link (fails if the target exists) or replace."""
@@ -231,7 +207,7 @@ class Directory:
             scratch = self.scratch(f"{os.getpid()}-{next(self._serial)}-{target.name}")
             try:
                 scratch.write_bytes(data)
-                self._sync(scratch)
+                sync(scratch)
                 place(scratch, target)
                 return
             except FileNotFoundError:
@@ -331,8 +307,8 @@ class _Place(Protocol):
     def __call__(self, source: Path, target: Path, /) -> None: ...
 
 
-def new_mark(now_s: float, boot: str = "") -> Mark:
-    return Mark(layout=LAYOUT, gossamer=__version__, created=now_s, boot=boot)
+def new_mark(now_s: float) -> Mark:
+    return Mark(layout=LAYOUT, gossamer=__version__, created=now_s)
 
 
 @contextlib.contextmanager

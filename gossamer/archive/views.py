@@ -3,9 +3,25 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.columns import DEPTHS, LINKS, PAGES, ROBOTS, SIGNALS, VISITS, Column, Outcome, Status, Table
+from gossamer.columns import (
+    DEPTHS,
+    FILES,
+    FUNCTION_ERRORS,
+    GROWING,
+    ITEMS,
+    LINKS,
+    PAGES,
+    ROBOTS,
+    SIGNALS,
+    VISITS,
+    Column,
+    Outcome,
+    Status,
+    Table,
+)
 from gossamer.config import Carbon
 from gossamer.geography import WORLD_G_PER_KWH, facts
 
@@ -24,11 +40,23 @@ SQL_TYPES = {
     "binary": "BLOB",
 }
 
+_OF_ARROW = {"bool": "BOOLEAN", "int64": "BIGINT", "double": "DOUBLE", "binary": "BLOB", "date32[day]": "DATE"}
 _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
 NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS, Outcome.REFUSED_TYPE)
 
-_STORED = {"visits": VISITS, "pages": PAGES, "depths": DEPTHS, "links": LINKS, "robots": ROBOTS, "signals": SIGNALS}
+_STORED = {
+    "visits": VISITS,
+    "pages": PAGES,
+    "depths": DEPTHS,
+    "links": LINKS,
+    "robots": ROBOTS,
+    "signals": SIGNALS,
+    "items": ITEMS,
+    "files": FILES,
+    "function_errors": FUNCTION_ERRORS,
+}
+_AS_STORED = ("links", "robots", "signals", "items", "files", "function_errors")
 KINDS = tuple(_STORED)
 
 
@@ -103,7 +131,7 @@ TARGETS = Table(
     ),
 )
 
-TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, SIGNALS)
+TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, SIGNALS, ITEMS, FILES, FUNCTION_ERRORS)
 
 FUNCTIONS = (
     ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
@@ -128,18 +156,65 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
-    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in ("links", "robots", "signals")]
+    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in _AS_STORED]
     return [*made, _visits(), _pages(), _HOSTS_SQL, _TARGETS_SQL]
 
 
 def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
+    if kind in GROWING and paths:
+        return f"CREATE VIEW stored.{kind} AS {_grown(table, paths)}"
     if paths:
-        present = set(pq.read_schema(paths[0]).names)
-        columns = ", ".join(f"{_value(c, present)}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
-        source = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}])"
-        return f"CREATE VIEW stored.{kind} AS SELECT {columns} FROM {source}"
+        return f"CREATE VIEW stored.{kind} AS {_selected(table, set(pq.read_schema(paths[0]).names), paths)}"
     columns = ", ".join(f"NULL::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
     return f"CREATE VIEW stored.{kind} AS SELECT {columns} WHERE false"
+
+
+def _selected(table: Table, present: set[str], paths: Sequence[Path], more: Sequence[str] = ()) -> str:
+    """Returns SQL for the rows of files that have the same columns; `more` are expressions for others."""
+    columns = [f"{_value(c, present)}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns]
+    return f"SELECT {', '.join([*columns, *more])} FROM read_parquet([{', '.join(quoted(str(p)) for p in paths)}])"
+
+
+def _grown(table: Table, paths: Sequence[Path]) -> str:
+    """Returns SQL for the rows of files that may have columns of their own. Where two files have different types for a
+    column of the same name, it is a number if both are, and text otherwise."""
+    schemas = [pq.read_schema(path) for path in paths]
+    kinds: dict[str, set[str]] = {}
+    for schema in schemas:
+        for field in schema:
+            if field.name not in table.names:
+                kinds.setdefault(field.name, set()).add(_sql_type(field.type))
+    common = {name: _common(found) for name, found in kinds.items()}
+    groups: dict[tuple[str, ...], list[Path]] = {}
+    for path, schema in zip(paths, schemas, strict=True):
+        groups.setdefault(tuple(schema.names), []).append(path)
+    return " UNION ALL BY NAME ".join(
+        _selected(
+            table,
+            set(names),
+            group,
+            [f"{_name(each)}::{common[each]} AS {_name(each)}" for each in names if each in common],
+        )
+        for names, group in groups.items()
+    )
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"{_sql_type(kind.value_type)}[]"
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP"
+    return _OF_ARROW.get(str(kind), "VARCHAR")
+
+
+def _common(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
 
 
 def _value(column: Column, present: set[str]) -> str:

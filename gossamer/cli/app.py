@@ -4,7 +4,6 @@ Each command is a row of `COMMANDS`. Its module is imported when it is asked for
 """
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ COMMANDS = {
     "crawl": ("gossamer.cli.crawl", "crawl from seeds into a directory; run the same command again to resume"),
     "add": ("gossamer.cli.crawl", "add seeds to a crawl, whether it is running or not"),
     "status": ("gossamer.cli.status", "show the state of a crawl"),
+    "watch": ("gossamer.cli.watch", "show a crawl in the browser, and serve its metrics and its health"),
     "agents": ("gossamer.cli.status", "show the agents of a crawl, start another one, or let one leave"),
     "agent": ("gossamer.cli.agent", "join a crawl on other machines: run its agents here, as its supervisor asks for"),
     "federation": ("gossamer.cli.federation", "run several sites that crawl as one, as a file describes them"),
@@ -53,8 +53,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         known = [str(choice) for choice in action.choices or ()]
-        if value not in (action.choices or ()) and (near := difflib.get_close_matches(str(value), known, 1)):
-            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; did you mean {near[0]}?")
+        if value not in (action.choices or ()) and (near := _nearest(str(value), known)):
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; did you mean {near}?")
         super()._check_value(action, value)
 
 
@@ -79,6 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Does what the first word asks for, with the others. `--help` and `--version` need no command."""
     name = words[0] if words else ""
+    if words == ["--version"]:  # without the parsers of all commands
+        print(f"gossamer {__version__}")
+        return 0
     place, _, function = COMMANDS[name][0].partition(":") if name in COMMANDS else ("", "", "")
     if function:
         return _action(place, function)(words[1:])
@@ -88,6 +91,7 @@ def _run(words: list[str]) -> int:
     parsers = {
         each: commands.add_parser(each, help=text, description=f"{text[0].upper()}{text[1:]}.")
         for each, (_, text) in COMMANDS.items()
+        if each == name or not place
     }
     if not place:
         parser.parse_args(words)  # shows help or version, or ends with an error
@@ -107,5 +111,12 @@ def _action(place: str, function: str) -> Callable[[Any], int]:
 def _complain(parser: argparse.ArgumentParser, rest: list[str]) -> None:
     """Reports what the command does not know, with its own usage, and what may have been meant."""
     known = [option for action in parser._actions for option in action.option_strings]
-    meant = difflib.get_close_matches(rest[0].partition("=")[0], known, 1)
-    parser.error(f"unrecognized arguments: {' '.join(rest)}" + (f"; did you mean {meant[0]}?" if meant else ""))
+    meant = _nearest(rest[0].partition("=")[0], known)
+    parser.error(f"unrecognized arguments: {' '.join(rest)}" + (f"; did you mean {meant}?" if meant else ""))
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    """Returns the word that may have been meant, if any."""
+    import difflib  # only for those who mistype
+
+    return next(iter(difflib.get_close_matches(word, known, 1)), "")

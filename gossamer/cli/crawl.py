@@ -6,6 +6,7 @@ import json
 from gossamer.api import Crawl
 from gossamer.cli import options
 from gossamer.cli.output import watched
+from gossamer.cli.watch import add_watch, watching
 from gossamer.cluster.federation_file import check_directory
 from gossamer.errors import SeedError
 from gossamer.runtime import tune
@@ -18,6 +19,7 @@ def crawl_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_place(parser)
     options.add_quiet(parser)
     options.add_json(parser, "print the summary as JSON")
+    add_watch(parser)
     options.add_configuration(parser)
 
 
@@ -26,7 +28,8 @@ def crawl(arguments: argparse.Namespace) -> int:
     tune()
     crawl = Crawl(arguments.dir, arguments.seeds, config)
     notes = [kept] * bool(kept) + config.warnings() + _slower()
-    stats = watched(lambda show: crawl.run(show, signals=True), config, arguments, notes, crawl.places())
+    with watching(arguments.watch, arguments.dir):
+        stats = watched(lambda show: crawl.run(show, signals=True), config, arguments, notes, crawl.places())
     if not stats.wire_bytes and (why := crawl.unanswered()):
         is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
         hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"

@@ -2,15 +2,18 @@
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from gossamer.api import stopped_by_signals
 from gossamer.cli import options
 from gossamer.cli.output import show, watched
+from gossamer.cli.watch import add_watch, watching
 from gossamer.cluster import federation as federated
 from gossamer.cluster import rebalance
 from gossamer.cluster.adoption import adopt
 from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.serving import Serving
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.runtime import tune
@@ -27,6 +30,7 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="a TOML file; docs/federation.md says what it holds")
     options.add_seeds(parser, more="; after adopt, the name of the lost site")
+    add_watch(parser)
     parser.add_argument("--apply", action="store_true", help="with rebalance: do it, instead of only showing it")
     options.add_quiet(parser)
     options.add_json(parser)
@@ -34,8 +38,11 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
 
 def federation(arguments: argparse.Namespace) -> int:
     federation = load(arguments.file)
-    if arguments.action != "keys":
+    if arguments.action in ("run", "adopt"):
         federated.prepare(federation)
+    elif arguments.action != "keys":
+        with suppress(ConfigError):  # whoever only asks need not have the authority's key
+            federated.prepare(federation)
     _ACTIONS[arguments.action](federation, arguments)
     return 0
 
@@ -49,7 +56,8 @@ def _keys(federation: Federation, arguments: argparse.Namespace) -> None:
 def _run_all(federation: Federation, arguments: argparse.Namespace) -> None:
     seeds = [*federation.config.crawl.seeds, *arguments.seeds]
     federated.check_seeds(federation, seeds)
-    _crawl(federated.FederationRun(federation, seeds), federation.config, arguments)
+    with watching(arguments.watch, arguments.file):
+        _crawl(federated.FederationRun(federation, seeds), federation.config, arguments)
     if not (arguments.quiet or arguments.json):
         _status(federation, arguments)
 
@@ -77,7 +85,11 @@ _ACTIONS = {"run": _run_all, "status": _status, "keys": _keys, "rebalance": _reb
 
 
 def site_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("run",))
+    parser.add_argument(
+        "action",
+        choices=("run", "serve"),
+        help="crawl; or, while nobody crawls, let other machines read its archive through its server",
+    )
     parser.add_argument("file", metavar="FILE", type=Path, help="the file of the federation")
     options.add_seeds(parser)
     parser.add_argument("--name", required=True, metavar="SITE", help="the site to run")
@@ -87,6 +99,11 @@ def site_arguments(parser: argparse.ArgumentParser) -> None:
 
 def site(arguments: argparse.Namespace) -> int:
     federation = load(arguments.file)
+    if arguments.action == "serve":
+        served = Serving(federation, arguments.name)
+        with stopped_by_signals(served):
+            served.run(lambda words: print(f"gossamer: {words}", file=sys.stderr, flush=True))
+        return 0
     tune()
     _crawl(federated.SiteRun(arguments.file, arguments.name, arguments.seeds), federation.config, arguments)
     return 0

@@ -17,12 +17,14 @@ from gossamer.errors import ConfigError
 DEFAULT_DIR = "crawl"
 _CRAWL = "its directory, or where it is in a bucket (s3://, az://, gs://)"
 
+_AGENTS = "site.agents"  # and what decides whether their number follows the demand
+
 # flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
 FLAGS = (
     ("--pages", "crawl.pages", "N"),
     ("--rounds", "crawl.rounds", "N"),
     ("--minutes", "crawl.minutes", "M"),
-    ("--agents", "site.agents", "N"),
+    ("--agents", _AGENTS, "N|MIN..MAX"),
     ("--engine", "site.engine", "processes|ray|pull"),
     ("--ray-address", "site.ray_address", "ADDRESS"),
     ("--width", "crawl.width", "N"),
@@ -36,8 +38,10 @@ FLAGS = (
     ("--contact", "fetch.contact", "WHO"),
     ("--include", "crawl.include", "PATTERN"),
     ("--exclude", "crawl.exclude", "PATTERN"),
+    ("--extract", "extract.functions", "MODULE:FUNCTION"),
+    ("--links", "extract.links", "MODULE:FUNCTION"),
 )
-_LISTS = ("crawl.include", "crawl.exclude")  # each time the flag is given adds an item
+_LISTS = ("crawl.include", "crawl.exclude", "extract.functions")  # each time the flag is given adds an item
 
 
 def folder(name: str) -> Path:
@@ -129,7 +133,7 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
         text = getattr(arguments, name)
         if text is not None:
             try:
-                values[name] = text if name in _LISTS else config.parse_value(name, text)
+                values |= _agents(text) if name == _AGENTS else {name: _parsed(name, text)}
             except ConfigError as error:
                 raise ConfigError(f"{flag}: {error}") from None
     if arguments.testweb:
@@ -140,6 +144,20 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError(f"--set {item}: write --set section.key=value")
         values[name.strip()] = config.parse_value(name.strip(), text.strip())
     return values
+
+
+def _parsed(name: str, text: Any) -> Any:
+    return text if name in _LISTS else config.parse_value(name, text)
+
+
+def _agents(text: str) -> dict[str, Any]:
+    """Returns the keys for `4` (always so many), `1..4` (on demand), or `1..` (with no upper bound of ours)."""
+    least, dots, most = text.partition("..")
+    if not dots:
+        return {_AGENTS: config.parse_value(_AGENTS, text), "site.max_agents": 0, "site.min_agents": 1}
+    first = config.parse_value("site.min_agents", least or "1")
+    last = config.parse_value("site.max_agents", most or "unlimited")
+    return {"site.min_agents": first, _AGENTS: first, "site.max_agents": last}
 
 
 def _on_loopback(address: str) -> str:

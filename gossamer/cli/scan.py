@@ -27,7 +27,7 @@ def scan_arguments(parser: argparse.ArgumentParser) -> None:
     _add_at_once(parser, 4, " (default: 4)")
     add("--repeat", metavar="EVERY", help="begin the next scan this long after the last one began: 6h, 1d, 2w")
     add("--reference", metavar="URL", help="a website that every client scans first, to compare their speeds")
-    add("--keep", action="store_true", help="keep the crawls, too: a directory with WARC files for each website")
+    add("--keep", action="store_true", help="keep the crawls, too: a directory with WARC files for each client")
     options.add_quiet(parser)
     options.add_json(parser, "print one JSON object per scan")
     options.add_configuration(parser, defaults())

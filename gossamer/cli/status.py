@@ -3,25 +3,45 @@
 import argparse
 from pathlib import Path
 
+import msgspec
+
 from gossamer.archive.mark import is_federation
 from gossamer.cli import options
 from gossamer.cli.output import show
-from gossamer.cluster.federation_file import check_directory
 from gossamer.errors import ConfigError
 
 
 def status_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_default_crawl(parser)
+    parser.add_argument("--check", action="store_true", help="print only what is wrong, and end with 1 if anything is")
     options.add_json(parser)
 
 
 def status(arguments: argparse.Namespace) -> int:
     from gossamer.watch import status
 
+    if arguments.check:
+        return _check(arguments)
     if isinstance(arguments.dir, Path) and is_federation(arguments.dir):
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     show(status.status(arguments.dir), arguments.json, status.render)
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Judges health as /healthz of `gossamer watch` does."""
+    from contextlib import closing
+
+    from gossamer.clocks import RealClock
+    from gossamer.watch.observer import Observer
+
+    with closing(Observer(arguments.dir)) as observer:
+        observer.check()
+        observer.look(RealClock().now())
+        found = observer.health()
+    lines = [f"{problem['what']} {problem['do']}" for problem in found["problems"]]
+    show(found, arguments.json, lambda _: "\n".join(lines) or f"healthy: {found['state']}")
+    return 0 if found["healthy"] else 1
 
 
 def agents_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +52,13 @@ def agents_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def agents(arguments: argparse.Namespace) -> int:
+    from gossamer.cluster.federation_file import check_directory
     from gossamer.watch import agents
 
     directory = check_directory(arguments.dir)
     if arguments.change is None:
-        show(agents.agents(directory), arguments.json, agents.render)
+        found = agents.overview(directory)
+        show(msgspec.to_builtins(found) if arguments.json else found, arguments.json, agents.render)
         return 0
     if (arguments.change == "retire") != (arguments.agent is not None):
         raise ConfigError("write `gossamer agents DIR add`, or `gossamer agents DIR retire AGENT`")

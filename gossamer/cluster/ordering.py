@@ -56,7 +56,7 @@ class Ordering:
             pages=self._budget.grants.get(agent.name, 0) if self._budget else None,
             stop=self.is_stopping or self._may_rest(agent),
             others={other.name: other.figure("known") for other in others},
-            holding=self._is_holding(),
+            holding=self.is_holding(),
             replicated=self._neighbours.replicated(agent.name) if self._neighbours else 0,
         )
         message = AgentOrders(incarnation=agent.incarnation, orders=orders)
@@ -89,7 +89,7 @@ class Ordering:
 
     # A list of sites that is being carried out
 
-    def _is_holding(self) -> bool:
+    def is_holding(self) -> bool:
         """Returns whether hosts that are ours by the list of sites may still be at others, or on their way to us."""
         if self._neighbours is None or self._neighbours.members.version == 1:
             return False

@@ -19,6 +19,7 @@ from typing import IO
 
 from gossamer.cluster.engine import Job, Received, how
 from gossamer.errors import SiteError
+from gossamer.runtime import cores
 
 _JOIN_S = 0.25
 _QUOTED = 8_192  # bytes of standard error
@@ -47,7 +48,7 @@ class Processes:
         return inf
 
     def cores(self) -> float:
-        return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        return cores()
 
 
 class Process:

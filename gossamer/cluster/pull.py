@@ -1,10 +1,7 @@
 """`Pull` is the engine of machines that ask for work: whoever runs `gossamer agent join` is a worker, wherever it is.
 
-All of it goes through the Store. A worker reports again and again that it is there (`workers/NAME`). The engine gives
-it a job by creating its next piece of work (`work/NAME/NUMBER`); of two engines one succeeds. Of a job there are two
-sequences of numbered files: what the job is sent (`jobs/ID/in/NUMBER`), and what its worker reports of it
-(`jobs/ID/out/NUMBER`). Nobody compares clocks: who reports nothing new for a lease is gone, by the monotonic clock of
-whoever looks.
+All of it goes through the Store (`pull_messages`). The engine gives a job to a worker by creating the worker's next
+piece of work; of two engines one succeeds.
 """
 
 import contextlib
@@ -16,102 +13,25 @@ from math import inf
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.engine import LOST, Job, Received, how
-from gossamer.cluster.protocol import Versioned, decode_or_none, encode
+from gossamer.cluster.protocol import decode_or_none, encode
+from gossamer.cluster.pull_messages import (
+    BATCH_BYTES,
+    ENGINES,
+    JOBS,
+    LEAST_S,
+    WORK,
+    WORKERS,
+    Available,
+    Pace,
+    Reported,
+    Sent,
+    Watch,
+    Work,
+    step_name,
+)
 from gossamer.cluster.store_exchange import BROKEN
-from gossamer.cluster.store_registrar import FOLDER, pace_s, put, read
+from gossamer.cluster.store_registrar import pace_s, put, read
 from gossamer.errors import SiteError
-
-WORKERS, WORK, JOBS, ENGINES = f"{FOLDER}workers/", f"{FOLDER}work/", f"{FOLDER}jobs/", f"{FOLDER}engines/"
-LEAST_S = 0.05  # between two looks at a job that writes something, or is sent something
-BATCH_BYTES = 1 << 20
-
-
-class Available(Versioned, frozen=True, kw_only=True):
-    """`Available` is a worker's sign of life."""
-
-    beat: int
-    taken: int = 0  # the number of its last piece of work
-    is_busy: bool = False
-    pid: int = 0
-
-
-class Work(Versioned, frozen=True, kw_only=True):
-    """`Work` is a job for a worker."""
-
-    id: str
-    engine: str  # whose sign of life the worker watches
-    name: str
-    module: str
-    arguments: tuple[str, ...] = ()
-    task: bytes = b""
-    wants_output: bool = False  # somebody wants the lines that it writes
-    lease_s: float = 10.0  # so long the engine waits for a sign of life
-
-
-class Sent(Versioned, frozen=True, kw_only=True):
-    """`Sent` is what a job is sent."""
-
-    lines: tuple[bytes, ...] = ()
-    stop: bool = False
-    kill: bool = False
-
-
-class Reported(Versioned, frozen=True, kw_only=True):
-    """`Reported` is what a worker reports of a job: lines, then how it ended."""
-
-    pid: int = 0
-    lines: tuple[bytes, ...] = ()
-    code: int | None = None
-    errors: str = ""
-
-
-class Watch:
-    """`Watch` looks at somebody's sign of life. Somebody is alive who has reported something new within a lease; nobody
-    knows how old the report is that we saw first."""
-
-    def __init__(self, clock: Clock, lease_s: float) -> None:
-        self._clock, self._lease_s = clock, lease_s
-        self._data: bytes | None = None
-        self._since_s = clock.monotonic()
-        self._changes = 0
-
-    def saw(self, data: bytes | None) -> None:
-        if data is not None and data != self._data:
-            self._changes += self._data is not None
-            self._data, self._since_s = data, self._clock.monotonic()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._changes > 0 and not self.is_silent
-
-    @property
-    def is_silent(self) -> bool:
-        return self._clock.monotonic() - self._since_s > self._lease_s
-
-
-class Pace:
-    """`Pace` decides when to look again: the longer nothing has come, the later, up to a bound."""
-
-    def __init__(self, clock: Clock, most_s: float) -> None:
-        self._clock, self._most_s = clock, most_s
-        self.hurry()
-
-    def hurry(self) -> None:
-        self._since_s = self.due_s = self._clock.monotonic()
-
-    def looked(self, has_come: bool) -> None:
-        now_s = self._clock.monotonic()
-        if has_come:
-            self._since_s = now_s
-        self.due_s = now_s + min(self._most_s, max(LEAST_S, (now_s - self._since_s) / 4))
-
-    @property
-    def is_due(self) -> bool:
-        return self._clock.monotonic() >= self.due_s
-
-
-def step_name(job: str, side: str, number: int) -> str:
-    return f"{JOBS}{job}/{side}/{number:08d}"
 
 
 class PullHandle:
@@ -384,7 +304,3 @@ class Pull:
         for handle in gone:
             for name in self._store.list(f"{JOBS}{handle.id}/") if handle.worker else ():
                 self._store.delete(name)
-
-
-def job_of(work: Work) -> Job:
-    return Job(work.name, work.module, work.arguments, work.task)

@@ -15,7 +15,7 @@ from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.engine import Job
 from gossamer.cluster.processes import Process, Processes
 from gossamer.cluster.protocol import decode_or_none, encode
-from gossamer.cluster.pull import (
+from gossamer.cluster.pull_messages import (
     BATCH_BYTES,
     ENGINES,
     WORK,

@@ -21,17 +21,23 @@ class Roster:
         self._left: dict[str, SiteAgent] = {}
         self.owners: tuple[str, ...] = ()  # of each zone, as it shall be
 
-    def read(self, wanted: int) -> None:
-        """Reads from the archive who there is, and what they have committed. So many shall share the zones."""
+    def read(self, wanted: int, names: Collection[str] = ()) -> None:
+        """Reads from the archive who there is, and what they have committed. So many shall share the zones, these
+        first."""
         before = snapshots(self._store)
         self.agents = {
-            name: SiteAgent(name, before.get(name, Snapshot(name))) for name in _chosen(self._home, before, wanted)
+            name: SiteAgent(name, before.get(name, Snapshot(name)))
+            for name in _chosen(self._home, before, wanted, names)
         }
         for name in before.keys() - self.agents.keys():
             if before[name].zones or before[name].outbox:
                 self.agents[name] = SiteAgent(name, before[name], is_retiring=True)
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self.agents}
         self._plan()
+
+    def sharing(self) -> int:
+        """Returns how many agents have zones, by their last commits."""
+        return sum(bool(at.zones) for at in snapshots(self._store).values())
 
     @property
     def home(self) -> SiteAgent:
@@ -123,9 +129,11 @@ class Roster:
         return not self.has_seeds() and not any(self.leaves(agent) for agent in agents)
 
 
-def _chosen(home: str, before: Mapping[str, Snapshot], wanted: int) -> list[str]:
-    """Returns agents that shall share the zones: those that have some, and as many new ones as it takes."""
-    names = [home, *(name for name, at in sorted(before.items()) if at.zones and name != home)]
+def _chosen(home: str, before: Mapping[str, Snapshot], wanted: int, first: Collection[str]) -> list[str]:
+    """Returns agents that shall share the zones: the first ones, those that have some, and as many new ones as it
+    takes."""
+    having = (name for name, at in sorted(before.items()) if at.zones)
+    names = list(dict.fromkeys([home, *first, *having]))
     while len(names) < wanted:
         names.append(_next_name(home, names))
     return names[:wanted]

@@ -4,6 +4,8 @@ the crawl is over. It touches no page and no link."""
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +14,18 @@ from gossamer.archive.manifest import Snapshot
 from gossamer.archive.places import opened
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock
+from gossamer.cluster import on_demand
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import LOST, Engine, Job, last_words
 from gossamer.cluster.hub import NatsHub, StoreHub
 from gossamer.cluster.members import Members
+from gossamer.cluster.on_demand import OnDemand
 from gossamer.cluster.ordering import Ordering
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import AgentTask, Summary, encode
 from gossamer.cluster.pull import Pull
 from gossamer.cluster.roster import Roster
+from gossamer.cluster.scaling import NONE
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.cluster.store_lease import Term
 from gossamer.cluster.totals import Totals, committed
@@ -68,11 +73,13 @@ class Supervisor:
         self._engine, self._is_alone = engine, isinstance(engine, Processes)  # then the agents end with us
         self._hub = self._chosen_hub()
         self._roster = Roster(self._store, config.crawl.agent, neighbours.members.weights if neighbours else ())
-        self._roster.read(config.site.agents)
+        self._on_demand = OnDemand(self._store, config, clock, engine, self._roster) if config.site.max_agents else None
+        self._read_archive()
         self._orders = Ordering(self._roster, config, self._hub, clock, neighbours)
         self.totals = totals or Totals(committed(self._store), clock)
         self._members = Members(engine, clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
         self._stopping = self._has_waited = False
+        self._notes: list[str] = []  # for people
         self._ended = ""
         self._asked_s = self._stop_s = self._summed_up_s = 0.0
 
@@ -84,6 +91,12 @@ class Supervisor:
             return NatsHub(self._directory, config.site.lease_s, self._clock, self._log, opened)
         return StoreHub(self._store, config.site.lease_s, self._is_alone)
 
+    def _read_archive(self) -> None:
+        if self._on_demand:
+            self._on_demand.begin()
+        else:
+            self._roster.read(self._config.site.agents)
+
     def stop(self) -> None:
         self._stopping = True
         self._ended = self._ended or "stopped"
@@ -93,7 +106,9 @@ class Supervisor:
         if not hub.open(self._waits):
             return self.totals.final(committed(self._store), self._ended)
         if self._has_waited:
-            self._roster.read(self._config.site.agents)
+            self._read_archive()
+        if self._on_demand is None:
+            on_demand.forget(self._store)  # of a run before, whose agents may have left since
         if self._is_alone:
             self._sweep()
         for agent in [] if hub.is_quiet else self._roster.agents.values():
@@ -150,11 +165,13 @@ class Supervisor:
         self._receive(now_s)
         self._replace_silent()
         self._grant_wishes()
+        self._scale()
         self._start_needed()
         self._orders.is_stopping = self._stopping
         self._orders.order_all()
         self._roster.let_go()
-        show(self.totals.now(self._roster.everybody, self._phase()))
+        stats = self.totals.now(self._roster.everybody, self._phase())
+        show(replace(stats, notes=(*stats.notes, *self._notes)))
 
     def _phase(self) -> str:
         if self._stopping:
@@ -212,10 +229,9 @@ class Supervisor:
             return
         waited_for, now_s = self._roster.waited_for(), self._clock.now()
         self._roster.recall(waited_for)
-        most = self._config.site.max_agents or len(self._roster.agents)
         for agent in self._roster.agents.values():
             if not agent.is_running and self._roster.has_work(agent, waited_for, now_s):
-                if self._engine.room() < 1 or self._roster.running >= most:
+                if self._engine.room() < 1:
                     break
                 self._start(agent)
 
@@ -244,7 +260,20 @@ class Supervisor:
                 self._roster.retire(wish.retire)
             else:
                 self._roster.add()
+            if self._on_demand:
+                self._on_demand.note()
             self._log.event("wish", retire=wish.retire)
+
+    def _scale(self) -> None:
+        """Lets agents come and leave on demand, if that is wanted."""
+        if self._on_demand is None or self._stopping:
+            return
+        pages, before = self._config.crawl.pages, len(self._roster.staying)
+        change = self._on_demand.look(not self._orders.is_holding(), pages - self._roster.visits if pages else inf)
+        if change is not NONE:
+            after = len(self._roster.staying)
+            self._log.event("scaled", before=before, agents=after, retire=change.retire, why=change.why)
+            self._notes.append(f"{before} → {after} agents: {change.why}")
 
     # The end
 

@@ -15,6 +15,7 @@ from gossamer.config.sections import PROCESSES as PROCESSES
 from gossamer.config.sections import PULL as PULL
 from gossamer.config.sections import RAY as RAY
 from gossamer.config.sections import REFRESH as REFRESH
+from gossamer.config.sections import UNLIMITED as UNLIMITED
 from gossamer.config.sections import Archive as Archive
 from gossamer.config.sections import Carbon as Carbon
 from gossamer.config.sections import Config as Config

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 import tomli_w
 
-from gossamer.config.folders import check_folder
+from gossamer.config.folders import as_place, check_folder
 from gossamer.errors import ConfigError
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ _FORMS = {
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
     CONTACT: re.compile(r"|(mailto:)?[^\s@]+@[^\s@.]+(\.[^\s@.]+)*|https?://[^\s/?#]+\S*", re.IGNORECASE),
+    "shop:product": re.compile(r"[^\x00-\x1f\x7f]+:[A-Za-z_][\w.]*"),
+    "shop:": re.compile(r"|[^\x00-\x1f\x7f]+:[A-Za-z_][\w.]*"),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
 _HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
@@ -52,10 +54,11 @@ def key(
     like: str = "",
     words: Mapping[str, Any] = MappingProxyType({}),
     folder: bool = False,
+    place: bool = False,
 ) -> msgspec.Meta:
-    """Returns the metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, and a `folder` is
-    a directory of this machine, or a list of them."""
-    rule = {"choices": choices, "like": like, "words": words, "folder": folder}
+    """Returns the metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, a `folder` is a
+    directory of this machine, and a `place` a directory or an address; or lists of them."""
+    rule = {"choices": choices, "like": like, "words": words, "folder": folder, "place": place}
     return msgspec.Meta(description=meaning, ge=least, le=most, extra=rule)
 
 
@@ -119,8 +122,9 @@ def _value(name: str, value: Any, hint: Any) -> Any:
             raise ConfigError(f"{name}: {item!r} can match nothing; write it like {extra['like']!r}")
         if item.startswith(EXPRESSION):
             _check_expression(name, item)
-    for item in ([value] if isinstance(value, str) else value) if extra["folder"] else ():
-        check_folder(item)
+    if extra["folder"] or extra["place"]:
+        for item in [value] if isinstance(value, str) else value:
+            (check_folder if extra["folder"] else as_place)(item)
     return value
 
 

@@ -12,6 +12,7 @@ from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
+UNLIMITED = 200  # agents: there are 256 zones, and with more agents their shares would be too uneven
 BY_STORE = "store"  # a value of site.exchange
 PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 
@@ -72,15 +73,21 @@ class Crawl(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """How the agents of one site share a crawl."""
 
-    agents: Annotated[int, key("how many processes share the crawl", least=1, most=200)] = 1
+    agents: Annotated[int, key("how many processes share the crawl", least=1, most=UNLIMITED)] = 1
     max_agents: Annotated[
         int,
         key(
-            'how many of them run at a time, while the others wait for their turn; 0 or "unlimited": all',
+            "agents on demand: up to so many come while hosts wait for connections, and leave when they are not needed"
+            ' ("unlimited": as many as there are cores, or machines that ask for work); 0: always site.agents',
             least=0,
-            words={"unlimited": 0},
+            most=UNLIMITED,
+            words={"unlimited": UNLIMITED},
         ),
     ] = 0
+    min_agents: Annotated[int, key("with agents on demand: at least so many stay", least=1, most=UNLIMITED)] = 1
+    scale_s: Annotated[
+        float, key("with agents on demand: seconds between two changes of their number, at least", least=1)
+    ] = 300.0
     mode: Annotated[
         str,
         key(
@@ -119,8 +126,10 @@ class Site(msgspec.Struct, frozen=True):
         float,
         key("an agent idle for this many seconds ends, and starts again when there is work", least=1),
     ] = 60.0
-    copies: Annotated[int, key("how many disks hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
-    disks: Annotated[list[str], key("directories on other disks for copies (`gossamer restore`)", folder=True)] = []
+    copies: Annotated[int, key("how many places hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
+    disks: Annotated[
+        list[str], key("directories on other disks, or addresses, for copies (`gossamer restore`)", place=True)
+    ] = []
     backlog_mb: Annotated[int, key("megabytes of unsent links, before an agent finds no more", least=1)] = 256
 
 
@@ -231,9 +240,6 @@ class Archive(msgspec.Struct, frozen=True):
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
-    unsynced: Annotated[
-        int, key("how many files are left unsynced at first; a crash does not harm them, a power failure does", least=0)
-    ] = 0
 
 
 class Refresh(msgspec.Struct, frozen=True):
@@ -272,6 +278,29 @@ class Carbon(msgspec.Struct, frozen=True):
         str,
         key("whether green policies wait while all visits cost too much", choices=("never", "negative")),
     ] = "never"
+
+
+class Extract(msgspec.Struct, frozen=True):
+    """Your own code on every page (docs/functions.md)."""
+
+    functions: Annotated[
+        list[str],
+        key(
+            "functions that are given every page with new content and yield items, as in ['shop:product'] or"
+            " ['shop.py:product']",
+            like="shop:product",
+        ),
+    ] = []
+    links: Annotated[
+        str, key("a function that decides which links are followed, as in 'shop:follow'; empty: none", like="shop:")
+    ] = ""
+    workers: Annotated[int, key("processes that run them; 0: one for each core but one", least=0, most=1024)] = 0
+    time_s: Annotated[float, key("seconds that a function may take for a page", least=0.01)] = 10.0
+    memory_mb: Annotated[int, key("memory that functions may take, in MB, in each process", least=16)] = 1024
+    page_mb: Annotated[int, key("how large the items and files of one page may be, in MB", least=1, most=1024)] = 64
+    max_errors: Annotated[
+        int, key("end the crawl when functions fail on this many pages in a row; 0: never", least=0)
+    ] = 0
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -322,6 +351,7 @@ class Config(msgspec.Struct, frozen=True):
     archive: Archive = Archive()
     refresh: Refresh = Refresh()
     carbon: Carbon = Carbon()
+    extract: Extract = Extract()
     host: dict[str, dict[str, Any]] = {}  # name: those keys of Host that are given
 
     @property
@@ -362,7 +392,11 @@ class Config(msgspec.Struct, frozen=True):
         if "seeds" in values:  # another way to write crawl.seeds
             crawl = sections.setdefault("crawl", {})
             crawl["seeds"] = [*crawl.get("seeds", ()), *_seed_lines(values["seeds"])]
-        return msgspec.structs.replace(self, **{name: self._section(name, part) for name, part in sections.items()})
+        found = msgspec.structs.replace(self, **{name: self._section(name, part) for name, part in sections.items()})
+        if 0 < found.site.max_agents < found.site.min_agents:
+            least, most = found.site.min_agents, found.site.max_agents
+            raise ConfigError(f"site.max_agents must be at least site.min_agents ({least}), not {most}")
+        return found
 
     def _section(self, name: str, given: Mapping[str, Any]) -> Any:
         """Returns one section of a copy with changes."""

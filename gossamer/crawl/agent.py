@@ -2,11 +2,11 @@
 until nothing is left."""
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 from queue import Empty
 
 from gossamer.archive.digests import DigestCache
-from gossamer.archive.manifest import SEED_RULES, SEEDS, Message
+from gossamer.archive.manifest import SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.merge import merge
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
@@ -23,12 +23,13 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
-from gossamer.errors import SeedError
+from gossamer.errors import FunctionError, SeedError
 from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
-_JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
+_IDLE_S = 1.0  # how long a lone agent that has nothing to do waits between two looks; one of a site has to report
+_JUDGE_S = 0.25  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
 
@@ -64,6 +65,11 @@ class Agent:
         """Ends the run cleanly: requests under way may finish, then the round is committed."""
         self._stopping = True
 
+    def wake(self) -> None:
+        """Makes the agent look at once for what others have for it; called from any thread."""
+        self._looked_s = -inf
+        self._fetching.results.put(None)
+
     def run(self, show: Callable[[Stats], None]) -> Stats:
         self._begin()
         try:
@@ -73,14 +79,20 @@ class Agent:
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
-                self._gather(_LOOK_S)
-                if self._is_round_over():
-                    self._commit()
+                self._gather(self._patience_s)
                 self._look(show)
+                if self._is_round_over():
+                    self._await_functions(show)
+                    self._commit()
             self._drain(show)
+            self._await_functions(show)
+            self._commit(clean=True)
         finally:
             self._fetching.close()
-        self._commit(clean=True)
+            if self._books.functions:
+                self._books.functions.close()
+        if why := self._why_functions():
+            raise FunctionError(why)
         self._log.event("end", round=self._books.chain.number, visits=self._tally.visits)
         return self.stats()
 
@@ -121,6 +133,8 @@ class Agent:
         crawl = self._config.crawl
         if self._stopping:
             return "stopped"
+        if why := self._why_functions():
+            return why
         if self._peers.is_site:
             return self._peers.why_over()
         if crawl.pages and self._tally.visits + self._round.pages >= crawl.pages:
@@ -130,6 +144,9 @@ class Agent:
         if crawl.minutes and self._accounts.elapsed_s >= crawl.minutes * 60:
             return f"limit of {crawl.minutes:g} minutes"
         return self._why_idle()
+
+    def _why_functions(self) -> str:
+        return self._books.functions.why_over() if self._books.functions else ""
 
     def _why_idle(self) -> str:
         """Returns why there is nothing to do, in words; empty while there is something."""
@@ -150,6 +167,12 @@ class Agent:
                 "hosts rest, or pages are fresh; the same command goes on"
             )
         return ""
+
+    @property
+    def _patience_s(self) -> float:
+        if self._peers.is_site or self._scheduler.outstanding or not self._round.empty:
+            return _LOOK_S
+        return _IDLE_S
 
     def _has_nothing_left(self) -> bool:
         scheduler = self._scheduler
@@ -180,10 +203,11 @@ class Agent:
         if crawl.round_s and since_s >= crawl.round_s:
             return True
         is_starving, is_idle = self._scheduler.is_starving, self._scheduler.has_idle_connections
-        if since_s < self._judge_s or not (is_starving or is_idle):
-            return False
+        cost_s = self._commit_cost_s
+        if since_s < self._judge_s or not ends_early(is_starving, is_idle, True, since_s, cost_s):
+            return False  # whatever the round promises
         self._judge_s = since_s + _JUDGE_S
-        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, self._commit_cost_s)
+        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, cost_s)
 
     def _is_held_back(self) -> bool:
         """Returns whether other agents are too far behind with the links that we sent: then we find no more for now."""
@@ -194,10 +218,13 @@ class Agent:
 
     def _gather(self, patience_s: float) -> None:
         """Takes the visits that have finished. It waits for the first one, but not long."""
-        results, width = self._fetching.results, self._config.crawl.width
+        results, width, functions = self._fetching.results, self._config.crawl.width, self._books.functions
+        if functions and functions.is_behind:
+            functions.wait(patience_s)
+            return
         try:
             self._take(self._fetching.first(patience_s))
-            while not self._round.is_full(width):
+            while not (self._round.is_full(width) or (functions and functions.is_behind)):
                 self._take(results.get_nowait())
         except Empty:
             return
@@ -207,17 +234,26 @@ class Agent:
             self._fetching.consumed(result)
             self._tally.run_bytes += len(result.response.body)
             self._intake.notes.saw(result)
+            if self._books.functions:
+                self._books.functions.give(result, self._round)
             self._round.add(result)
             if not result.response.request.is_robots:
                 self._scheduler.outstanding -= 1
         elif isinstance(result, Broken):
             raise result.error
-        else:
+        elif result is not None:
             self._scheduler.outstanding -= 1
             self._round.deferrals.append(result)
+            self._intake.notes.put_off(result)
             if result.outcome is not None:
-                self._intake.notes.put_off(result)
                 self._round.outcomes[result.outcome.name.lower()] += 1
+
+    def _await_functions(self, show: Callable[[Stats], None]) -> None:
+        """Waits for what functions make of the round's pages. Fetching goes on meanwhile."""
+        self._phase = "running functions"
+        while self._books.functions and not self._books.functions.wait(_LOOK_S):
+            self._look(show)
+        self._phase = ""
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
         """Lets requests under way finish."""
@@ -256,6 +292,7 @@ class Agent:
         start_s = self._clock.monotonic()
         self._phase = "committing"
         books, round_, peers = self._books, self._round, self._peers
+        made = books.functions.finish(round_, self._new_judge) if books.functions else Changes()
         messages = peers.pending()
         arrived = peers.take(messages, round_)
         if arrived.widened:
@@ -274,7 +311,7 @@ class Agent:
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
-        changes = closed.changes | sent.changes | books.resting.write(self._fetching.resting())
+        changes = closed.changes | made | sent.changes | books.resting.write(self._fetching.resting())
         changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
         self._tally.add(round_)
         books.chain.commit(
@@ -307,6 +344,7 @@ class Agent:
             seconds=self._commit_cost_s,
         )
         self._scheduler.committed()
+        peers.committed()
 
     @property
     def _must_judge_anew(self) -> bool:
@@ -317,6 +355,9 @@ class Agent:
         """Returns how links that scope or patterns refused are judged, if that must be."""
         if not self._must_judge_anew:
             return None
+        return self._new_judge()
+
+    def _new_judge(self) -> Judge:
         return Reader(self._config, self._intake.scope, self._intake.named).verdict
 
     def _new_round(self) -> Round:

@@ -90,7 +90,8 @@ def close(
         verdicts[(verdicts == FOLLOWED) & ~whose.is_native(targets)] = FOREIGN
     history = History.of(books.index, round_.visits)
     level = round_.is_level()
-    links, lost = history.joined(Links(source, targets, verdicts == FOLLOWED, round_.relevance(), is_level=level))
+    found = Links(source, targets, verdicts == FOLLOWED, round_.relevance(), is_level=level, priority=round_.priority())
+    links, lost = history.joined(found)
 
     def apply(columns: RoundColumns) -> UpdateResult:
         return _apply(books, columns, whose, others, now_s)

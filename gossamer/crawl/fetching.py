@@ -31,7 +31,7 @@ class Broken:
     error: BaseException
 
 
-Result = Visit | Deferred | Broken
+Result = Visit | Deferred | Broken | None  # None: nothing, but somebody waits for the agent
 
 
 class Fetching:
@@ -55,6 +55,7 @@ class Fetching:
         self._until_s = inf
         self._produced_bytes = 0  # written by the fetching thread only
         self._consumed_bytes = 0  # written by the agent's thread only
+        self.received_bytes = self.sent_bytes = 0  # heads and bodies of HTTP, as they were on the wire
 
     def start(self) -> None:
         self._thread.start()
@@ -142,6 +143,8 @@ class Fetching:
                 self.workbench.add(order)
 
     def _finished(self, response: Response) -> None:
+        self.received_bytes += len(response.head) + len(response.body)
+        self.sent_bytes += len(response.request_head)
         visit = self._reader.read(response)
         visit.held_bytes = _held_bytes(visit)
         self._produced_bytes += visit.held_bytes

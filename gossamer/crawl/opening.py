@@ -1,11 +1,11 @@
 """`Books` is the state that an agent finds in its directory when it begins, and that each round changes as a whole.
 
-It has two ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost. A crawl
-that asks for neither has neither, and runs none of their code.
+It has three ports: `Revisits` chooses known pages that are due again, `Accounting` counts what visits cost,
+`PageFunctions` runs the user's code on pages. A crawl has those that it asks for, and runs no code of the others.
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
-from gossamer.archive.manifest import ZONES_IN_ALL, Files
+from gossamer.archive.manifest import ZONES_IN_ALL, Changes, Files
 from gossamer.archive.resting import Resting
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
@@ -83,6 +83,29 @@ class Accounting(Protocol):
         """Returns the prices, for the manifest."""
 
 
+class PageFunctions(Protocol):
+    """This port runs the user's functions on pages, beside the crawl; `functions.functions.Functions` is one."""
+
+    def give(self, visit: Visit, round_: Any, /) -> None:
+        """Takes a visit that is about to become part of a round, while it has its body."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Returns whether so many pages wait that no more should be given."""
+
+    def wait(self, patience_s: float) -> bool:
+        """Waits until all pages are done, but not longer than that; returns whether they are."""
+
+    def finish(self, round_: Any, judge: Callable[[], Callable[[str, str, int], int]], /) -> Changes:
+        """Adds the results to the round: links to its visits, tables to its files. `wait` came before."""
+
+    def why_over(self) -> str:
+        """Returns why the crawl must end, in words; empty while it may go on."""
+
+    def close(self) -> None:
+        """Ends all that runs."""
+
+
 @dataclass
 class Books:
     """`Books` gathers what a round changes together."""
@@ -97,6 +120,7 @@ class Books:
     scores: Scores | None = None
     refresher: Revisits | None = None  # None: no page is visited twice
     carbon: Accounting | None = None  # None: nobody asked what visits cost
+    functions: PageFunctions | None = None  # None: no code of the user runs
     resting: Resting = field(init=False)
     scope: Scope = field(init=False)
 

@@ -66,6 +66,10 @@ class Peers(Whose, Protocol):
         """Returns the state with what is to be kept, for the manifest of the commit that `send` was called for."""
         return state
 
+    def committed(self) -> None:
+        """Notes that the round is part of the archive."""
+        return
+
     @property
     def known_elsewhere(self) -> int:
         """Returns how many pages of others our virtual page gives cash to."""

@@ -36,6 +36,7 @@ VERDICTS = (
     "hops",
     "pattern",
     "foreign",
+    "function",
     "later",
 )
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
@@ -47,6 +48,7 @@ LATER = _CODE["later"]  # was refused as too deep, and is followed since a short
 DEPTH = _CODE["depth"]
 PATTERN = _CODE["pattern"]
 SCOPE = _CODE["scope"]
+BY_FUNCTION = _CODE["function"]  # the user's own refuses it (extract.links)
 _OF_TRAP: U8 = np.array([_CODE[name or "followed"] for name in TRAPS], np.uint8)
 
 _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
@@ -83,6 +85,7 @@ class Visit:
     urls: Links = NO_LINKS  # of the targets
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
+    priority: F64 | None = None  # of the links, where a function gave them one; None: all count 1
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name

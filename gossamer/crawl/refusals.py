@@ -178,6 +178,7 @@ _ALIKE = {  # verdicts that one setting stands behind, whatever the URL
     "nofollow": "crawl.nofollow",
     "foreign": "site.mode",
     "port": "port",
+    "function": "extract.links",
 }
 
 

@@ -1,7 +1,7 @@
 """`Tally` counts what an agent has done; `Accounts` reports it to the display, to its site, and to its manifest."""
 
 import resource
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from gossamer.crawl.refusals import settings
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.stats import Report, Stats, refused_links
+from gossamer.runtime import cores
+
+_CPU_S = 10.0  # the time over which the use of the CPU is averaged
 
 
 class Tally:
@@ -64,6 +67,20 @@ class Tally:
         }
 
 
+class CpuMeter:
+    """`CpuMeter` measures which share of a core this process has used, over the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque()  # when, and CPU seconds until then
+
+    def share(self, now_s: float, used_s: float) -> float:
+        seen = self._seen
+        seen.append((now_s, used_s))
+        while len(seen) > 2 and seen[1][0] <= now_s - _CPU_S:
+            seen.popleft()
+        return (used_s - seen[0][1]) / (now_s - seen[0][0]) if now_s > seen[0][0] else 0.0
+
+
 _NOT_YET = "?"  # as settings: none are equal to it
 
 
@@ -80,6 +97,7 @@ class Accounts:
     peers: Peers
     start_s: float = field(init=False)
     busy_before_s: float = field(init=False)  # in earlier runs
+    cpu: CpuMeter = field(default_factory=CpuMeter)
     is_judged: bool = True  # all links that were refused, by the settings that hold now
 
     def __post_init__(self) -> None:
@@ -112,6 +130,7 @@ class Accounts:
 
     def report(self, stats: Stats, granted: int | None, idle: str) -> Report:
         chain, used = self.books.chain, resource.getrusage(resource.RUSAGE_SELF)
+        cpu_s = used.ru_utime + used.ru_stime
         return Report(
             number=chain.number,
             epoch=chain.epoch,
@@ -124,8 +143,13 @@ class Accounts:
             next_due_s=self.scheduler.next_due_s() if self.scheduler.is_starving else None,
             backlog_bytes=chain.backlog(self.peers.exchange),
             committed_s=chain.snapshot.time_s,
-            cpu_s=used.ru_utime + used.ru_stime,
+            cpu_s=cpu_s,
             stats=stats,
+            cpu_share=self.cpu.share(self.clock.monotonic(), cpu_s),
+            received_bytes=self.fetching.received_bytes,
+            sent_bytes=self.fetching.sent_bytes,
+            due_hosts=self.fetching.stats.due,
+            cores=cores(),
             **self.peers.progress()._asdict(),
         )
 

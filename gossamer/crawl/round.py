@@ -190,6 +190,12 @@ class Round:
             return None
         return np.concatenate([np.zeros(len(v.targets)) if v.relevance is None else v.relevance for v in self.visits])
 
+    def priority(self) -> F64 | None:
+        """Returns how much the same links count by the user's functions; None: all count 1."""
+        if all(visit.priority is None for visit in self.visits):
+            return None
+        return np.concatenate([np.ones(len(v.targets)) if v.priority is None else v.priority for v in self.visits])
+
 
 def text_bytes(visit: Visit) -> int:
     """Returns the size of a visit's text besides its body and links."""

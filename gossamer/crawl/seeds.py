@@ -312,6 +312,11 @@ class Intake:
             self.notes.say(complaint)
         self.files.complaints = []
 
+    def give(self, url: str, rules: WebsiteRules) -> None:
+        """Takes in a seed with the rules of its website, to be applied by the next commit."""
+        self.seeds.append(url)
+        self._rules.append(rules)
+
     @property
     def has_seeds(self) -> bool:
         return bool(self.seeds or self.files.offsets)

@@ -81,8 +81,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     next_due_s: float | None
     backlog_bytes: int  # of messages that are not confirmed
     committed_s: float
-    cpu_s: float
+    cpu_s: float  # user and system, since its process began
     stats: Stats
+    cpu_share: float = 0.0  # of one core, over the last seconds
+    received_bytes: int = 0  # heads and bodies of HTTP, by this life of the agent
+    sent_bytes: int = 0
+    due_hosts: int = 0  # whose turn it is, and whose request has not begun
+    cores: int = 0  # of its machine; 0: not known
     # Of the agent that speaks for a site of a federation, as in `SiteProgress`:
     clean: Mapping[str, int] | None = None
     passing: bool = False
@@ -107,6 +112,7 @@ _REMEDIES = {
     "crawl.include/exclude": "by crawl.include and crawl.exclude; with wider ones the same command follows them",
     "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
     "site.mode": "they lead to pages of other agents, and site.mode is firewall",
+    "extract.links": "your function (extract.links) refused them",
     "port": "browsers refuse these ports too",
     "seeds.pages": "their website has as many pages as its seed allows (pages=)",
 }

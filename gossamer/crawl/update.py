@@ -24,6 +24,8 @@ from gossamer.frontier.text_heap import MAX_TEXT
 from gossamer.web.url import host_of, page_keys
 
 IsOwn = Callable[[U64], Bools]  # which pages belong to us
+_PRIORITY = 1000  # parts of one: as exact as priorities are
+
 QuotaOf = Callable[[str], Quota | None]  # of a host's website
 
 
@@ -70,6 +72,7 @@ class Links(NamedTuple):
     relevance: F64 | None = None  # to the topic, 0 to 1
     is_new: Bools | None = None  # the others were on the version before, and count in `hits` already; None: all are new
     is_level: Bools | None = None  # leads no deeper than its page is (crawl/scope.py); None: none does
+    priority: F64 | None = None  # how much it counts, by the user's functions; None: all count 1
 
     @classmethod
     def none(cls) -> "Links":
@@ -232,7 +235,7 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
     spends = policy == CashUse.SPEND
     budget = np.where(spends, passed // damping.denominator * damping.numerator, 0)
     budget[policy == CashUse.PASS] = passed[policy == CashUse.PASS]
-    if strategy.link_weight is None:
+    if strategy.link_weight is None and links.priority is None:
         parts = np.bincount(links.source, minlength=len(before))
         if strategy.virtual:
             parts = parts + spends  # the virtual page is one more link
@@ -240,9 +243,15 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
     rows = np.zeros(len(links.target), LINK.numpy)
     rows["foreign"] = host_of_key(visits["key"])[links.source] != host_of_key(links.target)
     rows["relevance"] = 0.0 if links.relevance is None else links.relevance
-    weights = strategy.link_weight(rows)
+    weights = np.ones(len(rows), np.int64) if strategy.link_weight is None else strategy.link_weight(rows)
+    unit = 1
+    if links.priority is not None:
+        unit = _PRIORITY
+        weights = np.maximum(np.rint(weights * links.priority * unit), 1).astype(np.int64)
     parts = np.zeros(len(before), np.int64)
     np.add.at(parts, links.source, weights)
+    if strategy.virtual:
+        parts += spends * unit
     return passed, (budget // np.maximum(parts, 1))[links.source] * weights
 
 

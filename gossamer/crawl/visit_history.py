@@ -86,6 +86,7 @@ class History:
             None if links.relevance is None else np.concatenate((links.relevance, np.zeros(more))),
             new,
             None if links.is_level is None else np.concatenate((links.is_level, np.zeros(more, np.bool_))),
+            None if links.priority is None else np.concatenate((links.priority, np.ones(more))),
         )
         return joined, vanished_links(ended.target[is_gone])
 

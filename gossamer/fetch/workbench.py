@@ -43,6 +43,7 @@ class Stats:
     hosts: int  # with pages
     busy: int  # with a request under way
     backed_off: int  # hosts that rest because of failures
+    due: int = 0  # whose turn it is, and whose request has not begun
     rest_until_s: float | None = None  # when the first of them may be asked again, if all that have pages rest
 
 
@@ -79,7 +80,8 @@ class Workbench:
         queues = list(self._queues.queues())
         is_resting = bool(queues) and all(queue.failures and queue.not_before_s > now for queue in queues)
         until_s = min(queue.not_before_s for queue in queues) if is_resting and not self._busy else None
-        return Stats(self._size, len(self._queues), self._busy, backed_off, until_s)
+        due = sum(queue.flying is None and queue.not_before_s <= now for queue in queues)
+        return Stats(self._size, len(self._queues), self._busy, backed_off, due, until_s)
 
     def pages(self) -> list[int]:
         """Returns the keys of all pages queued or under way."""

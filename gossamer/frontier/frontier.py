@@ -45,6 +45,7 @@ class Frontier:
         self._far_s = NO_HORIZON_S  # when the first of these is due; they are not in `_later`, a scan finds them
         self._per_host = 1
         self._width = 1
+        self.held: AnyKeys = np.zeros(0, np.uint32)  # hosts of which no page is taken for now, sorted
         self._files: list[str] = []
         self._kept_at: str | None = None  # the fold that our file belongs to; None: there is no good file
         self._restored = False  # and not used yet
@@ -294,7 +295,9 @@ class Frontier:
         return taken
 
     def _room(self, hosts: AnyKeys) -> Indices:
-        return np.maximum(self._per_host - self._taken_of(hosts), 0)
+        room = np.maximum(self._per_host - self._taken_of(hosts), 0)
+        room[search(self.held, hosts)[0]] = 0
+        return room
 
     def _select(self, count: int) -> tuple[Indices, Position]:
         """Returns indices of the best candidates, best first, and the place of the last in the total order."""

@@ -1,22 +1,32 @@
-"""A client is a process that scans the websites that its coordinator assigns, and reports its progress (`messages`)."""
+"""A client is a process that scans the websites that its coordinator assigns, and reports its progress (`messages`).
 
-import gc
+All of them are in one crawl (`crawling`), which runs in a thread of its own. Another thread reads what was found of
+websites that are done. Only two websites on one host, with different ports, need crawls of their own.
+"""
+
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from queue import SimpleQueue
 
+import pyarrow.parquet as pq
+
+from gossamer.archive.outputs import replaced
+from gossamer.archive.reading import reading
+from gossamer.archive.store import sync
 from gossamer.clocks import RealClock
 from gossamer.cluster.protocol import decode, encode
-from gossamer.crawl.stats import Stats
 from gossamer.errors import GossamerError
 from gossamer.runtime import tune
-from gossamer.scan.facts import Places
-from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Left, Message, Progress, Standing, Stop, read
-from gossamer.scan.waiting import in_words
-from gossamer.scan.website import WebsiteScan
+from gossamer.scan.crawling import Open, ScanCrawl
+from gossamer.scan.facts import Facts, Places
+from gossamer.scan.findings import findings
+from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Message, Standing, Stop, read
 from gossamer.scan.websites import Website
+from gossamer.web.url import normalise
 
 _REPORT_S = 0.5  # how often a client reports its progress
 
@@ -24,16 +34,18 @@ _REPORT_S = 0.5  # how often a client reports its progress
 class Client:
     def __init__(self, task: ClientTask) -> None:
         self._task, self._places, self._clock = task, Places(Path(task.scan)), RealClock()
-        self._scans: dict[str, WebsiteScan] = {}
-        self._at: dict[str, Progress] = {}
+        self._crawls: list[ScanCrawl] = []
         self._threads: list[threading.Thread] = []
+        self._done: SimpleQueue[tuple[ScanCrawl, Open] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._ended = threading.Event()
 
     def run(self, lines: Iterable[bytes]) -> None:
         """Works until the coordinator orders the end, or is gone."""
         reporting = threading.Thread(target=self._report, name="reporting", daemon=True)
+        finding = threading.Thread(target=self._find, name="finding", daemon=True)
         reporting.start()
+        finding.start()
         for line in lines:
             message = read(line)
             if isinstance(message, Begin):
@@ -42,49 +54,94 @@ class Client:
                 self._send(message)
             elif isinstance(message, Stop):
                 break
-        for scan in list(self._scans.values()):
-            scan.stop()
+        for crawl in self._crawls:
+            crawl.stop()
         for thread in self._threads:
             thread.join()
+        self._done.put(None)
+        finding.join()
         self._ended.set()
         reporting.join()
 
     def _begin(self, website: Website) -> None:
         if self._places.facts(website).exists():  # it was done, but the report had not arrived
             self._send(Done(website.name))
-            return
-        task = self._task
-        try:
-            scan = self._scans[website.name] = WebsiteScan(website, self._places, task.config, self._clock, task.keep)
-        except GossamerError as error:
-            self._send(Failed(website.name, str(error)))
-            return
-        thread = threading.Thread(target=self._scan, args=(website, scan), name=website.name)
-        self._threads = [one for one in self._threads if one.is_alive()] + [thread]
+        elif normalise(website.start) != website.start:
+            self._send(Failed(website.name, f"{website.start} is no web address"))
+        else:
+            self._crawl_for(website).begin(website)
+
+    def _crawl_for(self, website: Website) -> ScanCrawl:
+        for crawl in self._crawls:
+            if crawl.has_room_for(website):
+                return crawl
+        self._open()
+        return self._crawl_for(website)
+
+    def _open(self) -> None:
+        folder = self._places.crawl(self._task.client, len(self._crawls))
+        crawl = ScanCrawl(
+            folder, self._task.config, self._clock, self._task.keep, lambda one: self._done.put((crawl, one))
+        )
+        thread = threading.Thread(target=self._crawl, args=(crawl,), name=folder.name, daemon=True)
+        self._crawls.append(crawl)
+        self._threads.append(thread)
         thread.start()
 
-    def _scan(self, website: Website, scan: WebsiteScan) -> None:
-        def look(stats: Stats) -> None:
-            self._at[website.name] = Progress(stats.visits, stats.wire_bytes, in_words(stats))
-
-        message: Message
+    def _crawl(self, crawl: ScanCrawl) -> None:
         try:
-            facts = scan.run(self._task.client, look)
-            message = Left(website.name) if facts is None else Done(website.name)
-        except GossamerError as error:
-            message = Failed(website.name, str(error))
-        except Exception as error:  # one website must not take the others of this client with it
-            message = Failed(website.name, repr(error)[:300])
-        self._scans.pop(website.name, None)
-        self._at.pop(website.name, None)
-        self._send(message)
-        del scan
-        gc.collect()  # a crawler is a web of references with large tables in it; a scan has thousands of them
+            crawl.run()
+        except BaseException as error:
+            # The main thread waits for the coordinator, which learns from our end that something is wrong.
+            print(f"gossamer: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def _find(self) -> None:
+        """Reads what was found of websites that are done, one after the other."""
+        while (found := self._done.get()) is not None:
+            crawl, one = found
+            name = one.website.name
+            message: Message = Done(name)
+            try:
+                self._write(crawl, one)
+            except GossamerError as error:
+                message = Failed(name, str(error))
+            except Exception as error:  # one website must not take the others of this client with it
+                message = Failed(name, repr(error)[:300])
+            crawl.forget(one)
+            self._send(message)
+
+    def _write(self, crawl: ScanCrawl, one: Open) -> None:
+        """Writes links and facts. The facts come last: a website with facts is done."""
+        website, config, read_s = one.website, self._task.config, self._clock.now()
+        found = reading(crawl.folder, lambda at: findings(at, website, config, one.first_round, one.begun_s))
+        path = self._places.links(website)
+        with replaced(path, force=True) as part:
+            pq.write_table(found.links, part)
+            sync(part)
+        facts = Facts(
+            website.name,
+            website.start,
+            found.status,
+            found.reason,
+            self._task.client,
+            errors=len(found.unread),
+            links=len(found.links),
+            result_bytes=path.stat().st_size,
+            scan_s=found.earlier_s + one.took_s + self._clock.now() - read_s,
+            delay_s=max(config.polite.delay_s, found.asked_s),
+            asked_s=found.asked_s,
+            begun_s=one.begun_s,
+            ended_s=self._clock.now(),
+            unread=found.unread,
+            **found.figures,
+        )
+        facts.write(self._places.facts(website))
 
     def _report(self) -> None:
         self._send(Standing({}))
         while not self._ended.wait(_REPORT_S):
-            self._send(Standing(dict(self._at)))
+            self._send(Standing({name: at for crawl in list(self._crawls) for name, at in crawl.standing().items()}))
 
     def _send(self, message: Message) -> None:
         with self._lock:
@@ -99,11 +156,9 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are for the coordinator, which then stops its clients
     tune()
-    gc.freeze()  # what is there now stays: each website looks only through what it made itself
     line = sys.stdin.buffer.readline()
     if line:
         Client(decode(ClientTask, line)).run(sys.stdin.buffer)
-    gc.unfreeze()
     return 0
 
 

@@ -43,6 +43,7 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     directory = Path(arguments.dir)
     file = arguments.config or arguments.federation
     config = configuration(directory, file, given)
+    _check(config)
     listed = read_list(arguments.websites, config.crawl.scope)
     check_contact(config, doing="scanning")
     checked_map(config.resolve)
@@ -73,6 +74,15 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
             if not every_s or run.stopping or not run.nap(begun_s + every_s):
                 return 0
             listed = read_list(arguments.websites, config.crawl.scope)  # it may have changed meanwhile
+
+
+def _check(config: Config) -> None:
+    """Refuses what makes no sense for websites that share a crawl."""
+    if config.crawl.scope == "any":
+        raise ConfigError("--scope any: a scan stays on its websites, and reports the links that lead away from them; "
+                          "write --scope host or --scope domain")  # fmt: skip
+    if config.crawl.rounds:
+        raise ConfigError("crawl.rounds: a scan has no rounds of its own; limit a website by --pages or --minutes")
 
 
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:

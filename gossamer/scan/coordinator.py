@@ -1,5 +1,6 @@
 """The coordinator runs a scan: it starts clients, assigns websites as the dispatch decides, survives their death."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, Queue
@@ -131,6 +132,8 @@ class Coordinator:
             for client in self._clients:
                 if client.worker.is_remote:
                     client.channel.close()
+        if dispatch.is_over and not self.keep:
+            shutil.rmtree(self._places.crawls, ignore_errors=True)
         return dispatch.is_over
 
     # To clients

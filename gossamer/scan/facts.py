@@ -76,8 +76,13 @@ class Places:
                 sync(part)
         facts.write(self.facts(website))
 
-    def crawl(self, website: Website) -> Path:
-        return self.scan / "crawls" / website.folder
+    @property
+    def crawls(self) -> Path:
+        return self.scan / "crawls"
+
+    def crawl(self, client: str, number: int) -> Path:
+        """Returns the folder of a client's crawl. Few have more than one."""
+        return self.crawls / (f"{client}.{number + 1}" if number else client)
 
     def facts(self, website: Website) -> Path:
         """Returns the path of the facts. They are written last: a website with facts is done."""

@@ -1,11 +1,12 @@
-"""This module reads the result of a scan from a website's archive: the links that lead away, with their texts, and
-figures.
+"""This module reads the result of a website's scan from the archive of its crawl: the links that lead away, with their
+texts, and figures.
 
 It uses no SQL: most websites are small, and a database would take longer to open than all of them to read. Within a
 scan a page is read once, so its links are those of its only version.
 """
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gossamer.archive.contents import Answer, Contents
+from gossamer.archive.contents import Contents
+from gossamer.archive.labels import label_of
 from gossamer.archive.reading import Reading
+from gossamer.archive.state import replace
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.politeness import capped_s
 from gossamer.scan.websites import Website, name_of
+from gossamer.web.answer import Answer
 from gossamer.web.html import parse_html
 from gossamer.web.http import content_type
 from gossamer.web.robots import Rules
 from gossamer.web.sniff import is_html
+from gossamer.web.url import host_of
 
 LINKS = pa.schema(
     [
@@ -60,12 +65,16 @@ class Findings:
     reason: str
     asked_s: float
     unread: list[str]
-    busy_s: float  # of the crawl, runs before an interruption included
+    earlier_s: float  # that runs took which were interrupted
     figures: dict[str, Any]
 
 
-def findings(at: Reading, website: Website, config: Config, scope: str) -> Findings:
-    visits = _visits(at)
+def findings(at: Reading, website: Website, config: Config, first_round: int, begun_s: float) -> Findings:
+    """Reads the findings of a website whose visits are in `first_round` and later ones. Its scan, or the last run of
+    it, has begun at `begun_s`."""
+    scope, at = config.crawl.scope, _since(at, first_round)
+    is_own = _Hosts(website, scope).has
+    visits = _visits(at, is_own)
     figures = _figures(visits)
     status, reason = ("ok", "") if figures["pages"] else _why_nothing(visits)
     pages = _latest(visits)
@@ -74,19 +83,63 @@ def findings(at: Reading, website: Website, config: Config, scope: str) -> Findi
         _links(at, pages, website, config, scope),
         status,
         reason,
-        _asked_s(at, config),
+        _asked_s(at, config, is_own),
         sorted(failed["url"].to_pylist()),
-        sum(snapshot.state.busy_s or 0.0 for snapshot in at.snapshots.values()),
+        _earlier_s(visits, begun_s, config) if not first_round else 0.0,
         figures,
     )
 
 
-def _visits(at: Reading) -> pa.Table:
-    """Returns all requests, with plain strings instead of dictionaries."""
-    tables = [_table(path, _VISIT) for path in at.paths("visits")]
+IsOwn = Callable[[str], bool]
+
+
+class _Hosts:
+    """`_Hosts` knows which hosts are a website's."""
+
+    def __init__(self, website: Website, scope: str) -> None:
+        self._site, self._scope = Website.site(host_of(website.start), scope), scope
+
+    def has(self, host: str) -> bool:
+        return Website.site(host, self._scope) == self._site
+
+
+def _since(at: Reading, first_round: int) -> Reading:
+    """Returns the reading without tables of earlier rounds."""
+    if not first_round:
+        return at
+
+    def later(names: Sequence[str]) -> list[str]:
+        return [name for name in names if (label := label_of(name)) is None or label.last >= first_round]
+
+    kinds = ("visits", "links", "robots")
+    found = {
+        agent: replace(
+            snapshot, files={**snapshot.files, **{kind: later(snapshot.files.get(kind, [])) for kind in kinds}}
+        )
+        for agent, snapshot in at.snapshots.items()
+    }
+    return dataclasses.replace(at, snapshots=found)
+
+
+def _visits(at: Reading, is_own: IsOwn) -> pa.Table:
+    """Returns all requests to a website, with plain strings instead of dictionaries."""
+    tables = [_of_hosts(_table(path, (*_VISIT, "host")), is_own) for path in at.paths("visits")]
     if not tables:
         return pa.table({name: pa.array([], pa.string()) for name in _VISIT})
     return pa.concat_tables([table.cast(_plain(table.schema)) for table in tables])
+
+
+def _of_hosts(table: pa.Table, is_own: IsOwn) -> pa.Table:
+    own = [host for host in pc.unique(table["host"]).to_pylist() if is_own(host)]
+    return table.filter(pc.is_in(table["host"], pa.array(own, pa.string())))
+
+
+def _earlier_s(visits: pa.Table, begun_s: float, config: Config) -> float:
+    """Returns how long earlier runs were busy. Within a run a website waits no longer for its next request than we are
+    patient: a longer gap is between two runs."""
+    times_s = np.sort(visits["time"].cast(pa.int64()).to_numpy() / 1e3) if len(visits) else np.zeros(0)
+    gaps_s = np.diff(times_s[times_s < begun_s])
+    return float(gaps_s[gaps_s <= config.crawl.patience_s + config.fetch.timeout_s].sum())
 
 
 def _table(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -153,12 +206,19 @@ def _latest(visits: pa.Table) -> pa.Table:
     return pages.filter(pa.array(np.append(key[1:] != key[:-1], True)[: len(key)]))
 
 
-def _asked_s(at: Reading, config: Config) -> float:
+def _asked_s(at: Reading, config: Config, is_own: IsOwn) -> float:
     """Returns the crawl-delay that robots.txt asks for, as far as we obey it."""
     agent = config.fetch.agent_name
-    rows = [row for path in at.paths("robots") for row in _table(path, ("verdict", "body")).to_pylist()]
+    rows = [row for path in at.paths("robots") for row in _robots(path, is_own)]
     rules = [Rules.parse(row["body"], agent) for row in rows if row["verdict"] == "rules"]
     return max([0.0, *(capped_s(config.polite, each.crawl_delay_s) for each in rules)])
+
+
+def _robots(path: Path, is_own: IsOwn) -> list[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        origins = file.read(columns=["origin"], use_threads=False)["origin"].to_pylist()
+        own = [row for row, origin in enumerate(origins) if is_own(host_of(f"{origin}/"))]
+        return file.read(columns=["verdict", "body"], use_threads=False).take(own).to_pylist() if own else []
 
 
 def _links(at: Reading, pages: pa.Table, website: Website, config: Config, scope: str) -> pa.Table:

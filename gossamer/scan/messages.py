@@ -20,7 +20,7 @@ class ClientTask(Versioned, frozen=True, kw_only=True):
     client: str  # its name
     scan: str  # folder; for clients on other machines, a name that no other scan has
     config: Config
-    keep: bool = False  # whole crawls
+    keep: bool = False  # the crawl, when the scan is over
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -65,12 +65,6 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     why: str
 
 
-class Left(msgspec.Struct, frozen=True, tag="left"):
-    """`Left` reports a stop before the website's end; the client that begins it next goes on there."""
-
-    website: str
-
-
 class ClientReport(Versioned, frozen=True, kw_only=True):
     """`ClientReport` is a sign of life of a client on another machine."""
 
@@ -88,7 +82,7 @@ class ClientOrders(Versioned, frozen=True, kw_only=True):
     task: ClientTask | None = None  # None: the run is over
 
 
-Message = Begin | Echo | Stop | Standing | Done | Failed | Left
+Message = Begin | Echo | Stop | Standing | Done | Failed
 
 
 def read(line: bytes) -> Message | None:

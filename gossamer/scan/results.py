@@ -85,8 +85,6 @@ def publish(scans: Scans, record: Record) -> dict[str, Any]:
     for name, table in (("links", kept), ("changes", changes), ("sites", sites)):
         _write(table, folder / name)
     shutil.rmtree(folder / "done", ignore_errors=True)
-    if not any((folder / "crawls").glob("*")):
-        shutil.rmtree(folder / "crawls", ignore_errors=True)
     kinds = changes["change"].to_pylist()
     return {"links": len(kept), "appeared": kinds.count("appeared"), "gone": kinds.count("gone")}
 

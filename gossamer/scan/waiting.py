@@ -1,8 +1,8 @@
 """`Waiting` finds what a scan waits for: failed pages are tried again after a minute or so; people may watch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import CALM
 from gossamer.watch.figures import moment
 
 _LASTING = (
@@ -17,10 +17,10 @@ _LASTING = (
 _QUIET_S = 10.0  # a website without progress for so long is reported
 
 
-def in_words(stats: Stats) -> str:
+def in_words(outcomes: Iterable[str], until_s: float | None) -> str:
     """Returns why a website waits, as far as it is known: what went wrong that may pass, and until when it waits."""
-    kinds = [word.replace("_", " ") for word in stats.errors if word not in _LASTING]
-    until = [f"tried again at {moment(stats.waits_until_s)[11:]}"] if stats.waits_until_s else []
+    kinds = [word.replace("_", " ") for word in outcomes if word and word not in (*CALM, *_LASTING)]
+    until = [f"tried again at {moment(until_s)[11:]}"] if until_s else []
     return ", ".join(kinds + until)
 
 

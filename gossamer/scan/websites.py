@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gossamer.config import Config
+from gossamer.crawl.scope import WebsiteRules, bare
 from gossamer.crawl.seeds import check_text, lines
 from gossamer.errors import SeedError
 from gossamer.web.url import domain_of, host_of, normalise, origin_of
@@ -22,6 +23,11 @@ class Website:
     def folder(self) -> str:
         """Returns its name as a file's: it may have a port."""
         return quote(self.name, safe=".-_")
+
+    @staticmethod
+    def site(host: str, scope: str) -> str:
+        """Returns what all hosts of a website have in common, and those of no other website in the same crawl."""
+        return domain_of(host) if scope == "domain" else bare(host)
 
 
 @dataclass(frozen=True)
@@ -66,19 +72,22 @@ def read_list(paths: Iterable[str | Path], scope: str) -> Listed:
     return Listed(list(found.values()), duplicates, invalid)
 
 
-_DIGESTS = 25_000  # as many pages as a host may have by default; a client has several crawlers
-
-
-def config_of(website: Website, config: Config) -> Config:
-    """Returns the configuration for the crawl of one website. A host with and without `www.` is the same website, and
-    its scheme does not matter: the whole domain is in scope, and patterns leave only the two names."""
-    values: dict[str, object] = {"crawl.agent": "a0", "site.agents": 1, "crawl.seeds": []}
-    values["archive.digests"] = min(config.archive.digests, _DIGESTS)
-    if config.crawl.scope == "host":
+def rules_of(website: Website, config: Config, now_s: float) -> WebsiteRules:
+    """Returns the rules of a website as a seed. A host with and without `www.` is the same website, and its scheme does
+    not matter, but its port does."""
+    include = None
+    if config.crawl.scope == "host" and not config.crawl.include:
         names = (website.name, f"www.{website.name}")
-        values["crawl.scope"] = "domain"
-        if not config.crawl.include:
-            values["crawl.include"] = [f"{scheme}://{name}/*" for scheme in ("http", "https") for name in names]
-        else:  # the user's own patterns; other names of the domain are left out
-            values["crawl.scope"] = "host"
+        include = tuple(f"{scheme}://{name}/*" for scheme in ("http", "https") for name in names)
+    return WebsiteRules(bare(host_of(website.start)), now_s, pages=config.crawl.pages or None, include=include)
+
+
+def crawl_config(config: Config, keep: bool) -> Config:
+    """Returns the configuration of a client's crawl. What limits a crawl is for each website by itself."""
+    values: dict[str, object] = {"crawl.agent": "a0", "site.agents": 1, "crawl.seeds": []}
+    values |= {"crawl.pages": 0, "crawl.minutes": 0.0}
+    if config.crawl.scope == "host":  # a domain may have many websites then
+        values |= {"limits.hosts_per_domain": 0, "limits.pages_per_domain": 0}
+    if not keep:  # no record may refer to one of another website, which may be removed by then
+        values["archive.digests"] = 0
     return config.replace(values)

@@ -166,6 +166,9 @@ class Sharing:
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)
 
+    def committed(self) -> None:
+        return
+
     def noted(self, state: AgentState) -> AgentState:
         place, state = self._place, replace(state, crossed=self._outgoing.crossed)
         return self._membership.noted(place.placing.noted(state) if place and place.placing else state)

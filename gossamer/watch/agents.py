@@ -1,23 +1,28 @@
-"""This module shows which agents crawl in a directory, and what each has and does; and it asks for more or fewer."""
+"""This module shows which agents crawl in a directory, what each has and does, and how many would be enough; and it
+asks for more or fewer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from math import inf
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive.places import opened
+from gossamer.archive.places import opened, remembered
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import Counters
 from gossamer.cluster import store_registrar
 from gossamer.cluster.hub import FOLDER, AgentRegistrar
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
+from gossamer.cluster.on_demand import limits, load_of
 from gossamer.cluster.protocol import Heartbeat, Wish
 from gossamer.cluster.registrar import of_agents
+from gossamer.cluster.scaling import Advice, Situation, advice
 from gossamer.cluster.store_lease import leader
+from gossamer.config import PROCESSES, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
@@ -25,16 +30,53 @@ from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 _CONNECT_S = 3.0
 
 
-def agents(directory: Place) -> list[dict[str, Any]]:
-    """Returns one row for each agent that ever committed here or is alive now."""
+class AgentRow(msgspec.Struct, kw_only=True):
+    """`AgentRow` describes one agent: by its report if it runs, else by its last commit. None means unknown."""
+
+    agent: str
+    state: str = "ended"
+    zones: list[int] = []
+    visits: int = 0
+    known: int | None = 0
+    frontier: int | None = 0
+    pages_per_s: float | None = None
+    connections: int | None = None  # busy now
+    due_hosts: int | None = None  # whose turn it is, and whose request has not begun
+    memory_bytes: int | None = None  # resident
+    cpu: float | None = None  # share of a core, over the last seconds
+    cpu_s: float | None = None  # user and system, since its process began
+    received_bytes: int | None = None  # heads and bodies of HTTP
+    sent_bytes: int | None = None
+    backlog_bytes: int = 0  # of messages to others that are not confirmed
+    committed_s: float | None = None
+    process: int | None = None
+
+
+class Overview(msgspec.Struct):
+    """`Overview` has all agents that ever committed here or are alive now, and says how many would be enough."""
+
+    agents: list[AgentRow]
+    advice: Advice
+
+
+def overview(directory: Place) -> Overview:
     alive = _alive(directory)
-    return reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
+    rows = reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
+    return Overview(rows, _advice(alive, remembered(directory) or Config()))
+
+
+def _advice(alive: Mapping[str, Heartbeat], config: Config) -> Advice:
+    """Returns what the supervisor would decide on now, if it decided by this moment alone."""
+    reports = {name: beat.report for name, beat in alive.items()}
+    cores = max((report.cores for report in reports.values() if report), default=0)
+    loads = {name: load_of(report) if report else None for name, report in reports.items()}
+    return advice(Situation(loads), limits(config, cores if cores and config.site.engine == PROCESSES else inf))
 
 
 def change(directory: Place, retire: str = "") -> None:
     """Asks the running crawl for one agent more, or for this one to leave."""
     reading(directory, lambda _: None)  # it must be a crawl
-    with _registrar(directory) as registrar:
+    with registrar_of(directory) as registrar:
         if registrar is None:
             raise SiteError(
                 f"no crawl with several agents is running in {directory}: start it with "
@@ -49,7 +91,7 @@ def change(directory: Place, retire: str = "") -> None:
 
 
 def _alive(directory: Place) -> dict[str, Heartbeat]:
-    with _registrar(directory) as registrar:
+    with registrar_of(directory) as registrar:
         found = registrar.alive() if registrar else {}
     if found is None:
         raise SiteError(f"the crawl in {directory} does not answer; try again")
@@ -57,7 +99,7 @@ def _alive(directory: Place) -> dict[str, Heartbeat]:
 
 
 @contextmanager
-def _registrar(directory: Place) -> Iterator[AgentRegistrar | None]:
+def registrar_of(directory: Place) -> Iterator[AgentRegistrar | None]:
     """Yields the registrar of the site that runs here, None if there is none."""
     store = opened(directory)
     if leader(store) is not None:
@@ -86,55 +128,79 @@ def _connected(directory: Place) -> Wire | None:
     return None
 
 
-def _row(at: Reading, name: str, beat: Heartbeat | None) -> dict[str, Any]:
+def _row(at: Reading, name: str, beat: Heartbeat | None) -> AgentRow:
     snapshot = at.snapshots.get(name)
     counted = snapshot.state.counters if snapshot else Counters()
-    row = {
-        "agent": name,
-        "state": "ended",
-        "zones": list(snapshot.zones) if snapshot else [],
-        "visits": counted.visits,
-        "known": counted.known,
-        "frontier": counted.frontier,
-        "pages_per_s": None,
-        "memory_bytes": None,
-        "cpu": None,
-        "backlog_bytes": sum(letter.size for letter in snapshot.outbox) if snapshot else 0,
-        "committed_s": snapshot.time_s if snapshot else None,
-        "process": None,
-    }
+    row = AgentRow(agent=name, visits=counted.visits, known=counted.known, frontier=counted.frontier)
+    if snapshot:
+        row.zones, row.committed_s = list(snapshot.zones), snapshot.time_s
+        row.backlog_bytes = sum(entry.size for entry in snapshot.outbox)
     if beat is None:
         return row
-    row |= {"state": "starting", "process": beat.pid}
+    row.state, row.process = "starting", beat.pid
     if (report := beat.report) is not None:
-        stats = report.stats.as_dict()
-        row |= {name: stats[name] for name in ("visits", "known", "frontier", "pages_per_s", "memory_bytes")}
-        row |= {name: getattr(report, name) for name in ("zones", "backlog_bytes", "committed_s")}
-        row["state"] = "idle" if report.idle else report.stats.phase or "crawling"
-        row["cpu"] = report.cpu_s / beat.alive_s if beat.alive_s else None
+        stats = report.stats
+        row.state = "idle" if report.idle else stats.phase or "crawling"
+        row.visits, row.known, row.frontier = stats.visits, stats.known, stats.frontier
+        row.pages_per_s = stats.mean_rate
+        row.connections, row.due_hosts, row.memory_bytes = stats.connections, report.due_hosts, stats.memory_bytes
+        row.cpu, row.cpu_s = report.cpu_share, report.cpu_s
+        row.received_bytes, row.sent_bytes = report.received_bytes, report.sent_bytes
+        row.zones, row.backlog_bytes, row.committed_s = report.zones, report.backlog_bytes, report.committed_s
     return row
 
 
-def render(rows: list[dict[str, Any]]) -> RenderableType:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 1, 0, 0))
-    names = ("agent", "state", "zones", "visits", "pages/s", "frontier", "memory", "CPU", "unsent", "committed")
-    for name in names:
-        is_text = name in ("agent", "state")
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
+def render(found: Overview) -> RenderableType:
+    running = [row for row in found.agents if row.process is not None]
+    parts: list[RenderableType] = [_work(found.agents)]
+    if running:
+        parts += [Text(), _load(running)]
+    parts += [Text(), Text(f"{len(running)} running, {len(found.agents)} in all", "dim")]
+    return Group(*parts, Text(words(found.advice))) if running else Group(*parts)
+
+
+def _work(rows: list[AgentRow]) -> Table:
+    """Returns a table of what agents have, and have done."""
+    table = _table("agent", "state", "zones", "visits", "pages/s", "frontier", "unsent", "committed")
     for row in rows:
-        style = {"ended": "dim", "crawling": "green"}.get(row["state"], "")
-        cpu = UNKNOWN if row["cpu"] is None else f"{100 * row['cpu']:.0f} %"
         table.add_row(
-            row["agent"],
-            Text(row["state"], style),
-            count(len(row["zones"])),
-            count(row["visits"]),
-            rate(row["pages_per_s"]),
-            count(row["frontier"]),
-            size(row["memory_bytes"]),
-            cpu,
-            size(row["backlog_bytes"]),
-            moment(row["committed_s"])[11:19],
+            row.agent,
+            Text(row.state, {"ended": "dim", "crawling": "green"}.get(row.state, "")),
+            count(len(row.zones)),
+            count(row.visits),
+            rate(row.pages_per_s),
+            count(row.frontier),
+            size(row.backlog_bytes),
+            moment(row.committed_s)[11:19],
         )
-    running = sum(row["process"] is not None for row in rows)
-    return Group(table, Text(), Text(f"{running} running, {len(rows)} in all", "dim"))
+    return table
+
+
+def _load(rows: list[AgentRow]) -> Table:
+    """Returns a table of what agents have to do now, and what they use."""
+    table = _table("agent", "connections busy", "hosts due", "CPU", "memory", "received", "sent")
+    for row in rows:
+        table.add_row(
+            row.agent,
+            count(row.connections),
+            count(row.due_hosts),
+            UNKNOWN if row.cpu is None else f"{100 * row.cpu:.0f} %",
+            size(row.memory_bytes),
+            size(row.received_bytes),
+            size(row.sent_bytes),
+        )
+    return table
+
+
+def _table(*names: str) -> Table:
+    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 1, 0, 0))
+    for name in names:
+        table.add_column(name, justify="left" if name in ("agent", "state") else "right", no_wrap=True)
+    return table
+
+
+def words(found: Advice) -> str:
+    """Returns advice as a sentence."""
+    if found.agents is None:
+        return f"How many agents would be enough is not known: {found.why}."
+    return f"{found.agents} agent{'s' * (found.agents != 1)} would be enough now: {found.why}."

@@ -30,10 +30,15 @@ class Pace:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int]] = deque()
 
-    def see(self, stats: Stats) -> None:
-        self._seen.append((stats.elapsed_s, stats.run_visits, stats.wire_bytes))
-        while stats.elapsed_s - self._seen[0][0] > _TREND * _TREND_S + _NOW_S:
+    def see(self, at_s: float, visits: int, wire_bytes: int) -> None:
+        self._seen.append((at_s, visits, wire_bytes))
+        while at_s - self._seen[0][0] > _TREND * _TREND_S + _NOW_S:
             self._seen.popleft()
+
+    @property
+    def last_s(self) -> float:
+        """Returns when the last look was."""
+        return self._seen[-1][0] if self._seen else float("-inf")
 
     def pages(self) -> float | None:
         return self._now(1)
@@ -91,7 +96,7 @@ class Progress(Panel):
         if stats.elapsed_s < self._next_look_s and stats.phase == self._phase:
             return
         self._next_look_s, self._phase = stats.elapsed_s + _LOOK_S, stats.phase
-        self._pace.see(stats)
+        self._pace.see(stats.elapsed_s, stats.run_visits, stats.wire_bytes)
         if self._quiet:
             return
         with shown():

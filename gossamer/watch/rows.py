@@ -114,13 +114,13 @@ def write_table(rows: pa.RecordBatchReader, console: Console, total: Callable[[]
     Returns how many. If there are more, `total` is asked how many there are; it may not know.
     """
     names = rows.schema.names
-    seen = list(islice(_rows(rows), _SHOWN + 1))
+    seen = list(islice(rows_of(rows), _SHOWN + 1))
     shown = seen[:_SHOWN]
     if names == _EXPLAINED:
         for row in shown:
             console.print(Text(str(row[-1])), soft_wrap=True)
         return len(shown)
-    cells = [[_cell(value) for value in row] for row in shown]
+    cells = [[shown_cell(value) for value in row] for row in shown]
     if _least_width(names, cells) > console.width:
         _write_records(names, cells, console)
     else:
@@ -139,8 +139,8 @@ def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
     many."""
     names = rows.schema.names
     if names == _EXPLAINED:
-        return sum(1 for row in _rows(rows) if out.write(f"{row[-1]}\n"))
-    cells = ([_cell(value, sys.maxsize).replace("\n", "\\n") for value in row] for row in _rows(rows))
+        return sum(1 for row in rows_of(rows) if out.write(f"{row[-1]}\n"))
+    cells = ([shown_cell(value, sys.maxsize).replace("\n", "\\n") for value in row] for row in rows_of(rows))
     first = list(islice(cells, _ALIGNED))
     widths = [min(_PADDED, max(map(cell_len, column))) for column in zip(names, *first, strict=True)]
     is_right = [_is_number(field.type) for field in rows.schema]
@@ -200,7 +200,7 @@ def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes CSV by RFC 4180, but lines end in LF; NULL is empty and an empty text is two quotes."""
     out.write(",".join(map(_csv, rows.schema.names)) + "\n")
     written = 0
-    for row in _rows(rows):
+    for row in rows_of(rows):
         out.write(",".join(map(_csv, row)) + "\n")
         written += 1
     return written
@@ -210,7 +210,7 @@ def write_json(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes an array with one object per line: whole it is JSON, and it can be read as it comes."""
     names = rows.schema.names
     written = 0
-    for row in _rows(rows):
+    for row in rows_of(rows):
         out.write(",\n" if written else "[\n")
         entry = {name: _plain(value) for name, value in zip(names, row, strict=True)}
         json.dump(entry, out, ensure_ascii=False, separators=(",", ":"))
@@ -228,7 +228,8 @@ def write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:
     return written
 
 
-def _rows(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+def rows_of(batches: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
+    """Yields rows of plain values."""
     names = batches.schema.names
     for batch in batches:
         yield from zip(*map(_values, batch.columns, names), strict=True)
@@ -242,7 +243,8 @@ def _values(column: pa.Array, name: str) -> list[Any]:
     return values
 
 
-def _cell(value: Any, most: int = _CELL) -> str:
+def shown_cell(value: Any, most: int = _CELL) -> str:
+    """Returns a value as text that is safe to show, of at most so many characters."""
     if value is None:
         return ""
     if isinstance(value, bytes):

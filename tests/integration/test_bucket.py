@@ -76,7 +76,7 @@ def test_every_command_at_an_address(web: RunningWeb, weed: Server, plain: dict[
         assert answer("versions", address, start, "--json", at=tmp_path)["version"] == 1
         assert "<html" in succeed("show", address, start, at=tmp_path).lower()
         assert succeed("export", address, "--urls", "-", at=tmp_path).splitlines() == sorted(plain)
-        assert [row["agent"] for row in answer("agents", address, "--json", at=tmp_path)] == ["a0"]
+        assert [row["agent"] for row in answer("agents", address, "--json", at=tmp_path)["agents"]] == ["a0"]
         checked = answer("verify", address, "--json", at=tmp_path)
         assert (checked["faults"], checked["leftovers"]) == ([], 0)
         assert "may not read, write, list and delete there" in complaint("add", address, start, at=tmp_path)
@@ -176,4 +176,4 @@ def test_two_agents_share_a_bucket(web: RunningWeb, weed: Server, plain: dict[st
         succeed(*command(web, address, "--agents", "2"), at=tmp_path)
     with at(weed, tmp_path / "two"):
         assert statuses(address, tmp_path) == plain
-        assert len(answer("agents", address, "--json", at=tmp_path)) == 2
+        assert len(answer("agents", address, "--json", at=tmp_path)["agents"]) == 2

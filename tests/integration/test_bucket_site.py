@@ -37,7 +37,7 @@ def test_two_agents_without_a_server(web: RunningWeb, weed: Server, plain: dict[
         with running(*command(web, address, *SHARED, "--set", "site.exchange=store"), at=tmp_path) as process:
             code, _, said = process.finish()
         assert (code, said) == (0, "")
-        assert {row["state"] for row in answer("agents", address, "--json", at=tmp_path)} == {"ended"}
+        assert {row["state"] for row in answer("agents", address, "--json", at=tmp_path)["agents"]} == {"ended"}
         assert statuses(address, tmp_path) == plain
 
 

@@ -17,7 +17,8 @@ from gossamer.testweb.spec import WebSpec
 from gossamer.watch.status import status
 
 BEYOND = {
-    "sharing", "cluster", "placement", "refresh", "carbon", "scan", "sim", "testweb", "repair", "watch", "cli",
+    "sharing", "cluster", "placement", "refresh", "functions", "carbon", "scan", "sim", "testweb", "repair", "watch",
+    "cli",
 }  # fmt: skip
 _RUN = """
 import json, sys

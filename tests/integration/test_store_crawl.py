@@ -31,13 +31,13 @@ def test_limits_hold_and_the_next_run_needs_no_options(web: RunningWeb, tmp_path
     assert json.loads(done.stdout)["visits"] == 90
     assert 'site.exchange = "store"' in done.stderr.decode(), "as in the last run"
     assert not (tmp_path / "c" / "site").exists(), "there is no server"
-    assert [row["state"] for row in answer("agents", "c", "--json", at=tmp_path)] == ["ended"] * 3
+    assert [row["state"] for row in answer("agents", "c", "--json", at=tmp_path)["agents"]] == ["ended"] * 3
 
 
 @pytest.mark.slow
 def test_people_see_agents_and_may_add_and_retire_some(web: RunningWeb, tmp_path: Path) -> None:
     def seen() -> dict[str, str]:
-        return {row["agent"]: row["state"] for row in answer("agents", "c", "--json", at=tmp_path)}
+        return {row["agent"]: row["state"] for row in answer("agents", "c", "--json", at=tmp_path)["agents"]}
 
     with running(*crawl(web, *STORE, *SLOW), at=tmp_path) as process:
         process.wait_until(lambda: (tmp_path / "c" / "registrar").exists(), "a registrar")

@@ -46,7 +46,8 @@ def _own_rules(document: str) -> list[str]:
         ('[fetch]\ncontact = "me@"', "fetch.contact must be"),
         ('[fetch]\ncontact = "ftp://example.org/"', "fetch.contact must be"),
         ('[crawl]\nhistory = "s3://bucket/before"', "s3://bucket/before is an address"),
-        ('[site]\ndisks = ["/mnt/b", "gs://bucket"]', "gs://bucket is an address"),
+        ('[crawl]\nhistory = "gs://bucket"', "gs://bucket is an address"),
+        ('[site]\ndisks = ["/mnt/b", "gs://me@bucket"]', "an address has neither credentials nor options in it"),
         ('[fetch]\nagent_name = "a b"', "fetch.agent_name must be one line of text, like Gossamer"),
         ("[fetch]\ntimeout_s = 1e300", "fetch.timeout_s must be at most 1e+09"),
         ("[crawl]\nwidth = true", "crawl.width must be a whole number"),
@@ -116,11 +117,17 @@ def test_warnings() -> None:
     assert [text.split()[0] for text in slow.warnings()] == ["polite.burst_delay_s", "polite.robots"]
 
 
+def test_the_most_agents_are_not_fewer_than_the_least() -> None:
+    with pytest.raises(ConfigError, match=r"site.max_agents must be at least site.min_agents \(4\), not 2"):
+        config.Config().replace({"site.max_agents": 2, "site.min_agents": 4})
+    assert config.Config().replace({"site.min_agents": 4}).site.max_agents == 0, "their number does not change"
+
+
 def test_words_that_stand_for_values(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('[site]\nmax_agents = "unlimited"\n')
-    assert config.load(file).site.max_agents == 0
+    assert config.load(file).site.max_agents == config.UNLIMITED
     given = {"site.max_agents": config.parse_value("site.max_agents", "unlimited")}
-    assert config.Config().replace({"site.max_agents": 3}).replace(given).site.max_agents == 0
+    assert config.Config().replace({"site.max_agents": 3}).replace(given).site.max_agents == config.UNLIMITED
     with pytest.raises(ConfigError, match="must be a whole number, not 'many'"):
         config.Config().replace({"site.max_agents": "many"})

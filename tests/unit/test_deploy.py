@@ -53,6 +53,14 @@ def test_what_it_renders_fits_the_schemas_of_kubernetes(options: tuple[str, ...]
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "agents"), [((), "--agents=2"), (("--set", "autoscaling.enabled=true"), "--agents=1..8")]
+)
+def test_as_many_agents_as_there_may_be_pods(options: tuple[str, ...], agents: str) -> None:
+    (supervisor,) = (one for one in rendered(*options) if one["metadata"]["name"] == "first-supervisor")
+    assert agents in supervisor["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 def test_what_it_needs_is_asked_for_by_name() -> None:
     for name in ("crawl", "seeds", "contact"):
         others = [pair for pair in zip(NEEDED[::2], NEEDED[1::2], strict=True) if not pair[1].startswith(f"{name}=")]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import pytest
 from reliability import fuzz_links
@@ -11,7 +12,8 @@ from gossamer.web import html
 from gossamer.web.links import Links, Listed
 from gossamer.web.url import TRAPS, resolve
 
-compiled = pytest.mark.skipif(html.scan is None, reason="gossamer.web._scan is not built")
+HAS_COLUMNS = find_spec("gossamer.web._links") is not None
+compiled = pytest.mark.skipif(not HAS_COLUMNS, reason="gossamer.web._links is not built")
 URL = "http://a.test/d/e/p.html?q=1"
 
 
@@ -98,7 +100,7 @@ def test_links_are_distinct_and_marked_ones_come_last() -> None:
 
 def both(links: list[str]) -> list[Links]:
     listed: Links = Listed(links)
-    return [listed, targets(*links)] if html.scan is not None else [listed]
+    return [listed, targets(*links)] if HAS_COLUMNS else [listed]
 
 
 def test_traps() -> None:

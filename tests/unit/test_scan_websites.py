@@ -16,7 +16,7 @@ from gossamer.scan.facts import Facts
 from gossamer.scan.findings import LINKS
 from gossamer.scan.messages import ClientTask
 from gossamer.scan.records import Record, Scans
-from gossamer.scan.websites import Website, config_of, name_of, read_list
+from gossamer.scan.websites import Website, crawl_config, name_of, read_list, rules_of
 
 
 def listed(path: Path, text: str, scope: str = "host") -> list[Website]:
@@ -63,13 +63,24 @@ def test_names_by_host_and_by_domain() -> None:
     assert [each.name for each in (Website("a", "b"),)] == ["a"]
 
 
-def test_the_crawl_of_a_website_stays_there() -> None:
-    own = config_of(Website("example.org", "http://example.org/"), defaults())
-    assert own.crawl.scope == "domain"
-    assert "https://www.example.org/*" in own.crawl.include
-    assert (own.limits.depth, own.crawl.sitemaps) == (3, False)
-    wide = config_of(Website("example.org", "http://example.org/"), defaults().replace({"crawl.scope": "domain"}))
-    assert wide.crawl.include == []
+def test_the_rules_of_a_website() -> None:
+    website = Website("example.org", "http://www.example.org/")
+    rules = rules_of(website, defaults(), 7.0)
+    assert (rules.host, rules.since_s, rules.pages) == ("example.org", 7.0, None)
+    assert "https://www.example.org/*" in (rules.include or ())
+    wide = rules_of(website, defaults().replace({"crawl.scope": "domain", "crawl.pages": 50}), 7.0)
+    assert (wide.include, wide.pages) == (None, 50)
+    own = rules_of(website, defaults().replace({"crawl.include": ["*a*"]}), 7.0)
+    assert own.include is None, "as for all"
+
+
+def test_the_crawl_of_websites_has_no_limits_for_all_of_them() -> None:
+    own = crawl_config(defaults().replace({"crawl.pages": 50, "crawl.minutes": 2.0}), keep=False)
+    assert (own.crawl.pages, own.crawl.minutes, own.limits.hosts_per_domain) == (0, 0.0, 0)
+    assert (own.limits.depth, own.crawl.sitemaps, own.archive.digests) == (3, False, 0)
+    wide = crawl_config(defaults().replace({"crawl.scope": "domain"}), keep=True)
+    assert wide.limits.hosts_per_domain == defaults().limits.hosts_per_domain
+    assert wide.archive.digests
 
 
 def test_a_configuration_survives_the_way_to_a_client() -> None:

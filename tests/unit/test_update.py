@@ -34,7 +34,7 @@ URLS = [f"http://{host}/{page}" for host in ("a.example", "b.example", "c.other"
 KEYS = [page_key(url) for url in URLS]
 
 
-def round_of(visits=(), links=(), inbox=None, stayed=(), gone=()):
+def round_of(visits=(), links=(), inbox=None, stayed=(), gone=(), prioritised=False):
     """visits: (page, status, due, tries, policy); links: (visit, page, followed); pages are numbers of URLS.
     `stayed` are places of links that were there before, `gone` pages that are no longer linked to."""
     rows = np.array([(KEYS[v[0]], *v[1:]) for v in visits], VISIT.numpy)
@@ -43,6 +43,7 @@ def round_of(visits=(), links=(), inbox=None, stayed=(), gone=()):
     columns = Links(
         np.array(source, np.int32), np.array([KEYS[t] for t in target], np.uint64), np.array(followed, bool), relevance,
         ~np.isin(np.arange(len(source)), stayed), np.arange(len(source)) % 7 == 3,
+        np.arange(len(source)) % 3 + 0.5 if prioritised else None,
     )  # fmt: skip
     urls = {KEYS[t]: URLS[t] for t in target}
     lost = vanished_links(np.array([KEYS[page] for page in gone], np.uint64))
@@ -104,18 +105,21 @@ class Model:
             gift = (int(inbox.cash[i]), int(inbox.hits[i]), int(inbox.depth[i]), int(inbox.hops[i]))
             received.setdefault(key, []).append((*gift, int(inbox.referrer[i])))
         visits = columns.visits.tolist()
-        links = list(zip(*(part.tolist() for part in columns.links), strict=True))
+        priority = columns.links.priority
+        unit = 1 if priority is None else 1000
+        priorities = [1.0] * len(columns.links.source) if priority is None else priority.tolist()
+        links = list(zip(*(part.tolist() for part in columns.links[:6]), priorities, strict=True))
         for number, (key, _, _, _, policy) in enumerate(visits):
             page = self.pages[key]
             mine = [link for link in links if link[0] == number]
             cash = 0 if policy == CashUse.KEEP else page["cash"]
             page["cash"] -= cash
-            weights = [self.weight(key, target, relevance) for _, target, _, relevance, _, _ in mine]
-            parts = sum(weights) + (self.strategy.virtual and policy == CashUse.SPEND)
+            weights = [round(self.weight(key, link[1], link[3]) * link[6] * unit) for link in mine]
+            parts = sum(weights) + unit * (self.strategy.virtual and policy == CashUse.SPEND)
             damping = self.strategy.damping if policy == CashUse.SPEND else 1
             budget = cash // damping.denominator * damping.numerator
             share = budget // parts if mine and policy in (CashUse.SPEND, CashUse.PASS) else 0
-            for weight, (_, target, followed, _, is_new, is_level) in zip(weights, mine, strict=True):
+            for weight, (_, target, followed, _, is_new, is_level, _) in zip(weights, mine, strict=True):
                 if followed:
                     redirect = policy == CashUse.PASS
                     depth, hops = page["depth"] + (not (redirect or is_level)), (page["hops"] + 1) * redirect
@@ -237,7 +241,7 @@ def test_update_is_what_the_model_says(data):
         visits, links, stayed, gone = data.draw(rounds(known)) if known else ([], [], [], [])
         some = [] if known and data.draw(st.booleans()) else data.draw(st.lists(PAGE_NUMBER, max_size=4))
         inbox = seeds([URLS[page] for page in some], agent.ledger)
-        columns = round_of(visits, links, inbox, stayed, gone)
+        columns = round_of(visits, links, inbox, stayed, gone, data.draw(st.booleans()))
         old = {key: page["cash"] for key, page in model.pages.items()}
         result = agent.update(columns)
         model.update(columns)

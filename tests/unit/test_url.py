@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from publicsuffixlist import PublicSuffixList
 
 from gossamer.config import Limits
 from gossamer.web import url as urls
@@ -206,6 +207,17 @@ def test_keys_keep_hosts_together() -> None:
 )
 def test_registrable_domain(host: str, domain: str) -> None:
     assert domain_of(host) == domain
+
+
+def test_domains_by_every_rule_of_the_public_suffix_list() -> None:
+    """Rules are parsed for one top-level domain at a time; the whole list at once has the same answers."""
+    whole = PublicSuffixList()
+    rules = [rule.lstrip("!").replace("*", "any") for rule in whole._publicsuffix]
+    names = [f"{above}{rule}" for rule in rules if rule.isascii() for above in ("", "a.", "b.a.")]
+    assert len(names) > 25_000
+    assert [name for name in names if domain_of(name) != (whole.privatesuffix(name) or name)] == []
+    unknown = "a.b.xn--0" + "z" * 10_000
+    assert domain_of(unknown) == unknown.partition(".")[2]
 
 
 @pytest.mark.parametrize(

@@ -477,6 +477,21 @@ def test_pages_room_and_stats() -> None:
     assert (stats.pages, stats.hosts, stats.busy, stats.backed_off) == (10, 2, 1, 0)
 
 
+def test_a_host_is_due_when_its_turn_has_come_and_nobody_serves_it() -> None:
+    bench = Bench()
+    bench.add("http://a.test/1", "http://a.test/2", "http://b.test/1", "http://c.test/1")
+    first = bench.fetch()
+    assert bench.workbench.stats().due == 2
+    bench.fetch()
+    assert bench.workbench.stats().due == 1
+    bench.done(first)
+    assert bench.workbench.stats().due == 1, "its delay has not passed"
+    bench.now += 60
+    bench.fetch()
+    bench.workbench.next(bench.now)
+    assert bench.workbench.stats().due == 0
+
+
 def test_a_host_learns_that_its_address_is_busy() -> None:
     bench = Bench(per_address=True)
     bench.add("http://a.test/1", "http://a.test/2", rank=2.0)

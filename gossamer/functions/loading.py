@@ -1,0 +1,84 @@
+"""This module finds the functions that a configuration names, in a worker: "shop:product" or "shop.py:product"."""
+
+import hashlib
+import importlib
+import os
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gossamer import runtime
+
+Function = Callable[[Any], Any]
+_HOW = 'write "module:function", of a module in this directory or an installed one, or "file.py:function"'
+
+
+class NotFound(Exception):
+    """`NotFound` says why a function cannot be used, and what to do."""
+
+
+def load(name: str) -> Function:
+    """Returns the function of that name."""
+    place, colon, attribute = name.rpartition(":")
+    if not (colon and place and attribute):
+        raise NotFound(f'"{name}" is no name of a function; {_HOW}')
+    if (here := os.getcwd()) not in sys.path:  # last, so that no file of the user's stands in for one of Python's
+        sys.path.append(here)
+    try:
+        module = _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        found: Any = module
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise NotFound(f'"{name}" cannot be loaded from {here}: {type(error).__name__}: {error}; {_HOW}') from error
+    if not callable(found):
+        raise NotFound(f'"{name}" is not a function; {_HOW}')
+    return found  # type: ignore[no-any-return]
+
+
+def _of_file(path: Path) -> types.ModuleType:
+    """Runs a file as a module. It may be the very script that crawls: then it is run up to there."""
+    name = f"gossamer_function_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    module = types.ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # dataclasses look for the module of a class there
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+    except runtime.InWorker:
+        pass
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def code_of(function: Function) -> str:
+    """Returns a digest of the file that a function is from: it tells versions of the function apart."""
+    module = sys.modules.get(getattr(function, "__module__", "") or "")
+    path = getattr(module, "__file__", None)
+    try:
+        data = Path(path).read_bytes() if path else b""
+    except OSError:
+        data = b""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def name_of(function: Function | str) -> str:
+    """Returns the name by which workers find a function. One of the script itself goes by the script's file."""
+    if isinstance(function, str):
+        return function
+    module, name = function.__module__, function.__qualname__
+    if "<" in name:
+        raise NotFound(f"{name} is inside another function, where workers cannot find it: move it to its module")
+    if module != "__main__":
+        return f"{module}:{name}"
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if not path:
+        raise NotFound(f"{name} was typed into Python, where workers cannot find it: write it into a file")
+    return f"{Path(path).resolve()}:{name}"

@@ -1,0 +1,50 @@
+"""`Answer` is an answer of a server as it came: it decodes the body, and reads it as text, when that is asked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gossamer.config import Fetch
+from gossamer.web.charset import declared_charset, decode
+from gossamer.web.html import text_of
+from gossamer.web.http import Headers, content_type, decode_body
+from gossamer.web.sniff import HTML, UNKNOWN
+
+_DECODED_BYTES = Fetch().decoded_bytes
+_TEXTUAL = ("application/xml", "application/json", "application/javascript", "application/ecmascript")
+_UNTYPED = UNKNOWN | {"application/octet-stream"}
+_SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`Answer` is an answer as it was stored."""
+
+    headers: Headers
+    wire: bytes
+
+    @cached_property
+    def body(self) -> bytes:
+        """Returns the body as the server meant it: chunks joined, codings undone."""
+        return decode_body(self.wire, self.headers, _DECODED_BYTES)[0]
+
+    def header(self, name: str) -> str | None:
+        values = self.headers.get_all(name.lower())
+        return ", ".join(values) if values else None
+
+    def content(self) -> str | None:
+        """Returns the body as text; None if it is not text."""
+        mime, declared = content_type(self.headers)
+        return decode(self.body, declared_charset(self.body, declared)) if self._is_text(mime) else None
+
+    def text(self) -> str | None:
+        """Returns the text that a person would read."""
+        mime, declared = content_type(self.headers)
+        looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
+        if looks_html:
+            declared = "text/html" + declared[len(mime) :]
+        return text_of(self.body, declared) if mime in HTML or looks_html else self.content()
+
+    def _is_text(self, mime: str) -> bool:
+        if mime in _UNTYPED:
+            return b"\0" not in self.body[:_SNIFFED]
+        return mime.startswith("text/") or mime in _TEXTUAL or mime.endswith(("+xml", "+json"))

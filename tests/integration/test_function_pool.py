@@ -1,0 +1,96 @@
+"""A pool of workers gives every page a result, whatever the functions do to the processes that run them."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gossamer.functions.pool import Pool
+from gossamer.functions.protocol import Result, Setup, Task
+
+HERE = str(Path(__file__).parent)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+PAGES = 9
+
+
+@contextlib.contextmanager
+def pool(*names: str, workers: int = 1, links: str = "", **values: float) -> Iterator[Pool]:
+    functions = [f"page_functions:{name}" for name in names]
+    found = Pool(Setup(functions=functions, links=links, path=[HERE], **values), workers)  # type: ignore[arg-type]
+    found.start()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def page(number: int, body: bytes = b"<h1>A page</h1><a href=/x>There</a>") -> Task:
+    return Task(number, f"https://example.org/{number}", 200, 1e9, 1, HEAD, body)
+
+
+def alive(group: int) -> list[str]:
+    """Processes of a group; those that are dead, and nobody has asked for, do not count."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, of = each.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group and state != "Z":
+                found.append(each.parent.name)
+    return found
+
+
+def results(found: Pool, pages: int = PAGES) -> dict[int, Result]:
+    for number in range(1, pages + 1):
+        found.put(page(number))
+    while not found.wait(1.0):
+        pass
+    made = {result.number: result for result in found.take()}
+    assert sorted(made) == list(range(1, pages + 1))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("crashes", "crashed"), ("exits", "crashed"), ("hangs_hard", "timeout"), ("eats", "memory")]
+)
+def test_a_bad_page_and_eight_good_ones(name: str, kind: str) -> None:
+    with pool(name, time_s=0.2) as found:
+        made = results(found)
+    assert [error.kind for error in made[2].errors] == [kind]
+    assert all(len(made[number].items) == 1 and not made[number].errors for number in made if number != 2)
+
+
+@pytest.mark.parametrize("name", ["shouts", "forks"])
+def test_bad_habits_harm_nobody(name: str) -> None:
+    with pool(name, time_s=60.0) as found:
+        made = results(found)
+        group = found._workers[0].process.pid
+    assert all(len(result.items) == 1 and not result.errors for result in made.values())
+    assert not alive(group)  # what it forked is gone with it
+
+
+def test_workers_end_with_the_pool() -> None:
+    with pool("hangs_hard", workers=2) as found:
+        for number in range(1, 100):
+            found.put(page(number))
+        found.flush()
+        while not found._workers or not found._workers[0].given:
+            time.sleep(0.01)
+        groups = [worker.process.pid for worker in found._workers]
+    assert not [group for group in groups if alive(group)]
+
+
+def test_several_workers_share_the_pages() -> None:
+    with pool("heading", workers=2) as found:
+        made = results(found, 500)
+    assert {result.items[0][1] for result in made.values()} == {b'{"heading":"A page","links":1}'}
+
+
+def test_a_links_function_refuses_and_weighs() -> None:
+    with pool(links="page_functions:few") as found:
+        found.put(page(1, b"<a href=/1>x</a><a href=/1b></a><a href=/2></a>"))
+        assert found.wait(30)
+        (result,) = found.take()
+    assert len(result.refused) == 1
+    assert [weight for _, weight in result.weights] == [2.0]
