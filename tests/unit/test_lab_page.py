@@ -37,7 +37,7 @@ def test_a_figure_on_a_page_shows_what_its_table_says(number: int, tmp_path: Pat
     assert shapes(folder / name) == drawn, "older than its data: run python -m experiments.pages --tables"
 
 
-@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green"])
+@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud"])
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)
