@@ -181,4 +181,4 @@ def crawl(setting: Setting, folder: Path, seeds: Path, web: str) -> Done:
         watch = Watch(lambda: proxies.values())
         federated.FederationRun(federation, [str(seeds)]).run(watch.look)
         watch.look()
-    return Done(path, [federation.directory(name) for name in setting.names], watch.seen, federation, setting)
+    return Done(path, [folder / name for name in setting.names], watch.seen, federation, setting)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gossamer import runtime
+from gossamer.archive import copies
 from gossamer.archive.chain import chains, snapshots
-from gossamer.archive.copies import open_store
 from gossamer.archive.manifest import site_of
 from gossamer.archive.places import exists, opened, prepare, remember
 from gossamer.archive.store import Directory, Store
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, PROCESSES, Config, Seed, last_run
+from gossamer.config import NEVER, PROCESSES, Config, Seed
 from gossamer.config.folders import as_place, folder_of
 from gossamer.crawl.inbox import FarInbox, Inbox
 from gossamer.crawl.opening import check_contact
@@ -103,7 +103,8 @@ class Crawl:
                 f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, resumes the crawl"
             )
         is_far = not isinstance(store, Directory)
-        copied = store if is_far else open_store(self.directory, config, config.crawl.agent, clock.now())
+        is_alone_there = is_far and config.site.copies == 1
+        copied = store if is_alone_there else copies.open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(folder_of(self.directory) / "log" / "crawl.jsonl") as log:
             inbox = FarInbox(store, clock) if is_far else Inbox(store)
             hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
@@ -117,9 +118,7 @@ class Crawl:
             else:
                 crawler = lone_agent(copied, config, clock, inbox, log)
             remember(store, config)
-            for disk in map(Path, config.site.disks):
-                if (disk / "gossamer.json").exists():
-                    last_run.remember(disk, config)
+            copies.remember(config)
             self._crawler = crawler
             with stopped_by_signals(crawler) if signals else nullcontext():
                 return crawler.run(progress or (lambda _: None))

@@ -60,6 +60,10 @@ class SiteError(GossamerError):
     pass
 
 
+class RemoteLimit(SiteError):
+    pass
+
+
 class Unreadable(GossamerError):
     pass
 

@@ -1,35 +1,40 @@
-"""Copies keep the same archive on several disks: what is put into it is also stored there before it counts."""
+"""Copies keep the same archive at several places, on other disks or in buckets: what is put into it is also stored
+there before it counts."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
+from gossamer.archive import places
 from gossamer.archive.chain import Chain
-from gossamer.archive.checksums import Checksum, of_file
+from gossamer.archive.checksums import Checksum
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import chains, load
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.mark import MARK
+from gossamer.archive.store import Store
 from gossamer.config import Config
-from gossamer.config.folders import Place
-from gossamer.errors import ArchiveError, ConfigError, disk_full_guard
+from gossamer.config.folders import Address, Place, as_place
+from gossamer.errors import ArchiveError, disk_full_guard
 
-if TYPE_CHECKING:
-    from gossamer.archive.object_store import ObjectStore
+T = TypeVar("T")
+
+_ONLY_THERE = ("tmp/", "lock/", "aside/", "probe/", "registrar/", "log/")  # what belongs to a place, not to the crawl
 
 
 class Copied:
-    """`Copied` is a Store: a directory, and others with the same files. Reading heals: what the first has lost comes
+    """`Copied` is a Store: an archive, and others with the same files. Reading heals: what the first has lost comes
     back."""
 
-    def __init__(self, first: Directory, copies: Sequence[Directory]) -> None:
+    def __init__(self, first: Store, copies: Sequence[Store]) -> None:
         self._first = first
         self._copies = list(copies)
 
     @property
-    def path(self) -> Path:
-        return self._first.path
+    def path(self) -> Place:
+        place: Place = self._first.path  # type: ignore[attr-defined]
+        return place
 
     def put(self, name: str, data: bytes | Path) -> None:
         for copy in self._copies:
@@ -37,7 +42,9 @@ class Copied:
         self._first.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Creates a file; the first directory decides. A crash before the others have it is mended by `mend`."""
+        """Creates a file; the first place decides. A crash before the others have it is mended by `mend`."""
+        for copy in self._copies:
+            copy.settle()
         if not self._first.create(name, data):
             return False
         for copy in self._copies:
@@ -45,22 +52,29 @@ class Copied:
         return True
 
     def get(self, name: str) -> bytes:
-        return self.local(name).read_bytes()
+        return self._healed(name, lambda: self._first.get(name))
 
     def local(self, name: str) -> Path:
-        path = self._first.local(name)
-        if not path.exists():
-            for copy in self._copies:
-                if copy.local(name).exists():
-                    self._first.put(name, _copied(copy.local(name), self._first.scratch(name)))
-                    break
-        return path
+        try:
+            return self._healed(name, lambda: _there(self._first.local(name)))
+        except FileNotFoundError:
+            return self._first.local(name)  # as it says what is missing
 
     def checksum(self, name: str) -> Checksum:
-        return of_file(self.local(name))
+        return self._healed(name, lambda: self._first.checksum(name))
 
     def size(self, name: str) -> int:
-        return self.local(name).stat().st_size
+        return self._healed(name, lambda: self._first.size(name))
+
+    def _healed(self, name: str, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except FileNotFoundError:
+            for copy in self._copies:
+                if has(copy, name):
+                    self._first.put(name, _copied(copy.local(name), self._first.scratch(name)))
+                    return read()
+            raise
 
     def list(self, prefix: str) -> list[str]:
         return self._first.list(prefix)
@@ -70,10 +84,11 @@ class Copied:
             store.delete(*names)
 
     def settle(self) -> None:
-        """Has nothing to wait for."""
+        for store in (*self._copies, self._first):
+            store.settle()
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Has all files near."""
+        self._first.fetch(names)
 
     def scratch(self, name: str) -> Path:
         return self._first.scratch(name)
@@ -83,28 +98,30 @@ class Copied:
 
     def mend(self, names: Sequence[str]) -> int:
         """Copies what a crash, or a new disk, left without its copies. Returns how many files that were."""
-        missing = [(copy, name) for copy in self._copies for name in names if not copy.local(name).exists()]
+        missing = [(copy, name) for copy in self._copies for name in sorted({*names} - {*copy.list("")})]
         for copy, name in missing:
             copy.put(name, _copied(self.local(name), copy.scratch(name)))
         return len(missing)
 
 
-def open_store(crawl: Place, config: Config, agent: str, now_s: float) -> "Directory | Copied | ObjectStore":
+def open_store(crawl: Place, config: Config, agent: str, now_s: float) -> Store:
     """Returns an agent's view of the archive, with the copies that it has to keep."""
-    if not isinstance(crawl, Path):
-        if config.site.copies > 1:
-            raise ConfigError(f"site.copies is for directories; {crawl} is kept by its store, with copies of its own")
-        from gossamer.archive.object_store import ObjectStore
-
-        return ObjectStore.open(crawl, cache_bytes=config.archive.cache_mb << 20)
-    first = Directory(crawl)
+    first: Store = places.opened(crawl, config)
     if config.site.copies == 1:
         return first
-    disks = disks_of(agent, config.site.disks, config.site.copies)
-    places = [crawl, *map(Path, disks)]
-    if len({place.resolve() for place in places}) < len(places):
-        raise ArchiveError("site.disks must be different directories, and not the crawl's own")
-    return Copied(first, [Directory.prepare(disk, now_s) for disk in disks])
+    disks = [as_place(disk) for disk in disks_of(agent, config.site.disks, config.site.copies)]
+    check_apart([crawl, *disks])
+    return Copied(first, [places.prepare(disk, config, now_s) for disk in disks])
+
+
+def check_apart(found: Sequence[Place]) -> None:
+    """Raises an error if two places are the same, or one is inside another of the same bucket."""
+    directories = [place.resolve() for place in found if isinstance(place, Path)]
+    addresses = [f"{place}/" for place in found if isinstance(place, Address)]
+    inside = any(one.startswith(other) for at, one in enumerate(addresses) for other in addresses[:at])
+    around = any(other.startswith(one) for at, one in enumerate(addresses) for other in addresses[:at])
+    if len({*directories}) < len(directories) or inside or around:
+        raise ArchiveError("site.disks must be different directories or addresses, and not the crawl's own")
 
 
 def mend(store: Store, chain: Chain) -> None:
@@ -124,35 +141,60 @@ def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
     return [disks[(start + i) % len(disks)] for i in range(copies - 1)]
 
 
-def restore(directory: Path, disks: Sequence[Path]) -> int:
-    """Restores a directory from its copies, after its disk was lost. Returns how many files that were."""
-    if (directory / "gossamer.json").exists():
-        raise ArchiveError(f"{directory} holds a crawl already; restore into an empty directory")
+def remember(config: Config) -> None:
+    """Keeps the options of a run also with its copies, for a crawl that is restored from one."""
+    for disk in map(as_place, config.site.disks if config.site.copies > 1 else []):
+        if places.exists(disk):
+            places.remember(places.opened(disk), config)
+
+
+def restore(target: Place, disks: Sequence[Place]) -> int:
+    """Restores an archive from its copies, or copies it elsewhere; any of the places may be in a bucket. Returns how
+    many files that were."""
+    if places.exists(target):
+        raise ArchiveError(f"{target} holds a crawl already; restore into an empty directory, or an empty folder")
     for disk in disks:
-        if not (disk / "gossamer.json").exists():
-            raise ArchiveError(f"{disk} holds no copies of a crawl; give the directories that were in site.disks")
-    found = [Directory(disk) for disk in disks]
-    restored = 0
-    # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.
+        if not places.exists(disk):
+            raise ArchiveError(f"{disk} holds no copies of a crawl; give the places that were in site.disks")
+    check_apart([target, *disks])
+    found: list[Store] = [places.opened(disk) for disk in disks]
     named = _named(found)
     names = {
         name: copy
         for copy in found
         for name in copy.list("")
-        if not name.startswith(("tmp/", "lock/", "aside/")) and (label_of(name) is None or name in named)
+        if not name.startswith(_ONLY_THERE) and (label_of(name) is None or name in named)
     }
-    for name in sorted(names, key=lambda name: (name == "gossamer.json", name.startswith("manifest/"), name)):
-        target = directory / name
-        with disk_full_guard(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(names[name].local(name), target)
-        restored += 1
-    return restored
+    if isinstance(target, Path):
+        target.mkdir(parents=True, exist_ok=True)
+    into: Store = places.unmarked(target)
+    # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.
+    for step in (lambda n: n != MARK and not _is_manifest(n), _is_manifest, lambda n: n == MARK):
+        for name in filter(step, sorted(names)):
+            into.put(name, _copied(names[name].local(name), into.scratch(name)))
+        into.settle()
+    return len(names)
 
 
-def _named(copies: Sequence[Directory]) -> set[str]:
+def has(store: Store, name: str) -> bool:
+    try:
+        return store.size(name) >= 0
+    except FileNotFoundError:
+        return False
+
+
+def _is_manifest(name: str) -> bool:
+    return name.startswith("manifest/")
+
+
+def _there(path: Path) -> Path:
+    path.stat()  # a directory gives the name of any file, whether it is there or not
+    return path
+
+
+def _named(copies: Sequence[Store]) -> set[str]:
     """Returns what the newest manifests name. A crash leaves more on a copy, as that is written before the crawl's
-    directory; of an agent whose manifests cannot be read, all that is there counts: a repair decides about it."""
+    own place; of an agent whose manifests cannot be read, all that is there counts: a repair decides about it."""
     named: set[str] = set()
     for agent in {agent for copy in copies for agent in chains(copy)}:
         try:

@@ -94,7 +94,11 @@ def judged(mark: Mark | None, path: Path | str, read_only: bool = False) -> Mark
 
 def check_migrates(path: Path) -> Mark:
     """Returns the mark of an archive that is up to date or can be brought there."""
-    mark = _known_mark(path)
+    return judged_to_migrate(_known_mark(path), path)
+
+
+def judged_to_migrate(mark: Mark | None, path: Path | str) -> Mark:
+    mark = _readable(mark, path)
     if mark.layout < MIGRATED:
         raise _is_old(path, mark)
     return mark
@@ -111,7 +115,11 @@ def _known_mark(path: Path) -> Mark:
             ) from None
         if path.suffix == ".toml" and not path.exists():  # the file of a federation was meant
             raise ArchiveError(f"there is no file {path}") from None
-        raise ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one") from None
+        raise no_crawl(path) from None
+
+
+def no_crawl(path: Path | str) -> ArchiveError:
+    return ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one")
 
 
 def _readable(mark: Mark | None, path: Path | str) -> Mark:

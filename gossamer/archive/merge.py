@@ -21,7 +21,7 @@ from gossamer.archive import cdxj
 from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store
-from gossamer.archive.tables import PARQUET
+from gossamer.archive.tables import parquet_options
 from gossamer.columns import SIGNALS
 from gossamer.config import Config
 from gossamer.errors import ArchiveError, disk_full_guard
@@ -149,7 +149,7 @@ class _Merger:
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
         schema = pq.read_schema(paths[0]) if kind in columns.GROWING else _TABLES[kind].arrow
-        with disk_full_guard(path), pq.ParquetWriter(path, schema, **PARQUET) as writer:
+        with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
             for rows in _grouped(paths):
                 writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
         return self._put(kind, name, path, pack)

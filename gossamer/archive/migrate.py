@@ -14,7 +14,7 @@ as it is, and so do those after it that say only what was new: `gossamer repair`
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gossamer.archive.manifest import (
     Delta,
@@ -25,30 +25,62 @@ from gossamer.archive.manifest import (
     read_document,
     sealed,
 )
-from gossamer.archive.mark import LAYOUT, check_migrates, write_mark
-from gossamer.archive.state import replace
-from gossamer.archive.store import Store, Unchecked
+from gossamer.archive.mark import (
+    LAYOUT,
+    MARK,
+    Mark,
+    check_migrates,
+    decode_mark,
+    judged_to_migrate,
+    no_crawl,
+    write_mark,
+)
+from gossamer.archive.places import unmarked
+from gossamer.archive.state import encoded, replace
+from gossamer.archive.store import Directory, Store
+from gossamer.config.folders import Place
 from gossamer.errors import ArchiveError
 from gossamer.version import __version__
 
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
-def migrate(directory: Path) -> int:
+
+def migrate(crawl: Place) -> int:
     """Returns how many manifests were brought up to date."""
-    store = Unchecked(directory)
-    check_migrates(directory)  # before anything is written, the lock included
+    store = unmarked(crawl)
+    _check(store)  # before anything is written, the lock included
     with locked(store):
-        mark = check_migrates(directory)
+        mark = _check(store)
         if mark.layout == LAYOUT and not mark.migrating:
             return 0
         mark = replace(mark, layout=LAYOUT, gossamer=__version__, migrating=True)
-        write_mark(directory, mark)
+        _write_mark(store, mark)
         count = 0
         for agent in sorted(chains(store)):
             for name, new in _renewed(store, agent):
                 store.put(name, new)
                 count += 1
-        write_mark(directory, replace(mark, migrating=False))
+        _write_mark(store, replace(mark, migrating=False))
     return count
+
+
+def _check(store: "Directory | ObjectStore") -> Mark:
+    if isinstance(store, Directory):
+        return check_migrates(store.path)
+    if (mark := store.mark_bytes()) is None:
+        raise no_crawl(store.path)
+    return judged_to_migrate(decode_mark(mark), store.path)
+
+
+def _write_mark(store: "Directory | ObjectStore", mark: Mark) -> None:
+    """Replaces the mark, after all that was put before it is durable."""
+    if isinstance(store, Directory):
+        write_mark(store.path, mark)
+        return
+    store.settle()
+    store.put(MARK, encoded(mark))
+    store.settle()
 
 
 def _renewed(store: Store, agent: str) -> Iterator[tuple[str, bytes]]:

@@ -23,7 +23,7 @@ from gossamer.archive.buckets import asked, connect, explained
 from gossamer.archive.cache import Cache
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
 from gossamer.archive.labels import label_of
-from gossamer.archive.mark import MARK, SCRATCH, Mark, decode_mark, judged
+from gossamer.archive.mark import MARK, SCRATCH, Mark, decode_mark, judged, no_crawl
 from gossamer.archive.state import encoded
 from gossamer.archive.store import checked, held, holder, new_mark
 from gossamer.config.folders import Address, folder_of
@@ -79,7 +79,7 @@ class ObjectStore:
     def prepare(cls, address: Address, now_s: float, **options: Any) -> "ObjectStore":
         """Opens an archive to write to it, or begins one where nothing is. The store must honour conditions."""
         store = cls(address, **options)
-        mark = store._mark()
+        mark = store.mark_bytes()
         if mark is None and store._has_anything():
             raise ArchiveError(f"{address} is not empty and holds no crawl; choose another folder of that bucket")
         if mark is not None:
@@ -94,9 +94,9 @@ class ObjectStore:
     def open(cls, address: Address, read_only: bool = False, **options: Any) -> "ObjectStore":
         """Opens an archive that exists."""
         store = cls(address, **options)
-        mark = store._mark()
+        mark = store.mark_bytes()
         if mark is None:
-            raise ArchiveError(f"{address} holds no crawl; `gossamer crawl --dir {address} URL` starts one")
+            raise no_crawl(address)
         judged(decode_mark(mark), address, read_only)
         store._cache.belong(mark)
         return store
@@ -107,10 +107,10 @@ class ObjectStore:
         return self._cache.folder
 
     def mark(self) -> Mark | None:
-        found = self._mark()
+        found = self.mark_bytes()
         return None if found is None else decode_mark(found)
 
-    def _mark(self) -> bytes | None:
+    def mark_bytes(self) -> bytes | None:
         """Asks for the mark, with little patience: a wrong address should not keep the user waiting."""
         import obstore
 

@@ -1,10 +1,10 @@
 """This module opens a crawl's archive where it is, in a directory or in a bucket, with the options of its last run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gossamer.archive.mark import MARK
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.store import Directory, Store, Unchecked
 from gossamer.config import Config, last_run
 from gossamer.config.folders import Address, Place, folder_of
 
@@ -21,13 +21,23 @@ def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectSt
     return ObjectStore.prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)
 
 
-def opened(crawl: Place) -> "Directory | ObjectStore":
-    """Opens an archive that exists."""
+def opened(crawl: Place, config: Config | None = None) -> "Directory | ObjectStore":
+    """Opens an archive that exists; with a configuration, to write to it as that says."""
     if isinstance(crawl, Path):
         return Directory(crawl)
     from gossamer.archive.object_store import ObjectStore
 
-    return ObjectStore.open(crawl)
+    bound: dict[str, Any] = {"cache_bytes": config.archive.cache_mb << 20} if config else {}
+    return ObjectStore.open(crawl, **bound)
+
+
+def unmarked(crawl: Place) -> "Directory | ObjectStore":
+    """Opens a place where there need not be an archive yet, or only part of one."""
+    if isinstance(crawl, Path):
+        return Unchecked(crawl)
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore(crawl)
 
 
 def apart(store: Store) -> Store:

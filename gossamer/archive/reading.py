@@ -1,10 +1,10 @@
 """`Reading` is a crawl as readers see it: the committed files and states of all its agents, joined."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -18,12 +18,24 @@ from gossamer.config.folders import Address, Place, as_place, folder_of
 from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveError
 
-if TYPE_CHECKING:
-    from gossamer.archive.object_store import ObjectStore
-
 T = TypeVar("T")
 
 _TRIES = 10
+
+
+class Distant(Protocol):
+    """Port: the part of a Store that readers need of an archive that is not on this machine."""
+
+    def fetch(self, names: Iterable[str]) -> None: ...
+
+    def local(self, name: str) -> Path: ...
+
+    def size(self, name: str) -> int: ...
+
+    def list(self, prefix: str) -> list[str]: ...
+
+    def is_evicted(self) -> bool:
+        """Returns whether a file that we gave to a reader is no longer in the cache."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,7 @@ class Reading:
     directory: Place
     snapshots: dict[str, Snapshot]  # by agent
     roots: Mapping[str, Place] = field(default_factory=dict)  # where each agent's files are, if not in the directory
-    stores: Mapping[Place, "ObjectStore"] = field(default_factory=dict)  # of those places that are not on this machine
+    stores: Mapping[Place, Distant] = field(default_factory=dict)  # of those places that are not on this machine
 
     def names(self, kind: str) -> list[str]:
         """Returns the archive's files of a kind, all agents, in order of commit."""
@@ -95,6 +107,13 @@ class Reading:
     @property
     def numbers(self) -> dict[str, int]:
         return {agent: snapshot.number for agent, snapshot in self.snapshots.items()}
+
+
+def joined(path: Path, parts: Sequence[Reading]) -> Reading:
+    """Returns several archives as one: no agent is in two of them. Its name is that of a file that lists them."""
+    found = {agent: at for part in parts for agent, at in part.snapshots.items()}
+    roots = {agent: part.root(agent) for part in parts for agent in part.snapshots}
+    return Reading(path, found, roots, {place: store for part in parts for place, store in part.stores.items()})
 
 
 class Location(Protocol):

@@ -13,13 +13,20 @@ from gossamer.archive.store import Store
 from gossamer.columns import Column, Table
 from gossamer.errors import disk_full_guard
 
-# A dictionary page as large as a round's URLs: at the default of 1 MB the writer falls back to plain text.
-PARQUET: dict[str, Any] = {
-    "compression": "zstd",
-    "compression_level": 1,
-    "dictionary_pagesize_limit": 64 << 20,
-    "write_page_checksum": True,  # so that of a damaged file what is intact can be told
-}
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """Returns how a table is written. Dictionaries are for the columns that repeat their values, which have them in
+    memory already: others would only be larger. Nobody looks for the least and the greatest of those few values."""
+    repeating = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": repeating,
+        # As large as a round's URLs: at the default of 1 MB the writer falls back to plain text.
+        "dictionary_pagesize_limit": 64 << 20,
+        "write_statistics": [name for name in schema.names if name not in repeating],
+        "write_page_checksum": True,  # so that of a damaged file what is intact can be told
+    }
 
 
 def write_table(
@@ -44,7 +51,7 @@ def write_table(
     name = f"tables/{table.name}-{agent}-{number:08d}.parquet"
     path = store.scratch(name)
     with disk_full_guard(path):
-        pq.write_table(rows, path, **PARQUET)
+        pq.write_table(rows, path, **parquet_options(rows.schema))
     store.put(name, path)
     return Changes({table.name: [name]})
 

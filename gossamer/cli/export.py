@@ -36,7 +36,8 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def export(arguments: argparse.Namespace) -> int:
     _, write, rows = _KINDS[arguments.kind]
-    written = write(located(arguments.dir), arguments.out, force=arguments.force)
+    where, code = located(arguments.dir)
+    written = write(where, arguments.out, force=arguments.force)
     if arguments.json:
         found = {"files": [str(path) for path in written]} if isinstance(written, list) else {"rows": written}
         report = {"kind": arguments.kind, "out": arguments.out, **found}
@@ -44,7 +45,7 @@ def export(arguments: argparse.Namespace) -> int:
     elif arguments.out != "-":
         words = _files(written) if isinstance(written, list) else f"{written:,} {rows}"
         print(f"gossamer: wrote {words} to {arguments.out}", file=sys.stderr)
-    return 0
+    return code
 
 
 def _files(paths: list[Path]) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from gossamer.api import stopped_by_signals
@@ -12,6 +13,7 @@ from gossamer.cluster import federation as federated
 from gossamer.cluster import rebalance
 from gossamer.cluster.adoption import adopt
 from gossamer.cluster.federation_file import Federation, load
+from gossamer.cluster.serving import Serving
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.runtime import tune
@@ -36,8 +38,11 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
 
 def federation(arguments: argparse.Namespace) -> int:
     federation = load(arguments.file)
-    if arguments.action != "keys":
+    if arguments.action in ("run", "adopt"):
         federated.prepare(federation)
+    elif arguments.action != "keys":
+        with suppress(ConfigError):  # whoever only asks need not have the authority's key
+            federated.prepare(federation)
     _ACTIONS[arguments.action](federation, arguments)
     return 0
 
@@ -80,7 +85,11 @@ _ACTIONS = {"run": _run_all, "status": _status, "keys": _keys, "rebalance": _reb
 
 
 def site_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("run",))
+    parser.add_argument(
+        "action",
+        choices=("run", "serve"),
+        help="crawl; or, while nobody crawls, let other machines read its archive through its server",
+    )
     parser.add_argument("file", metavar="FILE", type=Path, help="the file of the federation")
     options.add_seeds(parser)
     parser.add_argument("--name", required=True, metavar="SITE", help="the site to run")
@@ -90,6 +99,11 @@ def site_arguments(parser: argparse.ArgumentParser) -> None:
 
 def site(arguments: argparse.Namespace) -> int:
     federation = load(arguments.file)
+    if arguments.action == "serve":
+        served = Serving(federation, arguments.name)
+        with stopped_by_signals(served):
+            served.run(lambda words: print(f"gossamer: {words}", file=sys.stderr, flush=True))
+        return 0
     tune()
     _crawl(federated.SiteRun(arguments.file, arguments.name, arguments.seeds), federation.config, arguments)
     return 0

@@ -21,6 +21,8 @@ from gossamer.cluster.location import locate
 from gossamer.watch.figures import count, printable, size
 from gossamer.watch.rows import FORMATS, run
 
+PARTIAL = 3  # the exit code of an answer that lacks sites of a federation
+
 
 def query_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
@@ -43,17 +45,19 @@ def query(arguments: argparse.Namespace) -> int:
     form = arguments.format or (ending if ending in FORMATS else "table")
     if of_scans:
         asking.run(arguments.dir, question, form, arguments.out)
-    else:
-        run(located(arguments.dir), question, form, arguments.out)
-    return 0
+        return 0
+    where, code = located(arguments.dir)
+    run(where, question, form, arguments.out)
+    return code
 
 
-def located(name: Path) -> Location:
-    """Returns where the crawl to read is. If some of it is elsewhere, the user is informed."""
+def located(name: Path) -> tuple[Location, int]:
+    """Returns where the crawl to read is, and the exit code: if some sites cannot be read, the user is informed."""
     location = locate(name)
     if words := location.left_out():
         print(f"gossamer: {words}", file=sys.stderr)
-    return location
+        return location, PARTIAL
+    return location, 0
 
 
 def versions_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,13 +67,14 @@ def versions_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def versions(arguments: argparse.Namespace) -> int:
-    found = pages.versions(located(arguments.dir), arguments.url)
+    where, code = located(arguments.dir)
+    found = pages.versions(where, arguments.url)
     if arguments.json:
         for row in found:
             print(json.dumps(row, default=_iso))
     else:
         show_result(found, False, versions_report)
-    return 0
+    return code
 
 
 def versions_report(found: Sequence[Mapping[str, Any]]) -> Table:
@@ -95,7 +100,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    where = located(arguments.dir)
+    where, code = located(arguments.dir)
     row = pages.version(where, arguments.url, pages.moment(arguments.at) if arguments.at else None)
     body = pages.content(where, row, arguments.text)
     if arguments.json:
@@ -103,7 +108,7 @@ def show(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.buffer.write(body)
         sys.stdout.flush()
-    return 0
+    return code
 
 
 def _iso(time: datetime) -> str:

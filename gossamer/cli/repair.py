@@ -14,9 +14,9 @@ from gossamer.watch.figures import count, size
 
 
 def restore_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser, "the directory to restore; it must be absent or empty")
-    text = "a directory that was listed in site.disks"
-    parser.add_argument("disks", metavar="DISK", nargs="+", type=options.folder, help=text)
+    options.add_crawl(parser, "the directory or address to restore to; it must be absent or empty")
+    text = "a directory or address that was listed in site.disks, or that holds the crawl"
+    parser.add_argument("disks", metavar="DISK", nargs="+", type=options.crawl_place, help=text)
 
 
 def restore(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot, file_names
 from gossamer.archive.mark import MARK
+from gossamer.archive.places import opened
 from gossamer.archive.state import total
 from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
@@ -77,12 +78,17 @@ def adopt(federation: Federation, site: str) -> Adopted:
     """Restores the directory of a site that is lost, from the furthest replicas that sites on this machine have of it.
     When it is run then, it gives its hosts away, as it would if it left by itself."""
     federation.check_site(site)
+    directory = federation.directory(site)
+    if not isinstance(directory, Path):
+        raise ConfigError(
+            f"{site} is at {directory}, and not lost with its machine: write another address under [sites.{site}], and "
+            f"run it there: `gossamer site run --name {site} {federation.path.name}`"
+        )
     if federation.sites[site].weight or federation.sites[site].gone:
         raise ConfigError(
             f"under [sites.{site}] of {federation.path.name} write `weight = 0` and an address of this machine; write "
             f"federation.version = {federation.shared.version + 1}, bring the file to all sites, and run this again"
         )
-    directory = federation.directory(site)
     if directory.exists() and any(directory.iterdir()):
         raise ConfigError(f"{directory} is not empty: if that is site {site}, run it; if it is damaged, move it away")
     looked_at = list(_replicas(federation, site))
@@ -102,9 +108,9 @@ def adopt(federation: Federation, site: str) -> Adopted:
 def _replicas(federation: Federation, site: str) -> Iterator[Held]:
     """Yields replicas at every site, also one that does not hold it by the list as it is now, or that is gone."""
     for name in federation.sites:
-        path = replica_of(federation.directory(name), site)
-        if (path / MARK).exists():
-            yield Held.read(path)
+        directory = federation.directory(name)
+        if isinstance(directory, Path) and (replica_of(directory, site) / MARK).exists():
+            yield Held.read(replica_of(directory, site))
 
 
 def _furthest(replicas: Sequence[Held]) -> dict[str, Held]:
@@ -128,7 +134,7 @@ def _check_applied(federation: Federation, site: str, taken: Mapping[str, Held])
     """Raises an error if the site would come back from before what it has sent: it would send other messages under
     numbers that are used up. The others would ignore them, and wait for ever for what it once had sent."""
     for name in federation.here:
-        for at in snapshots(Directory(federation.directory(name))).values():
+        for at in snapshots(opened(federation.directory(name))).values():
             for agent, held in taken.items():
                 applied, number = at.marks.get(f"{agent}>{name}", 0), held.chains[agent].number
                 if applied > number:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import open_store
+from gossamer.archive.manifest import MOVES, SEED_FILES, SEEDS
 from gossamer.archive.store import Store
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.gateway import Gateway
@@ -136,7 +137,8 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     others: dict[str, Wire] = {}
     if task.is_home:
         is_far = isinstance(as_place(task.directory), Address)
-        exchange = Joined(exchange, FarInbox(store, clock) if is_far else Inbox(store))
+        streams = (SEEDS, SEED_FILES, MOVES) if federation else (SEEDS, SEED_FILES)
+        exchange = Joined(exchange, FarInbox(store, clock, streams) if is_far else Inbox(store))
     if task.is_home and federation:
         others = {name: Wire(address) for name, address in federation.others.items()}
         exchange = Gateway(exchange, federation.site, others, federation.gone, aside)

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gossamer.archive import places
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.state import Counters, total
@@ -16,7 +17,7 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import address, make_keys, paths
+from gossamer.cluster.keys import address, any_of, make_keys
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
@@ -25,12 +26,15 @@ from gossamer.cluster.protocol import Summary
 from gossamer.cluster.site_list import in_words, why_behind
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, committed
-from gossamer.config.last_run import remember
+from gossamer.config.folders import folder_of
 from gossamer.crawl.inbox import Inbox
 from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
-from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError
+from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError, StoreError
 from gossamer.event_log import EventLog
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
 _STEP_S = 0.2
 _CONNECT_S = 2.0
@@ -51,15 +55,15 @@ def opened(
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
-    store = Directory.prepare(directory, clock.now())
-    with _locked(store, site), EventLog(directory / "log" / "crawl.jsonl") as log:
+    store = places.prepare(directory, config, clock.now())
+    with locked(store, site), EventLog(folder_of(directory) / "log" / "crawl.jsonl") as log:
         hand_in(Inbox(store), urls, files, clock.now())  # before anything else: from here on they cannot be lost
-        remember(directory, config)
-        yield Supervisor(directory, config, clock, log, neighbours, totals=totals)
+        places.remember(store, config)
+        yield Supervisor(directory, config, clock, log, neighbours, store=store, totals=totals)
 
 
 @contextlib.contextmanager
-def _locked(store: Directory, site: str) -> Iterator[None]:
+def locked(store: "Directory | ObjectStore", site: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(store.lock(home_of(site)))
@@ -167,7 +171,8 @@ class FederationRun:
         seeds = self._seeds if site == self._federation.first else []
         directory = self._federation.directory(site)
         arguments = ("site", "run", "--quiet", "--name", site, str(self._federation.path), *seeds)
-        errors = directory.with_name(f"{directory.name}.err")
+        beside = directory if isinstance(directory, Path) else self._federation.path.with_name(site)
+        errors = beside.with_name(f"{beside.name}.err")
         self._sites[site] = Member(site)
         self._members.start(self._sites[site], Job(site, "gossamer", arguments, errors=errors))
 
@@ -182,7 +187,7 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
     """Returns why sites have ended, by their own reports: in one word, if it is the same for all."""
     reasons: dict[str, str] = {}
     for site in sites:
-        log = federation.directory(site) / "log" / "crawl.jsonl"
+        log = folder_of(federation.directory(site)) / "log" / "crawl.jsonl"
         events = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
         reasons[site] = next((str(event["why"]) for event in reversed(list(events)) if event["event"] == "end"), "")
     different = set(reasons.values())
@@ -192,8 +197,9 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:
-    """Returns a connection to a site, as one of its own."""
-    return Wire(address(paths(federation.keys, site), site, where or federation.sites[site].address))
+    """Returns a connection to a site: as one of its own, if its certificate is here."""
+    files = any_of(federation.keys, [site, *federation.sites])
+    return Wire(address(files, site, where or federation.sites[site].address))
 
 
 def address_here(federation: Federation, site: str) -> str:
@@ -235,9 +241,9 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
     if summary is not None and summary.stats is not None:
         stats = summary.stats.as_dict()
         row |= {key: stats[key] for key in ("visits", "known", "frontier", "pages_per_s", "waits_until_s")}
-        row |= {"state": "idle" if summary.finished else "crawling"}
+        row |= {"state": "ended" if summary.left else "idle" if summary.finished else "crawling"}
         return row | {"agents": summary.agents, "crossed": summary.crossed}
-    if site in federation.here:
+    if _is_here(federation, site):
         figures = counters(federation, site)
         state = "ended" if _home(federation, site).state.clean else "not reached"
         row |= {"state": state, **{key: getattr(figures, key) for key in ("visits", "known", "frontier")}}
@@ -245,9 +251,17 @@ def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str
     return row
 
 
+def _is_here(federation: Federation, site: str) -> bool:
+    """Returns whether we can read a site's archive; not, if we have no credentials for its bucket."""
+    try:
+        return places.exists(federation.directory(site))
+    except StoreError:
+        return False
+
+
 def _followed(federation: Federation, site: str, summary: Summary | None) -> dict[str, Any]:
     """Returns which version of the list of sites it follows, and why not the file's, if so."""
-    members, refused = kept_by(federation, site).members, ""
+    members, refused = kept_by(federation, site).members if _is_here(federation, site) else None, ""
     if summary is not None:
         members, refused = summary.members.as_dict() if summary.members else None, summary.refused
     behind = refused or why_behind(federation, site, members, is_running=summary is not None)
@@ -261,9 +275,9 @@ def crossed(federation: Federation, site: str) -> dict[str, dict[str, int]]:
 
 def _home(federation: Federation, site: str) -> Snapshot:
     """Returns the manifest of the agent that speaks for a site."""
-    return snapshots(Directory(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
+    return snapshots(places.opened(federation.directory(site))).get(home_of(site), Snapshot(home_of(site)))
 
 
 def counters(federation: Federation, *sites: str) -> Counters:
     """Returns what the manifests of sites on this machine count."""
-    return total(committed(Directory(federation.directory(site))) for site in sites)
+    return total(committed(places.opened(federation.directory(site))) for site in sites)

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from gossamer.archive.mark import MARK, is_federation
+from gossamer.archive.mark import is_federation
+from gossamer.archive.places import exists
 from gossamer.config import BY_STORE, PROCESSES, Config
-from gossamer.config.folders import Place
+from gossamer.config.folders import Address, Place, as_place
 from gossamer.config.schema import key, section
 from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
@@ -25,7 +26,9 @@ class Site:
 
     address: Annotated[str, key("where other sites reach its nats-server: HOST:PORT")] = ""
     listen: Annotated[str, key("where its nats-server listens, if that is not its address: HOST:PORT")] = ""
-    directory: Annotated[str, key("holds this site's crawl; default: its name, beside the file", folder=True)] = ""
+    directory: Annotated[
+        str, key("holds this site's crawl, or its address; default: its name, beside the file", place=True)
+    ] = ""
     agents: Annotated[int, key("processes that share its part of the crawl", least=1, most=200)] = 1
     weight: Annotated[float, key("its share of the hosts; 0: it gives away those it has", least=0)] = 1.0
     egress_per_gb: Annotated[float, key("price of a gigabyte that it sends, in a common currency", least=0)] = 0.0
@@ -45,6 +48,8 @@ class Shared:
     partitioner: Annotated[str, key("which site a host belongs to", choices=NAMES)] = "ring"
     version: Annotated[int, key("of the list of sites: raise it when sites or weights change", least=1)] = 1
     replicas: Annotated[int, key("how many sites keep everything; 2 survive the loss of one", least=1, most=9)] = 1
+    remote_s: Annotated[float, key("a site elsewhere that is silent for so long is left out", least=0.1)] = 15.0
+    remote_mb: Annotated[float, key("most that one command fetches from sites elsewhere", least=0)] = 10_000.0
     keys: Annotated[str, key("folder of the certificates by which sites know each other, beside the file")] = "keys"
 
 
@@ -59,13 +64,14 @@ class Federation:
     def keys(self) -> Path:
         return self._beside(self.shared.keys)
 
-    def directory(self, site: str) -> Path:
-        return self._beside(self.sites[site].directory or site)
+    def directory(self, site: str) -> Place:
+        found = as_place(self.sites[site].directory or site)
+        return self._beside(found) if isinstance(found, Path) else found
 
     @property
     def here(self) -> list[str]:
-        """Returns the sites whose directories are on this machine."""
-        return [site for site in self.sites if (self.directory(site) / MARK).exists()]
+        """Returns the sites whose archives are on this machine, or in a bucket."""
+        return [site for site in self.sites if exists(self.directory(site))]
 
     @property
     def elsewhere(self) -> list[str]:
@@ -90,7 +96,7 @@ class Federation:
     def check_contact(self) -> None:
         check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
 
-    def _beside(self, name: str) -> Path:
+    def _beside(self, name: str | Path) -> Path:
         return self.path.parent / name
 
     @property
@@ -131,6 +137,7 @@ def load(path: Path) -> Federation:
         if site.address in at:
             raise ConfigError(f"{at[site.address]} and {name} have the same address, {site.address}")
         at[site.address] = name
+    _check_apart(Federation(path.resolve(), shared, sites))
     check_places(shared.partitioner, {name: asdict(site) for name, site in sites.items()})
     config = Config().replace(values)
     if config.site.exchange == BY_STORE or config.site.engine != PROCESSES:
@@ -141,12 +148,27 @@ def load(path: Path) -> Federation:
     return Federation(path.resolve(), shared, sites, config)
 
 
+def _check_apart(federation: Federation) -> None:
+    """Raises an error if two sites would write to one archive, or if replicas are asked for where there can be none."""
+    at: dict[str, str] = {}
+    for name in federation.sites:
+        place = federation.directory(name)
+        there = str(place.resolve() if isinstance(place, Path) else place)
+        if there in at:
+            raise ConfigError(f"{at[there]} and {name} have the same directory, {place}: give each site its own")
+        at[there] = name
+        if isinstance(place, Address) and federation.shared.replicas > 1:
+            raise ConfigError(
+                f"federation.replicas is for sites in directories; {name} is at {place}, which its store keeps: "
+                "remove federation.replicas, or give the site a directory"
+            )
+
+
 def check_directory(path: Place) -> Place:
     """Returns the directory or address of a crawl: not the file of a federation, which stands for several."""
     if isinstance(path, Path) and is_federation(path):
-        sites = load(path).sites
-        folders = [site.directory or name for name, site in sites.items() if not site.gone]
-        names = ", ".join(str(path.parent / folder) for folder in folders)
+        federation = load(path)
+        names = ", ".join(str(federation.directory(name)) for name, site in federation.sites.items() if not site.gone)
         raise ConfigError(f"{path} is the file of a federation: write the directory of one of its sites ({names})")
     return path
 

@@ -110,11 +110,11 @@ class Link:
         return bytes(message.data)
 
     async def answer(self, subject: str, work: Callable[[bytes], bytes]) -> None:
-        """Answers such requests, for ever."""
+        """Answers such requests, for ever; one at a time, and in a thread, as it may have to wait for a disk."""
 
         async def take(message: Msg) -> None:
             with contextlib.suppress(nats.errors.Error):
-                await message.respond(work(message.data))
+                await message.respond(await asyncio.to_thread(work, message.data))
 
         await self._client.subscribe(subject, cb=take)
         await self.broken.wait()

@@ -73,6 +73,17 @@ def paths(folder: Path, site: str) -> dict[str, str]:
     return {name: str(path) for name, path in found.items()}
 
 
+def any_of(folder: Path, sites: Sequence[str]) -> dict[str, str]:
+    """Returns the files by which this machine is let in at all sites: those of the first site that it has."""
+    for site in sites:
+        if _is_whole(folder / f"{site}.pem") and _is_whole(folder / f"{site}.key"):
+            return paths(folder, site)
+    raise ConfigError(
+        f"there is no certificate in {folder}: bring authority.pem, NAME.pem and NAME.key of a site there, from where "
+        "`gossamer federation keys` made them"
+    )
+
+
 def context(files: Mapping[str, str]) -> ssl.SSLContext:
     """Returns the context for a connection to another site's server: both sides authenticate."""
     made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["authority"])

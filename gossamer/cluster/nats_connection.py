@@ -106,6 +106,12 @@ class Wire:
                 self.soon(self._main.cancel)
             self._thread.join(2 * _CONNECT_S)
 
+    def let_go(self) -> None:
+        """Closes without waiting for the end."""
+        self._is_closing = True
+        if self._main is not None:
+            self.soon(self._main.cancel)
+
     def _run(self, started: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner, contextlib.suppress(asyncio.CancelledError):
             runner.run(self._serve(started))

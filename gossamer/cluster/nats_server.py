@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -70,7 +71,8 @@ class Open:
         if site == self.site:
             return ""
         denied = [*self.others_may_not, *(f"$KV.standing.{other}" for other in self.sites if other != site)]
-        return f", permissions: {{ publish: {{ deny: {json.dumps(denied)} }} }}"
+        # Nobody else answers in this site's name.
+        return f', permissions: {{ publish: {{ deny: {json.dumps(denied)} }}, subscribe: {{ deny: ["gossamer.>"] }} }}'
 
 
 class Server:
@@ -199,6 +201,26 @@ class Server:
             return "\n".join(self._log_file.read_text(errors="replace").splitlines()[-8:])
         except OSError:
             return "(there is none)"
+
+
+def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
+    """Returns why the server of another site does not let us in, in words; empty if it does."""
+    where = urlsplit(at["url"])
+    try:
+        with socket.create_connection((where.hostname, where.port), timeout_s) as plain:
+            plain.makefile("rb", buffering=0).readline()
+            with context(at).wrap_socket(plain, server_hostname=at["name"]) as secret:
+                if _is_welcome(secret, {"tls_required": True}):
+                    return ""
+                return f"does not let {at['cert']} in: its file names no such site"
+    except TimeoutError:
+        return f"does not answer within {timeout_s:g} s"
+    except ssl.SSLCertVerificationError as error:
+        return f"has no certificate of {at['name']} that {at['authority']} has signed: {error.verify_message}"
+    except (ssl.SSLError, ConnectionResetError, BrokenPipeError):
+        return f"refuses the certificate {at['cert']}: bring those of this federation here"
+    except OSError as error:
+        return f"cannot be reached: {error.strerror or error}"
 
 
 def read_address(folder: Path) -> dict[str, str] | None:

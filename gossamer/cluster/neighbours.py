@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.store import Directory
+from gossamer.archive.places import exists, opened, unmarked
 from gossamer.clocks import Clock
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
@@ -25,8 +25,9 @@ from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_server import Open
 from gossamer.cluster.plan import undelivered
 from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_none, encode
-from gossamer.cluster.replicas import Replication
+from gossamer.cluster.replicas import Replication, holders
 from gossamer.cluster.site_list import is_holding, to_carry_out
+from gossamer.cluster.site_service import Source
 from gossamer.errors import ConfigError
 from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
@@ -110,10 +111,13 @@ class Neighbours:
     def begin(self, own: Wire) -> None:
         self._own = own
         self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
+        directory = self._federation.directory(self.site)
+        source = Source(unmarked(directory), holders(self.names, self.site, self.replicas), self._federation.sites)
+        own.keep(source.serve)
         if self.replicas > 1:
-            directory = self._federation.directory(self.site)
-            self._replication = Replication(directory, self.site, self.names, self.replicas, self._clock)
-            self._replication.begin(own, self._wires)
+            assert isinstance(directory, Path), "`load` has refused it"
+            self._replication = Replication(directory, self.site, self.names, self.replicas, self._clock, source)
+            self._replication.begin(self._wires)
 
     def close(self) -> None:
         if self._replication:
@@ -213,11 +217,15 @@ class Neighbours:
         )
 
     def _publish(self, mine: Summary, *elsewhere: Wire) -> None:
-        data = encode(mine)
         assert self._own is not None
         for wire in (self._own, *elsewhere):
-            with contextlib.suppress(Unreachable):  # the next one will be received
-                wire.call(lambda link: link.put(_STANDING, self.site, data))
+            publish(wire, self.site, mine)
+
+
+def publish(wire: Wire, site: str, mine: Summary) -> None:
+    """Publishes a site's summary in a server. If that is gone, the next summary will be received."""
+    with contextlib.suppress(Unreachable):
+        wire.call(lambda link: link.put(_STANDING, site, encode(mine)))
 
 
 def read_summary(wire: Wire, site: str) -> Summary | None:
@@ -258,9 +266,9 @@ class Kept(NamedTuple):
 
 def kept_by(federation: Federation, site: str) -> Kept:
     directory = federation.directory(site)
-    if not (directory / "gossamer.json").exists():
+    if not exists(directory):
         return Kept()
-    at = snapshots(Directory(directory))
+    at = snapshots(opened(directory))
     home = at.get(home_of(site), Snapshot(site)).state
     lists = [one.state.members for one in at.values() if one.state.members]
     latest = max(lists, key=lambda members: members.version, default=None)

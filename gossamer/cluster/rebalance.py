@@ -1,30 +1,30 @@
 """This module computes from all archives which hosts should change sites, and orders the sites to hand them over."""
 
-import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
 from gossamer.archive import query
-from gossamer.archive.manifest import MOVES
-from gossamer.archive.store import Directory
+from gossamer.archive.places import exists, opened
+from gossamer.archive.reading import Reading, reading
 from gossamer.arrays import F64, I64
+from gossamer.cluster import site_service
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.location import Sites
+from gossamer.cluster.remote_site import Connections
 from gossamer.cluster.site_list import of_file
-from gossamer.crawl.inbox import Inbox
-from gossamer.errors import ConfigError
+from gossamer.errors import ConfigError, GossamerError, SiteError, StoreError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence
 from gossamer.placement.network import RoundTrips
 from gossamer.placement.partitioners import DISTANCE, distance_tolls, kilometres_to, priced, work_tolls
 from gossamer.placement.rebalance import Moves, moves
 from gossamer.placement.ring import Ring
-from gossamer.sharing.placing import hostmap_files
+from gossamer.sharing.placing import KIND
 from gossamer.web.url import host_key
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -81,9 +81,7 @@ def propose(federation: Federation) -> Proposal:
             "with the partitioner ring a host's name alone says which site has it, and nothing can be moved; "
             'a crawl that begins with partitioner = "fennel" (or ldg, region) can be rebalanced'
         )
-    if absent := [f"{site} ({federation.directory(site)})" for site in federation.elsewhere]:
-        raise ConfigError(f"a rebalance reads all sites' archives; on this machine is none of {', '.join(absent)}")
-    pages, links, far = query.with_database(Sites(federation), _crawled)
+    pages, links, far, placed = reading(Sites(federation), lambda at: _crawled(at, HostMap(Ring(members.weights))))
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
         raise ConfigError(f"no site of {federation.path.name} has pages yet: crawl first")
@@ -91,7 +89,7 @@ def propose(federation: Federation) -> Proposal:
     source, target = (np.array([number[str(host)] for host in links[end]], np.int64) for end in ("source", "target"))
     weight, size = np.asarray(links["links"], np.float64), np.asarray(pages["pages"], np.int64)
     graph = incidence(source, target, len(hosts), weight, size)
-    site = host_map(federation).of_keys(np.array([host_key(host) for host in hosts], np.int64))
+    site = placed.of_keys(np.array([host_key(host) for host in hosts], np.int64))
     names = list(members.weights)
     sites = {name: {**asdict(federation.sites[name]), "weight": members.weights[name]} for name in names}
     open_, goal = priced(sites)
@@ -104,12 +102,12 @@ def propose(federation: Federation) -> Proposal:
     return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
 
 
-def _crawled(
-    database: duckdb.DuckDBPyConnection,
-) -> tuple[Columns, Columns, dict[str, tuple[str, float | None]]]:
-    """Returns hosts with their pages, links between hosts, and where hosts are."""
-    pages, links = database.execute(_PAGES).fetchnumpy(), database.execute(_LINKS).fetchnumpy()
-    return pages, links, {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
+def _crawled(at: Reading, hosts: HostMap) -> tuple[Columns, Columns, dict[str, tuple[str, float | None]], HostMap]:
+    """Returns hosts with their pages, links between hosts, where hosts are, and which site has each."""
+    with closing(query.open_reading(at)) as database:
+        pages, links = database.execute(_PAGES).fetchnumpy(), database.execute(_LINKS).fetchnumpy()
+        far = {host: (country, seconds) for host, country, seconds in database.execute(_FAR).fetchall()}
+    return pages, links, far, _recorded(at, hosts)
 
 
 def _kilometres(
@@ -137,21 +135,38 @@ def carry_out(federation: Federation, proposal: Proposal) -> dict[str, int]:
     by_site: dict[str, dict[str, str]] = {}
     for row in proposal.rows():
         by_site.setdefault(row["from"], {})[row["host"]] = row["to"]
+    done: list[str] = []
     for site, hosts in by_site.items():
-        give_away(federation, site, hosts)
+        try:
+            give_away(federation, site, hosts)
+        except GossamerError as error:
+            already = f"; {', '.join(done)} had the order already" if done else ""
+            raise SiteError(f"site {site} cannot be ordered to give hosts away: {error}{already}") from None
+        done.append(site)
     return {site: len(hosts) for site, hosts in by_site.items()}
 
 
 def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> None:
-    """Orders a site to hand hosts over to the sites that they are given here."""
-    Inbox(Directory(federation.directory(site))).add(json.dumps(dict(hosts)).encode(), MOVES)
+    """Orders a site to hand hosts over to the sites that they are given here: by its archive, if we can write to it,
+    else through its server."""
+    place = federation.directory(site)
+    try:
+        if exists(place):
+            site_service.give_away(opened(place), hosts)
+            return
+    except StoreError:  # its server may
+        pass
+    with closing(Connections(federation)) as connections:
+        connections.hand_over(site, hosts)
 
 
 def host_map(federation: Federation) -> HostMap:
     """Returns the host map as all sites together know it."""
-    found = HostMap(Ring(of_file(federation).weights))
-    for site in federation.here:
-        store = Directory(federation.directory(site))
-        for name in hostmap_files(store):
-            found.record(np.frombuffer(store.get(name), ENTRY))
-    return found
+    return reading(Sites(federation), lambda at: _recorded(at, HostMap(Ring(of_file(federation).weights))))
+
+
+def _recorded(at: Reading, hosts: HostMap) -> HostMap:
+    for agent, snapshot in at.snapshots.items():
+        for path in at.of_agent(agent, snapshot.files.get(KIND, [])):
+            hosts.record(np.frombuffer(path.read_bytes(), ENTRY))
+    return hosts

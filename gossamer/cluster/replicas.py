@@ -8,43 +8,25 @@ name them.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from msgspec import field
 
 from gossamer.archive.chain import chains
 from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed
 from gossamer.archive.mark import MARK
 from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import Clock
-from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Unreachable, Wire
-from gossamer.cluster.protocol import Versioned, decode, encode
-from gossamer.errors import ArchiveError, Unreadable, disk_full_guard
+from gossamer.cluster.protocol import decode, encode
+from gossamer.cluster.site_service import FILES, Ask, Request, Source, numbers, pieces
+from gossamer.errors import disk_full_guard
 from gossamer.web.url import host_key
 
 FOLDER = "replicas"  # of a site's directory: those of others
-SUBJECT = "gossamer.files"
 _PARTIAL = ".partial"  # no site has such a name
-_PIECE_BYTES = 1 << 20
 _ASK_S = 0.25
 _ANSWER_S = 10.0
 _FOLDERS = ("manifest/", "warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/")
-
-Numbers = dict[str, int]  # of commits, by agent
-
-
-class Request(Versioned, frozen=True, kw_only=True):
-    """A holder requests a piece of a file; or, without a name, the names of all manifests."""
-
-    name: str = ""
-    offset: int = 0
-    site: str = ""  # who asks, and ...
-    have: Numbers = field(default_factory=dict)  # ... what it has
-
-
-Ask = Callable[[Request], bytes]
 
 
 def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
@@ -52,50 +34,6 @@ def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
     ring = sorted(sites, key=lambda name: (host_key(name), name))
     start = ring.index(site)
     return [ring[(start + step) % len(ring)] for step in range(1, min(replicas, len(ring)))]
-
-
-class Source:
-    """`Source` is a site's side: it answers, and remembers how far each holder is."""
-
-    def __init__(self, store: Directory, names: Sequence[str]) -> None:
-        self._store = store
-        self._have: dict[str, Numbers] = {name: {} for name in names}
-
-    @property
-    def replicated(self) -> Numbers:
-        """Returns the last commit of each agent that is at all holders."""
-        agents = set().union(*self._have.values())
-        return {agent: min(have.get(agent, 0) for have in self._have.values()) for agent in agents}
-
-    def is_complete(self) -> bool:
-        """Returns whether everything is everywhere."""
-        return all(self.replicated.get(agent, 0) >= number for agent, number in _numbers(self._store).items())
-
-    async def serve(self, link: Link) -> None:
-        await link.answer(SUBJECT, self.answer)
-
-    def answer(self, data: bytes) -> bytes:
-        """Answers a request of a holder. If that cannot be, it returns nothing: the holder asks again."""
-        try:
-            asked = decode(Request, data)
-            if asked.name:
-                return self._piece(asked.name, asked.offset)
-            if not asked.site:
-                return b""
-            if asked.site in self._have:
-                self._have[asked.site] = asked.have
-            return encode({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))})
-        except (Unreadable, ArchiveError, OSError, ValueError):
-            return b""
-
-    def _piece(self, name: str, offset: int) -> bytes:
-        """Returns the file's length, and some of it."""
-        if not name.startswith(_FOLDERS) or offset < 0:
-            return b""
-        with self._store.local(name).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(offset)
-            return size.to_bytes(8, "big") + file.read(_PIECE_BYTES)
 
 
 class Replica:
@@ -141,7 +79,7 @@ class Replica:
 
     def catch_up(self, ask: Ask) -> bool:
         """Reports what we have, asks what there is, and fetches what is new; returns whether something was."""
-        have = _numbers(self._store)
+        have = numbers(self._store)
         answer = decode(dict[str, list[str]], ask(Request(site=self._holder, have=have)) or b"{}")
         new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
         for agent, names in new.items():
@@ -151,7 +89,7 @@ class Replica:
     def _fetch(self, agent: str, names: list[str], ask: Ask) -> None:
         there = Memory()
         for name in names:
-            there.put(name, b"".join(_pieces(name, ask)))
+            there.put(name, b"".join(pieces(name, ask)))
         at = load(there, agent)[0]
         if is_of_another_life(load(self._store, agent)[0], at):
             self._sweep(agent, set(), [])
@@ -167,7 +105,7 @@ class Replica:
     def _keep(self, name: str, ask: Ask) -> None:
         path = self._store.scratch(name)
         with disk_full_guard(path), path.open("wb") as file:
-            for piece in _pieces(name, ask):
+            for piece in pieces(name, ask):
                 file.write(piece)
         self._store.put(name, path)
 
@@ -186,21 +124,22 @@ class Replica:
         if self._ending.is_set():
             raise Unreachable("we are leaving")
         data = encode(request)
-        return self._wire.call(lambda link: link.ask(SUBJECT, data, _ANSWER_S), _ANSWER_S)
+        return self._wire.call(lambda link: link.ask(FILES, data, _ANSWER_S), _ANSWER_S)
 
 
 class Replication:
     """Runs both sides, for one site of several. Call `begin` and `close` in a thread that lives as long as they
     shall."""
 
-    def __init__(self, directory: Path, site: str, names: Sequence[str], replicas: int, clock: Clock) -> None:
-        self._directory, self._site, self._clock = directory, site, clock
-        self._source = Source(Directory(directory), holders(names, site, replicas))
+    def __init__(
+        self, directory: Path, site: str, names: Sequence[str], replicas: int, clock: Clock, source: Source
+    ) -> None:
+        """`source` is what others ask; whoever makes it has it served."""
+        self._directory, self._site, self._clock, self._source = directory, site, clock, source
         self._of = [name for name in names if name != site and site in holders(names, name, replicas)]
         self._replicas: list[Replica] = []
 
-    def begin(self, own: Wire, wires: Mapping[str, Wire]) -> None:
-        own.keep(self._source.serve)
+    def begin(self, wires: Mapping[str, Wire]) -> None:
         for name in self._of:
             self._replicas.append(Replica(replica_of(self._directory, name), self._site, wires[name], self._clock))
 
@@ -235,20 +174,3 @@ def is_of_another_life(mine: Snapshot, at: Snapshot) -> bool:
         return True
     begun = theirs.get(mine.epoch + 1)
     return mine.number > at.number or (begun is not None and 0 < begun <= mine.number)
-
-
-def _pieces(name: str, ask: Ask) -> Iterator[bytes]:
-    offset, size = 0, 1
-    while offset < size:
-        answer = ask(Request(name=name, offset=offset))
-        if len(answer) < 8:
-            raise FileNotFoundError(name)
-        size = int.from_bytes(answer[:8], "big")
-        if size and len(answer) == 8:
-            raise FileNotFoundError(name)
-        offset += len(answer) - 8
-        yield answer[8:]
-
-
-def _numbers(store: Directory) -> Numbers:
-    return {agent: number_of(file_names(store, agent)[-1]) for agent in chains(store)}

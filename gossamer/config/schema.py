@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 import tomli_w
 
-from gossamer.config.folders import check_folder
+from gossamer.config.folders import as_place, check_folder
 from gossamer.errors import ConfigError
 
 T = TypeVar("T")
@@ -54,10 +54,11 @@ def key(
     like: str = "",
     words: Mapping[str, Any] = MappingProxyType({}),
     folder: bool = False,
+    place: bool = False,
 ) -> msgspec.Meta:
-    """Returns the metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, and a `folder` is
-    a directory of this machine, or a list of them."""
-    rule = {"choices": choices, "like": like, "words": words, "folder": folder}
+    """Returns the metadata of a key, for `Annotated`. `like` is an example, `words` stand for values, a `folder` is a
+    directory of this machine, and a `place` a directory or an address; or lists of them."""
+    rule = {"choices": choices, "like": like, "words": words, "folder": folder, "place": place}
     return msgspec.Meta(description=meaning, ge=least, le=most, extra=rule)
 
 
@@ -121,8 +122,9 @@ def _value(name: str, value: Any, hint: Any) -> Any:
             raise ConfigError(f"{name}: {item!r} can match nothing; write it like {extra['like']!r}")
         if item.startswith(EXPRESSION):
             _check_expression(name, item)
-    for item in ([value] if isinstance(value, str) else value) if extra["folder"] else ():
-        check_folder(item)
+    if extra["folder"] or extra["place"]:
+        for item in [value] if isinstance(value, str) else value:
+            (check_folder if extra["folder"] else as_place)(item)
     return value
 
 

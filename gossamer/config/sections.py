@@ -126,8 +126,10 @@ class Site(msgspec.Struct, frozen=True):
         float,
         key("an agent idle for this many seconds ends, and starts again when there is work", least=1),
     ] = 60.0
-    copies: Annotated[int, key("how many disks hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
-    disks: Annotated[list[str], key("directories on other disks for copies (`gossamer restore`)", folder=True)] = []
+    copies: Annotated[int, key("how many places hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
+    disks: Annotated[
+        list[str], key("directories on other disks, or addresses, for copies (`gossamer restore`)", place=True)
+    ] = []
     backlog_mb: Annotated[int, key("megabytes of unsent links, before an agent finds no more", least=1)] = 256
 
 

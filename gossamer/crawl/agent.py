@@ -28,7 +28,8 @@ from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
-_JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
+_IDLE_S = 1.0  # how long a lone agent that has nothing to do waits between two looks; one of a site has to report
+_JUDGE_S = 0.25  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
 
@@ -78,7 +79,7 @@ class Agent:
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
-                self._gather(_LOOK_S)
+                self._gather(self._patience_s)
                 self._look(show)
                 if self._is_round_over():
                     self._await_functions(show)
@@ -167,6 +168,12 @@ class Agent:
             )
         return ""
 
+    @property
+    def _patience_s(self) -> float:
+        if self._peers.is_site or self._scheduler.outstanding or not self._round.empty:
+            return _LOOK_S
+        return _IDLE_S
+
     def _has_nothing_left(self) -> bool:
         scheduler = self._scheduler
         if scheduler.outstanding or self._peers.is_site:
@@ -196,10 +203,11 @@ class Agent:
         if crawl.round_s and since_s >= crawl.round_s:
             return True
         is_starving, is_idle = self._scheduler.is_starving, self._scheduler.has_idle_connections
-        if since_s < self._judge_s or not (is_starving or is_idle):
-            return False
+        cost_s = self._commit_cost_s
+        if since_s < self._judge_s or not ends_early(is_starving, is_idle, True, since_s, cost_s):
+            return False  # whatever the round promises
         self._judge_s = since_s + _JUDGE_S
-        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, self._commit_cost_s)
+        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, cost_s)
 
     def _is_held_back(self) -> bool:
         """Returns whether other agents are too far behind with the links that we sent: then we find no more for now."""

@@ -8,7 +8,7 @@ from outside may stop a crawl.
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -87,9 +87,9 @@ class FarInbox(Inbox):
     """`FarInbox` is the same where each look at the store takes a request: seeds are asked for by the next number of
     their stream, every few seconds, and nothing is listed."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, streams: Sequence[str] = (SEEDS, SEED_FILES)) -> None:
         super().__init__(store)
-        self._clock = clock
+        self._clock, self._streams = clock, streams
         self._asked_s: float | None = None
         self._found: list[Message] = []
 
@@ -97,7 +97,7 @@ class FarInbox(Inbox):
         now_s = self._clock.monotonic()
         if self._asked_s is None or now_s - self._asked_s >= ASK_S:
             self._asked_s = now_s
-            self._found = [each for stream in (SEEDS, SEED_FILES) for each in self._above(stream, marks.get(stream, 0))]
+            self._found = [each for stream in self._streams for each in self._above(stream, marks.get(stream, 0))]
         return in_order(self._found, marks)
 
     def _above(self, stream: str, number: int) -> Iterable[Message]:

@@ -4,9 +4,9 @@ import os
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from gossamer.archive.store import sync
+from gossamer.archive.copies import has
+from gossamer.archive.store import Store
 from gossamer.errors import disk_full_guard
 
 FOLDER = "aside"
@@ -15,25 +15,26 @@ FOLDER = "aside"
 class Aside:
     """A repair has one such folder in the crawl's directory, and in each of its copies."""
 
-    def __init__(self, directories: Sequence[Path], now_s: float) -> None:
-        self._directories = directories
+    def __init__(self, stores: Sequence[Store], now_s: float) -> None:
+        self._stores = stores
         self.folder = f"{FOLDER}/{datetime.fromtimestamp(now_s, UTC):%Y-%m-%dT%H%M%S}"
 
     def keep(self, name: str) -> None:
         """Links or copies a file: it is in both places from now on."""
-        for directory in self._directories:
-            target = directory / self.folder / name
-            if (directory / name).is_file() and not target.exists():
-                with disk_full_guard(target):
-                    target.parent.mkdir(parents=True, exist_ok=True)
+        target = f"{self.folder}/{name}"
+        for store in self._stores:
+            if has(store, name) and not has(store, target):
+                scratch = store.scratch(target)
+                scratch.unlink(missing_ok=True)  # an interrupted repair may have left it
+                with disk_full_guard(scratch):
                     try:
-                        os.link(directory / name, target)
+                        os.link(store.local(name), scratch)
                     except OSError:  # a file system without links
-                        shutil.copyfile(directory / name, target)
-                        sync(target)
-                    sync(target.parent)
+                        shutil.copyfile(store.local(name), scratch)
+                store.put(target, scratch)
+                store.settle()
 
     def move(self, name: str) -> None:
         self.keep(name)
-        for directory in self._directories:
-            (directory / name).unlink(missing_ok=True)
+        for store in self._stores:
+            store.delete(name)

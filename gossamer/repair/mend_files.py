@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from gossamer.archive import cdxj
 from gossamer.archive.merge import merged_name, named_label, overlaps
 from gossamer.archive.store import Store
-from gossamer.archive.tables import PARQUET
+from gossamer.archive.tables import parquet_options
 from gossamer.archive.views import KINDS
 from gossamer.errors import disk_full_guard
 from gossamer.repair import damaged_warc
@@ -55,7 +55,7 @@ def mend_table(store: Store, name: str, number: int) -> Mended:
     try:
         with disk_full_guard(path):
             for rows in intact_rows(store.local(name), named_label(name).kind, loss):
-                writer = writer or pq.ParquetWriter(path, rows.schema, **PARQUET)
+                writer = writer or pq.ParquetWriter(path, rows.schema, **parquet_options(rows.schema))
                 writer.write_table(rows)
     finally:
         if writer is not None:
@@ -73,7 +73,8 @@ def add_rows(store: Store, mended: Mended, rows: pa.Table, number: int) -> Mende
     kept = [pq.read_table(store.local(mended.new))] if mended.new else []
     path = store.scratch(new)
     with disk_full_guard(path):
-        pq.write_table(pa.concat_tables([*kept, rows], promote_options="permissive"), path, **PARQUET)
+        together = pa.concat_tables([*kept, rows], promote_options="permissive")
+        pq.write_table(together, path, **parquet_options(together.schema))
     store.put(new, path)
     return Mended(mended.old, new, f"{mended.words}; {rows.num_rows:,} found again in other tables")
 

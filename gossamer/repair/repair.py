@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gossamer.archive.checksums import of_file
-from gossamer.archive.copies import Copied
+from gossamer.archive.copies import Copied, has
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document, site_of
 from gossamer.archive.mark import MARK, check_mark, write_mark
-from gossamer.archive.store import Directory, Unchecked, new_mark
+from gossamer.archive.places import exists, unmarked
+from gossamer.archive.store import Store, Unchecked, new_mark
 from gossamer.config import Config
+from gossamer.config.folders import Place, as_place
 from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
 from gossamer.frontier.frontier_file import KIND as FRONTIER
@@ -34,7 +36,7 @@ from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress
 class Plan:
     """`Plan` is what is to be done."""
 
-    restored: list[tuple[str, Path]] = field(default_factory=list)  # files, and the copy that is intact
+    restored: list[tuple[str, Place]] = field(default_factory=list)  # files, and the copy that is intact
     mark: bool = False  # to be written anew
     rebuild: bool = False  # manifests and index, from the archive's files
     mended: list[Fault] = field(default_factory=list)
@@ -69,12 +71,13 @@ class Repair:
     def __init__(self, directory: Path, now_s: float, progress: Progress = lambda *_: None) -> None:
         self._directory, self._now_s, self._progress = directory, now_s, progress
         self._config = recall(directory) or Config()
-        disks = [Path(disk) for disk in self._config.site.disks] if self._config.site.copies > 1 else []
-        self._disks = [disk for disk in disks if disk.is_dir()]
-        self._store: Directory | Copied = Unchecked(directory)
-        if self._disks:
-            self._store = Copied(Unchecked(directory), [Unchecked(disk) for disk in self._disks])
-        self._aside = Aside([directory, *self._disks], now_s)
+        disks = [as_place(disk) for disk in self._config.site.disks] if self._config.site.copies > 1 else []
+        there = [disk for disk in disks if (disk.is_dir() if isinstance(disk, Path) else exists(disk))]
+        self._copies: dict[Place, Store] = {disk: unmarked(disk) for disk in there}
+        self._store: Store = Unchecked(directory)
+        if self._copies:
+            self._store = Copied(Unchecked(directory), [*self._copies.values()])
+        self._aside = Aside([Unchecked(directory), *self._copies.values()], now_s)
 
     def plan(self) -> Plan:
         """Decides what to do, and changes nothing."""
@@ -136,36 +139,35 @@ class Repair:
         if plan:
             report(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
 
-    def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Path]]:
+    def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Place]]:
         """Yields faulty files of which a copy is as it was written, and manifests that only a copy has."""
         sums = {n: known for agent in chains(self._store) for n, known in load_best(self._store, agent).sums.items()}
         for fault in faults:
-            for disk in self._disks:
-                path = disk / fault.name
-                if path.is_file() and (
-                    _is_manifest(disk, fault.name)
+            for disk, copy in self._copies.items():
+                if has(copy, fault.name) and (
+                    _is_manifest(copy, fault.name)
                     if fault.kind in (MANIFESTS, OLD)
-                    else fault.name in sums and of_file(path) == sums[fault.name]
+                    else fault.name in sums and of_file(copy.local(fault.name)) == sums[fault.name]
                 ):
                     yield fault.name, disk
                     break
         if not any(fault.kind in (MANIFESTS, STRAY) or not fault.is_there for fault in faults):
             return
         have = set(self._store.list("manifest/"))
-        for disk in self._disks:
-            more = [name for name in Unchecked(disk).list("manifest/") if name not in have and _is_manifest(disk, name)]
+        for disk, copy in self._copies.items():
+            more = [name for name in copy.list("manifest/") if name not in have and _is_manifest(copy, name)]
             have.update(more)
             yield from ((name, disk) for name in more)
 
-    def _restore(self, name: str, disk: Path) -> None:
+    def _restore(self, name: str, disk: Place) -> None:
         """Restores a file in the crawl's directory only: the copy is as it should be."""
-        Aside([self._directory], self._now_s).move(name)
+        Aside([Unchecked(self._directory)], self._now_s).move(name)
         if MANIFEST.search(name):
-            Unchecked(self._directory).put(name, (disk / name).read_bytes())
+            Unchecked(self._directory).put(name, self._copies[disk].get(name))
             return
         path = self._store.scratch(name)
         with disk_full_guard(path):
-            shutil.copyfile(disk / name, path)
+            shutil.copyfile(self._copies[disk].local(name), path)
         Unchecked(self._directory).put(name, path)
 
     def _is_replaced(self, name: str) -> bool:
@@ -200,8 +202,8 @@ def _is_local(kind: str) -> bool:
     return is_mendable(kind) or kind in (MARKS, FRONTIER, "scope", "named", "resting")
 
 
-def _is_manifest(disk: Path, name: str) -> bool:
+def _is_manifest(copy: Store, name: str) -> bool:
     try:
-        return bool(MANIFEST.search(name)) and bool(read_document(Unchecked(disk), name))
+        return bool(MANIFEST.search(name)) and bool(read_document(copy, name))
     except (ArchiveError, OSError):
         return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, Snapshot, as_delta, file_name, load, number_of, read_document
@@ -79,7 +79,7 @@ def _opened(place: Place) -> "ReadOnly | ObjectStore":
     if isinstance(place, Path):
         return ReadOnly(place)
     (store,) = location_of(place).read().stores.values()
-    return store
+    return cast("ObjectStore", store)
 
 
 def agents_with_locks(store: "ReadOnly | ObjectStore") -> Iterator[tuple[str, int]]:

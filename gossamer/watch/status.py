@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import pyarrow.parquet as pq
@@ -62,7 +62,8 @@ def status(directory: Place, scanned_rows: float = SCANNED_ROWS) -> dict[str, An
 
 
 def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
-    store = at.stores[at.directory] if isinstance(at.directory, Address) else ReadOnly(at.directory)
+    there = at.stores[at.directory] if isinstance(at.directory, Address) else ReadOnly(at.directory)
+    store = cast("ReadOnly | ObjectStore", there)
     states = [snapshot.state for snapshot in at.snapshots.values()]
     counters = total(state.counters for state in states)
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit

@@ -22,7 +22,7 @@ from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace, disk_full_guard
 
 
-@pytest.fixture(params=["directory", "memory", "copied", "spread", *STORES])
+@pytest.fixture(params=["directory", "memory", "copied", "copied to a bucket", "spread", *STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path, object_servers: Callable[[str], Server]) -> Iterator[Store]:
     if request.param == "memory":
         yield Memory()
@@ -31,6 +31,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, object_servers: Callab
         server = object_servers(request.param)
         with environment({**server.settings, "GOSSAMER_CACHE": str(tmp_path / "cache")}):
             yield ObjectStore.prepare(server.address(), 1.0)
+        return
+    if request.param == "copied to a bucket":
+        server = object_servers("seaweedfs")
+        with environment({**server.settings, "GOSSAMER_CACHE": str(tmp_path / "cache")}):
+            one, other = (ObjectStore.prepare(server.address(), 1.0) for _ in range(2))
+            yield Copied(one, [other, Directory.prepare(tmp_path / "b", 1.0)])
         return
     first, second, third = (Directory.prepare(tmp_path / name, 1.0) for name in ("crawl", "b", "c"))
     if request.param == "directory":

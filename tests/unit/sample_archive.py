@@ -161,9 +161,9 @@ A, B, C, D = "http://a.test/", "http://a.test/b", "http://www.b.test/c", "http:/
 TITLE = "Spiders <cross> oceans"
 
 
-def sample(path: Path) -> Path:
+def sample(path: Path, agent: str = "a0") -> Path:
     """Two rounds: A fetched and found unchanged, B moved, C failed, D never visited; robots.txt of a.test."""
-    archive = Sample(path)
+    archive = Sample(path, agent)
     body = "<html lang=en><title>Spiders</title><p>Gossamer &amp; wind</p><script>no()</script></html>"
     robots_txt = {"origin": "http://a.test", "time": NOW_S - 1, "expires": NOW_S + 86_400, "http_status": 200}
     archive.commit(
