@@ -64,9 +64,11 @@ class Roster:
     # Who comes and goes
 
     def add(self) -> str:
-        """Adds an agent that has never been here. Returns its name."""
-        name = _next_name(self._home, {*self.agents, *chains(self._store)})
-        self.agents[name] = SiteAgent(name, Snapshot(name))
+        """Adds an agent: one that has left comes back, so that chains do not become more and more. Returns its name."""
+        name = min(self._left, key=lambda name: (len(name), name), default="")
+        name = name or _next_name(self._home, {*self.agents, *chains(self._store)})
+        self._left.pop(name, None)
+        self.agents[name] = SiteAgent(name, Chain.read(self._store, name))
         self._plan()
         return name
 

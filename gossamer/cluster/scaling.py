@@ -39,10 +39,11 @@ class Limits(NamedTuple):
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """`Advice` says how many agents would be enough now, and why. None: nobody knows."""
+    """`Advice` says how many agents there should be now, and why. None: nobody knows."""
 
     agents: int | None
     why: str
+    enough: int | None = None  # so many would be, were there no bounds to their number
 
 
 class Situation(NamedTuple):
@@ -88,9 +89,8 @@ def enough(loads: Collection[Load], limits: Limits) -> Advice:
 
 
 def _bounded(wanted: int, why: str, limits: Limits) -> Advice:
-    if wanted > limits.most:
-        return Advice(limits.most, f"{why}; {wanted} would be better, and the most allowed is {limits.most}")
-    return Advice(max(wanted, limits.least, 1), why)
+    wanted = max(wanted, 1)
+    return Advice(min(max(wanted, limits.least), limits.most), why, wanted)
 
 
 def advice(situation: Situation, limits: Limits) -> Advice:

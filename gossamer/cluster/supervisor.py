@@ -129,7 +129,7 @@ class Supervisor:
                     neighbours.leave(self._summary())
                 neighbours.close()
             hub.close(is_over=self._is_alone or not self._roster.running)
-        stats = self.totals.final(committed(self._store), self._ended)
+        stats = self._with_notes(self.totals.final(committed(self._store), self._ended))
         self._log.event("end", visits=stats.visits, why=self._ended)
         return stats
 
@@ -170,14 +170,16 @@ class Supervisor:
         self._orders.is_stopping = self._stopping
         self._orders.order_all()
         self._roster.let_go()
-        stats = self.totals.now(self._roster.everybody, self._phase())
-        show(replace(stats, notes=(*stats.notes, *self._notes)))
+        show(self._with_notes(self.totals.now(self._roster.everybody, self._phase())))
+
+    def _with_notes(self, stats: Stats) -> Stats:
+        return replace(stats, notes=(*stats.notes, *self._notes))
 
     def _phase(self) -> str:
         if self._stopping:
             return "stopping"
         if isinstance(self._engine, Pull) and not self._roster.running:
-            return f"waiting for machines: `gossamer agent join {self._directory}`"
+            return f"waiting for machines: `gossamer agent join {self._crawl}`"
         if self._neighbours is None:
             return ""
         if self._neighbours.refused:

@@ -203,4 +203,6 @@ def words(found: Advice) -> str:
     """Returns advice as a sentence."""
     if found.agents is None:
         return f"How many agents would be enough is not known: {found.why}."
-    return f"{found.agents} agent{'s' * (found.agents != 1)} would be enough now: {found.why}."
+    enough = found.agents if found.enough is None else found.enough
+    bound = "" if enough == found.agents else f" ({found.agents} are allowed)"
+    return f"{enough} agent{'s' * (enough != 1)} would be enough now{bound}: {found.why}."

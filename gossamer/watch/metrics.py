@@ -45,6 +45,7 @@ _LIVE = {
     "cpu": Family("gossamer_agent_cpu_cores", "gauge", "", "Cores that the agent uses now."),
     "connections": Family("gossamer_agent_connections", "gauge", "", "Connections of the agent that are open now."),
     "active_hosts": Family("gossamer_agent_active_hosts", "gauge", "", "Hosts with pages in the agent's workbench."),
+    "due_hosts": Family("gossamer_agent_due_hosts", "gauge", "", "Hosts whose turn it is, without a request yet."),
     "backlog_bytes": Family("gossamer_agent_backlog_bytes", "gauge", "bytes", "Messages that are not confirmed yet."),
 }
 _RESTING = Family("gossamer_resting_hosts", "gauge", "", "Hosts that are left alone longer than usual.")

@@ -43,6 +43,8 @@ _CPU_S = 3.0
 _SITES_S = 10.0  # sites on other machines are asked so often
 _SLOW_S = 5.0  # what needs more than a look at manifests is looked at so often
 
+_LIVE = ("memory_bytes", "connections", "active_hosts", "backed_off_hosts", "due_hosts")  # None: not known from here
+
 Row = dict[str, Any]
 
 
@@ -61,8 +63,8 @@ class Archive:
     def look(self, now_s: float, is_slow: bool) -> bool:
         """Looks for what is new. `is_slow`: also for what changes seldom."""
         changed = self.follower.look()
-        beats = self.reports.read(now_s)
         pids = dict(agents_with_locks(self.follower.store))
+        beats = self.reports.read(now_s, any(pids.values()) or not self.follower.is_near)
         names = sorted({*self.follower.snapshots, *beats, *(agent for agent, pid in pids.items() if pid)})
         self.agents = {
             name: self._agent(name, figures(beats.get(name), pids.get(name, 0)), pids.get(name, 0), now_s)
@@ -98,7 +100,7 @@ class Archive:
             "waits_until_s": at.state.waits_until_s,
             "backlog_bytes": sum(entry.size for entry in at.outbox),
             "cpu": self._cpu(name, now.get("cpu_s"), now.get("at_s", now_s)),
-            **{key: now.get(key) for key in ("memory_bytes", "connections", "active_hosts", "backed_off_hosts")},
+            **{key: now.get(key) for key in _LIVE},
         }
         is_running = bool(now["state"])
         return row | {
@@ -198,6 +200,7 @@ class Observer:
         for at in snapshots:
             costs |= {name: costs.get(name, 0.0) + amount for name, amount in at.state.costs.items()}
         names = ("visits", "known", "frontier", "hosts", "wire_bytes")
+        due = [row["due_hosts"] for row in self.agents() if row["due_hosts"] is not None]
         return {
             "name": str(self.place),
             "is_federation": self.federation is not None,
@@ -209,6 +212,7 @@ class Observer:
             "rounds": sum(at.number for at in snapshots),
             **{name: getattr(counters, name) if snapshots else None for name in names},
             "rate": {"mean": counters.visits / busy_s if busy_s else None, "now": self._rate()},
+            "due_hosts": sum(due) if due else None,
             "costs": costs,
             "is_partial": self.history.is_partial,
         }

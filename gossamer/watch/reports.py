@@ -13,7 +13,7 @@ from gossamer.config.folders import Place
 from gossamer.errors import GossamerError
 from gossamer.watch.agents import registrar_of
 
-_AGAIN_S = 10.0  # a registrar that is not there is looked for so often
+_AGAIN_S, _SELDOM_S = 10.0, 60.0  # a registrar that is not there is looked for so often; if nobody seems to run
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -25,12 +25,18 @@ class Reports:
         self._place = place
         self._open = ExitStack()
         self._registrar: AgentRegistrar | None = None
-        self._next_s = 0.0
+        self._tried_s = float("-inf")
 
-    def read(self, now_s: float) -> dict[str, Heartbeat]:
-        """Returns the last report of each agent that is alive; none if nobody answers."""
-        if self._registrar is None and now_s >= self._next_s:
-            self._next_s = now_s + _AGAIN_S
+    def read(self, now_s: float, is_likely: bool) -> dict[str, Heartbeat]:
+        """Returns the last report of each agent that is alive; none if nobody answers.
+
+        `is_likely`: some agent seems to run. Else there may be the address of a server that has ended, and it takes
+        seconds to learn that.
+        """
+        if self._tried_s < 0:
+            self._tried_s = float("-inf") if is_likely else now_s
+        if self._registrar is None and now_s - self._tried_s >= (_AGAIN_S if is_likely else _SELDOM_S):
+            self._tried_s = now_s
             with contextlib.suppress(GossamerError, OSError):
                 self._registrar = self._open.enter_context(registrar_of(self._place))
         if self._registrar is None:
@@ -73,12 +79,13 @@ def figures(beat: Heartbeat | None, pid: int) -> Mapping[str, Any]:
             "state": "idle" if report.idle else stats.phase or "crawling",
             "at_s": stats.now_s,
             "visits": stats.visits,
-            "wire_bytes": stats.wire_bytes,
+            "wire_bytes": report.received_bytes or stats.wire_bytes,
             "cpu_s": report.cpu_s,
             "memory_bytes": stats.memory_bytes,
             "connections": stats.connections,
             "active_hosts": stats.active_hosts,
             "backed_off_hosts": stats.backed_off_hosts,
+            "due_hosts": report.due_hosts,
             "backlog_bytes": report.backlog_bytes,
         }
     used = process(pid) if pid else None

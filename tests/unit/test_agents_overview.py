@@ -131,4 +131,6 @@ def test_nobody_advises_a_crawl_that_has_ended() -> None:
 
 def test_advice_in_words() -> None:
     assert words(Advice(1, "x")) == "1 agent would be enough now: x."
+    assert words(Advice(2, "x", 2)) == "2 agents would be enough now: x."
+    assert words(Advice(2, "x", 16)) == "16 agents would be enough now (2 are allowed): x."
     assert words(Advice(None, "x")) == "How many agents would be enough is not known: x."

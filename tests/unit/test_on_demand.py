@@ -109,6 +109,10 @@ def test_they_come_and_leave(world: World) -> None:
     assert world.look() == ["a0"]
     world.settle(0, 0)
     assert world.look() == ["a0"]
+    world.settle(10, 100)
+    assert world.look() == ["a0", "a1"], "whoever left comes back, so that chains do not become more and more"
+    world.settle(10, 100)
+    assert world.look() == ["a0", "a1", "a2", "a3"]
 
 
 def test_no_change_before_the_last_one_is_carried_out(world: World) -> None:

@@ -78,7 +78,7 @@ def test_never_fewer_than_the_least_nor_more_than_the_most() -> None:
     assert enough([CALM] * 4, LIMITS._replace(least=3)).agents == 3
     found = enough([FULL] * 3, LIMITS._replace(most=4))
     assert found.agents == 4
-    assert "12 would be better" in found.why
+    assert found.enough == 12
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ function drawNow(now) {
       ? figure("pages per second", rate(now.rate.mean), "on average, while it ran", "rate", now.rate.mean)
       : figure("pages per second", rate(now.rate.now), `${rate(now.rate.mean)} on average`, "rate", now.rate.mean),
     figure("visits", count(now.visits), `in ${count(now.rounds)} rounds`, "visits", now.visits),
-    figure("frontier", count(now.frontier), "pages not yet visited", "frontier", now.frontier),
+    figure("frontier", count(now.frontier), now.due_hosts == null ? "pages not yet visited" : `${count(now.due_hosts)} hosts are due`, "frontier", now.frontier),
     figure("known pages", count(now.known), `of ${count(now.hosts)} hosts`, "known", now.known),
     figure("received", size(now.wire_bytes), `${span(now.busy_s)} at work`, "wire_bytes", now.wire_bytes),
     figure("trouble", share(bad, now.visits), `${count(bad)} visits`, "errors", bad),
@@ -125,6 +125,7 @@ function drawAgents(agents) {
   ];
   if (has("connections")) columns.push(["connections", (row) => count(row.connections), "number"]);
   if (has("active_hosts")) columns.push(["hosts at work", (row) => count(row.active_hosts), "number"]);
+  if (has("due_hosts")) columns.push(["hosts due", (row) => count(row.due_hosts), "number"]);
   if (has("backlog_bytes")) columns.push(["unsent", (row) => size(row.backlog_bytes), "number"]);
   columns.push(["committed", (row) => clock(row.committed_s), "number"]);
   if (agents.some((row) => row.site)) columns.splice(1, 0, ["site", (row) => row.site]);
