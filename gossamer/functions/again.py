@@ -32,7 +32,7 @@ from gossamer.archive.places import remembered
 from gossamer.archive.query import answered, open_reading
 from gossamer.archive.reading import CrawlDirectory, Reading
 from gossamer.archive.store import Directory, Store
-from gossamer.archive.tables import PARQUET
+from gossamer.archive.tables import parquet_options
 from gossamer.archive.views import TABLES
 from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS, Table
 from gossamer.config import Config
@@ -109,7 +109,7 @@ class _Again:
             with disk_full_guard(part):
                 part.mkdir(parents=True)
                 for name, rows in tables.items():
-                    pq.write_table(rows, part / f"{name}.parquet", **PARQUET)
+                    pq.write_table(rows, part / f"{name}.parquet", **parquet_options(rows.schema))
                 part.rename(path)
         return path
 
@@ -259,7 +259,8 @@ def _without(
     new = merged_name(table.name, chain.agent, label.first, label.last, chain.round)
     path = store.scratch(new)
     with disk_full_guard(path):
-        pq.write_table(rows.drop_columns(unused) if unused else rows, path, **PARQUET)
+        rows = rows.drop_columns(unused) if unused else rows
+        pq.write_table(rows, path, **parquet_options(rows.schema))
     store.put(new, path)
     return Changes({table.name: [new]}, {table.name: [name]})
 
@@ -268,7 +269,7 @@ def _joined(store: Store, name: str, table: Table, parts: Sequence[Path]) -> Cha
     """Returns a file with the rows of all parts; later parts may have learned of more columns."""
     schema = pa.unify_schemas([pq.read_schema(path) for path in parts], promote_options="permissive")
     path = store.scratch(name)
-    with disk_full_guard(path), pq.ParquetWriter(path, schema, **PARQUET) as writer:
+    with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
         for part in parts:
             rows = pq.read_table(part)
             columns = [
