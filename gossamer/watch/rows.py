@@ -28,7 +28,7 @@ from gossamer.archive.views import TABLES
 from gossamer.errors import QueryError
 from gossamer.watch.figures import printable
 
-FORMATS = ("table", "csv", "json", "jsonl", "ndjson", "parquet")
+FORMATS = ("table", "csv", "json", "parquet", "jsonl", "ndjson")
 
 _SHOWN = 200  # rows of a table on the terminal
 _SPECIAL = re.compile(r'[",\r\n]')
