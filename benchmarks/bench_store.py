@@ -5,8 +5,8 @@ bucket on loopback, and into that bucket through a link of 15 ms each way (real 
 """
 
 import argparse
-import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -29,6 +29,7 @@ from gossamer.testweb.spec import WebSpec
 from tests.object_stores import Asked, Proxy
 
 BUCKET = "bench"
+PAGE = ROOT / "docs" / "cloud.md"
 ONE_WAY_S = 0.015
 # Dollars; docs/cloud.md says where these are from. Change them here, and everything that follows is computed anew.
 CORE_HOUR = 0.0816 / 2
@@ -227,12 +228,16 @@ def speeds_table(found: dict[str, dict[str, list[Crawl]]]) -> str:
     return table(rows)
 
 
+def fill_in(page: Path, name: str, shown: str) -> None:
+    """Replaces what the page has between <!-- NAME --> and <!-- end NAME -->."""
+    place = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end {name} -->)", re.DOTALL)
+    page.write_text(place.sub(lambda _: f"{shown}\n", page.read_text()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=3, help="of each crawl whose speed is measured; the median counts")
-    parser.add_argument(
-        "--write", action="store_true", help="into RESULTS.md, and the costs into docs/cloud/costs.json"
-    )
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md and docs/cloud.md")
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     with (
@@ -258,9 +263,8 @@ def main() -> None:
     print(text)
     if arguments.write:
         write_section("store", text)
-        facts = {"head": costs(found)[0], "rows": costs(found)[1:]}
-        (ROOT / "docs" / "cloud").mkdir(exist_ok=True)
-        (ROOT / "docs" / "cloud" / "costs.json").write_text(json.dumps(facts, indent=1) + "\n")
+        for name, shown in {"costs": table(costs(found)), "speeds": speeds_table(fast)}.items():
+            fill_in(PAGE, name, shown)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import LINKS, Message
+from gossamer.archive.manifest import LINKS, ZONES_IN_ALL, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory, Store
 from gossamer.cluster.nats_connection import Wire
@@ -164,7 +164,9 @@ class Peer:
         self._name, self._others = name, [other for other in job["names"] if other != name] or [name]
         self._random = random.Random(f"{job['seed']} {name}")
         self._store, self._exchange = self._connect(job)
-        self._chain = Chain.open(self._store, name, self._exchange)
+        # Whoever has all zones is alone, and sweeps what others of the same archive are writing.
+        zones = range(job["names"].index(name), ZONES_IN_ALL, len(job["names"]))
+        self._chain = Chain.open(self._store, name, self._exchange, zones)
         self._index = PageIndex.open(self._store, self._chain.files, Config().index)
         self._ledger, self._order = Ledger(), strategy("opic")
         self._limits = Config().replace({"limits.hosts_per_domain": 0}).limits

@@ -60,6 +60,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--service", action="append", choices=cloud_latency.SERVICES, help="only these queues and tables (default: all)"
     )
     parser.add_argument("--quick", action="store_true", help="one short run with few agents: shows that it works")
+    parser.add_argument("--agents", type=_counts, metavar="N,N", help="how many ask (1,2,4,8,16,24,32)")
+    parser.add_argument("--rates", type=_counts, metavar="N,N", help="links a second, with 8 agents (5,25,50,74)")
     parser.add_argument("--runs", type=positive, metavar="N", help="of each measurement; the median counts (3)")
     parser.add_argument("--seconds", type=span, metavar="S", help="of each run (3)")
     parser.add_argument("--known", type=positive, metavar="N", help="pages that each agent knows before (5,000)")
@@ -67,8 +69,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    quick = {"runs": 1, "seconds": 1.0, "known": 200, "rows": 200}
-    full = {"runs": 3, "seconds": 3.0, "known": 5_000, "rows": 20_000}
+    quick = {"agents": [1, 2], "rates": [25], "runs": 1, "seconds": 1.0, "known": 200, "rows": 200}
+    full = {"agents": AGENTS, "rates": RATES, "runs": 3, "seconds": 3.0, "known": 5_000, "rows": 20_000}
     for name, value in (quick if arguments.quick else full).items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
@@ -77,6 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
         if (results := runs[part](arguments)) is not None:
             publish(results, arguments.out, arguments.json)
     return 0
+
+
+def _counts(text: str) -> list[int]:
+    return [positive(number) for number in text.split(",")]
 
 
 def _told(text: str) -> None:
@@ -144,19 +150,19 @@ _PAPER = {
 
 
 def _rows(service: str, shape: Shape, arguments: argparse.Namespace) -> Iterator[Row]:
-    for agents, rates in _plan(arguments.quick):
-        _told(f"{WORDS[service]}: {agents} agents")
+    for agents, rates in _plan(arguments.agents, arguments.rates):
+        _told(f"{WORDS[service]}: {agents} agents" if agents > 1 else f"{WORDS[service]}: 1 agent")
         asked = [rate for rate in rates for _ in range(arguments.runs)]
         found = list(cloud_latency.measure(service, shape, agents, asked))
         for at in range(0, len(found), arguments.runs):
             yield _row(service, found[at : at + arguments.runs])
 
 
-def _plan(quick: bool) -> list[tuple[int, Sequence[int]]]:
+def _plan(counts: Sequence[int], rates: Sequence[int]) -> list[tuple[int, Sequence[int]]]:
     """All numbers of agents at one rate, and all rates with one number of agents."""
-    if quick:
-        return [(1, [20]), (2, [20])]
-    return [(agents, RATES if agents == FIXED_AGENTS else [FIXED_RATE]) for agents in AGENTS]
+    rate = FIXED_RATE if FIXED_RATE in rates else rates[0]
+    fixed = FIXED_AGENTS if FIXED_AGENTS in counts else counts[0]
+    return [(agents, rates if agents == fixed else [rate]) for agents in counts]
 
 
 def _row(service: str, runs: Sequence[Point]) -> dict[str, Any]:
@@ -251,14 +257,13 @@ def _figure(rows: Sequence[Row], name: str, title: str, key: str, by: str) -> Fi
 
 def _sql(arguments: argparse.Namespace) -> Results | None:
     shape = cloud_sql.Shape(arguments.rows, arguments.seconds, arguments.seed)
-    counts = (1, 2) if arguments.quick else AGENTS
     rows: list[Row] = []
     absent: list[str] = []
     load = os.getloadavg()
     for kind in cloud_sql.TABLES:
         _told(SQL_WORDS[kind])
         try:
-            found = list(cloud_sql.measure(kind, shape, counts, arguments.runs))
+            found = list(cloud_sql.measure(kind, shape, arguments.agents, arguments.runs))
             rows += [_sql_row(kind, found[at : at + arguments.runs]) for at in range(0, len(found), arguments.runs)]
         except Missing as error:
             absent.append(f"without {SQL_WORDS[kind]}: {error}")

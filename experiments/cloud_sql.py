@@ -56,16 +56,14 @@ def measure(kind: str, shape: Shape, counts: Sequence[int], runs: int) -> Iterat
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, ExitStack() as stack:
         job = {"kind": kind, "rows": shape.rows, "seed": shape.seed, "seconds": shape.seconds}
         job |= _filled(stack, kind, shape, Path(scratch))
+        groups = [[*range(at, max(counts), PROCESSES)] for at in range(PROCESSES)]
+        workers = [stack.enter_context(Worker({**job, "mine": group}, __name__)) for group in groups if group]
         for agents in counts:
-            numbers = range(agents)
-            groups = [group for at in range(PROCESSES) if (group := [*numbers[at::PROCESSES]])]
-            with ExitStack() as crew:
-                workers = [crew.enter_context(Worker({**job, "mine": group}, __name__)) for group in groups]
-                for _ in range(runs):
-                    for worker in workers:
-                        worker.tell({})
-                    times_ms = 1000 * np.concatenate([np.array(worker.answer()) for worker in workers])
-                    yield Asked(agents, len(times_ms) / shape.seconds, times_ms)
+            for _ in range(runs):
+                for worker in workers:
+                    worker.tell(agents)
+                times_ms = 1000 * np.concatenate([np.array(worker.answer()) for worker in workers])
+                yield Asked(agents, len(times_ms) / shape.seconds, times_ms)
 
 
 def url_of(number: int) -> str:
@@ -177,14 +175,16 @@ def _repeated(ask: Ask, number: int, job: Mapping[str, Any]) -> list[float]:
 
 
 def serve() -> None:
-    """A job on standard input; then, for each line, the times of all queries of this process's agents."""
+    """A job on standard input; then numbers of agents, one per line: the times of all queries of those that are here
+    go to standard output. The others wait."""
     job = json.loads(sys.stdin.readline())
     mine = job["mine"]
     with ThreadPoolExecutor(len(mine)) as threads:
         asks = [asking(job) for _ in mine]
         print("{}", flush=True)
-        for _ in sys.stdin:
-            found = threads.map(_repeated, asks, mine, repeat(job))
+        for line in sys.stdin:
+            active = [number for number in mine if number < json.loads(line)]
+            found = threads.map(_repeated, asks, active, repeat(job))
             print(json.dumps([taken_s for times in found for taken_s in times]), flush=True)
 
 

@@ -2,7 +2,7 @@
 
 python -m experiments.pages                  graphs made on the spot, results into .cache/lab; needs nothing but a clone
 python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
-                                             lab.md, agents.md, refresh.md and green.md
+                                             lab.md, agents.md, refresh.md, green.md and cloud.md
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
 """
 
@@ -14,14 +14,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import agents, graphs, parity, refresh, refresh_estimates, robots
+from experiments import agents, cloud, graphs, parity, refresh, refresh_estimates, robots
 from experiments.harness import Block, Row, markdown
 from gossamer.sim.figures import Figure, draw
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 OUT = DOCS / "lab"
-ELSEWHERE = {name: DOCS / name for name in ("agents", "refresh", "green")}  # experiments with a page of their own
+ELSEWHERE = {
+    name: DOCS / name for name in ("agents", "refresh", "green", "cloud")
+}  # experiments with a page of their own
 CACHE = ROOT / ".cache"
 REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
@@ -46,6 +48,7 @@ def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list
         ["refresh"],
         ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
         ["green"],
+        ["cloud"],
     ]
 
 
@@ -93,7 +96,9 @@ def figures() -> list[tuple[Path, Figure]]:
     found.append((here, refresh_estimates.figure(rows(here, "refresh-estimates"))))
     here = ELSEWHERE["agents"]
     found += [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
-    return found + [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
+    found += [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
+    here = ELSEWHERE["cloud"]
+    return [*found, (here, cloud.sql_figure(rows(here, "cloud-sql")))]
 
 
 def rows(folder: Path, name: str) -> list[Row]:

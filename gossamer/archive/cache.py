@@ -20,6 +20,7 @@ _FILES = "files"
 _OF = "archive.json"  # whose files these are, and in which life of the machine they were written
 _MAPS = Path("/proc/self/maps")
 _GRACE_S = 10.0  # whoever was given a file has so long to open it
+_SERIAL = itertools.count()  # of part files: one process may have several caches in a folder
 _FILLED = 0.9  # of the limit, when the oldest files have been removed
 
 
@@ -36,7 +37,6 @@ class Cache:
     def __init__(self, folder: Path, limit_bytes: int, grace_s: float = _GRACE_S) -> None:
         self.folder, self._limit, self._grace_s = folder, limit_bytes, grace_s
         self._files = folder / _FILES
-        self._serial = itertools.count()
         self._held: int | None = None  # bytes, as far as this process knows
 
     def belong(self, mark: bytes) -> None:
@@ -146,7 +146,7 @@ class Cache:
         return set()
 
     def _part(self) -> Path:
-        return self.scratch(f"{os.getpid()}-{next(self._serial)}.part")
+        return self.scratch(f"{os.getpid()}-{next(_SERIAL)}.part")
 
     @contextlib.contextmanager
     def _guard(self, path: Path) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """This module writes columns as the archive's Parquet files."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,31 +28,25 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def write_table(
-    store: Store,
-    table: Table,
-    agent: str,
-    number: int,
-    values: Mapping[str, Any],
-    more: Mapping[str, pa.Array] = MappingProxyType({}),
-) -> Changes:
-    """Writes a round's rows as one durable file; none if there are no rows. `more` are columns that the table does not
-    describe.
+def write_table(store: Store, table: Table, agent: str, number: int, values: Mapping[str, Any]) -> Changes:
+    """Writes a round's rows as one durable file; none if there are no rows.
 
     Every column of the table must be given: a list, an array, or one value for all rows. Times are seconds
     since 1970. Dictionary columns are lists of strings, or (indices, distinct strings).
     """
     if _rows(table, values) == 0:
         return Changes()
-    rows = arrow_table(table, values)
-    for column, array in more.items():
-        rows = rows.append_column(column, array)
-    name = f"tables/{table.name}-{agent}-{number:08d}.parquet"
+    return put_table(store, table.name, agent, number, arrow_table(table, values))
+
+
+def put_table(store: Store, kind: str, agent: str, number: int, rows: pa.Table) -> Changes:
+    """Writes rows as the round's file of a kind."""
+    name = f"tables/{kind}-{agent}-{number:08d}.parquet"
     path = store.scratch(name)
     with disk_full_guard(path):
         pq.write_table(rows, path, **parquet_options(rows.schema))
     store.put(name, path)
-    return Changes({table.name: [name]})
+    return Changes({kind: [name]})
 
 
 def arrow_table(table: Table, values: Mapping[str, Any]) -> pa.Table:

@@ -28,6 +28,7 @@ COMMANDS = {
     "query": ("gossamer.cli.query", "ask a crawl's archive in SQL"),
     "versions": ("gossamer.cli.query", "list the versions of one page, as it changed from visit to visit"),
     "show": ("gossamer.cli.query", "print a page as it was stored, in its last version or in an earlier one"),
+    "extract": ("gossamer.cli.extract", "run functions over the pages of a crawl, without fetching them again"),
     "export": ("gossamer.cli.export", "write a crawl to one file, in a format that other programs read"),
     "restore": ("gossamer.cli.repair", "restore a crawl from its copies (site.copies), after its disk was lost"),
     "verify": ("gossamer.cli.repair", "check every file of a crawl: is it there, and is it as it was written"),

@@ -179,7 +179,7 @@ class Supervisor:
         if self._stopping:
             return "stopping"
         if isinstance(self._engine, Pull) and not self._roster.running:
-            return f"waiting for machines: `gossamer agent join {self._directory}`"
+            return f"waiting for machines: `gossamer agent join {self._crawl}`"
         if self._neighbours is None:
             return ""
         if self._neighbours.refused:

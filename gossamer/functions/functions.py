@@ -116,7 +116,8 @@ class Functions:
                 verdict = judge()
             if result.follows or result.refused or result.weights:
                 _link(round_, visit, result, verdict)
-            rows.add(visit.response.request.key, visit.response.request.url, visit.response.started_s, result)
+            request = visit.response.request
+            rows.add(request.key, request.url, visit.response.started_s, result, round_.number)
         self._results = {}
         return rows.write(self._store, self._agent, round_.number)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
-from gossamer.archive.tables import write_table
+from gossamer.archive.tables import arrow_table, put_table
 from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS
 from gossamer.functions import item_types
 from gossamer.functions.protocol import Result
@@ -78,8 +78,8 @@ class Rows:
         self._files: list[tuple[Any, ...]] = []
         self._errors: list[tuple[Any, ...]] = []
 
-    def add(self, key: int, url: str, time_s: float, result: Result) -> None:
-        page, numbers = (key, url, time_s), [0] * len(self._source.functions)
+    def add(self, key: int, url: str, time_s: float, result: Result, round_: int) -> None:
+        page, numbers = (key, url, round_, time_s), [0] * len(self._source.functions)
         for place, item in result.items:
             self._items.append((*page, *self._function(place), numbers[place], item))
             numbers[place] += 1
@@ -93,17 +93,27 @@ class Rows:
         name = self._source.functions[place]
         return name, self._source.code(name)
 
+    def tables(self) -> dict[str, pa.Table]:
+        """Returns the tables that have rows."""
+        found = {}
+        for table, rows in ((ITEMS, self._items), (FILES, self._files), (FUNCTION_ERRORS, self._errors)):
+            if not rows:
+                continue
+            columns = dict(zip(table.names, map(list, zip(*rows, strict=True)), strict=True))
+            more: dict[str, pa.Array] = {}
+            if table is ITEMS:
+                more = self._source.typed(columns["function"], columns["item"])
+                columns["item"] = [item.decode() for item in columns["item"]]
+            made = arrow_table(table, columns)
+            for name, array in more.items():
+                made = made.append_column(name, array)
+            found[table.name] = made
+        return found
+
     def write(self, store: Store, agent: str, number: int) -> Changes:
         changes = Changes()
-        for table, rows in ((ITEMS, self._items), (FILES, self._files), (FUNCTION_ERRORS, self._errors)):
-            names = [name for name in table.names if name != "round"]
-            if rows:
-                columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-                more: dict[str, pa.Array] = {}
-                if table is ITEMS:
-                    more = self._source.typed(columns["function"], columns["item"])
-                    columns["item"] = [item.decode() for item in columns["item"]]
-                changes |= write_table(store, table, agent, number, {**columns, "round": number}, more)
+        for name, rows in self.tables().items():
+            changes |= put_table(store, name, agent, number, rows)
         return changes
 
 

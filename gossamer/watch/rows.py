@@ -28,7 +28,7 @@ from gossamer.archive.views import TABLES
 from gossamer.errors import QueryError
 from gossamer.watch.figures import printable
 
-FORMATS = ("table", "csv", "json", "parquet")
+FORMATS = ("table", "csv", "json", "parquet", "jsonl", "ndjson")
 
 _SHOWN = 200  # rows of a table on the terminal
 _SPECIAL = re.compile(r'[",\r\n]')
@@ -63,7 +63,7 @@ def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, o
 
 
 def _write(rows: pa.RecordBatchReader, total: Callable[[], int | None], out: str, file: Path | None) -> int:
-    writers = {"table": write_lines, "csv": write_csv, "json": write_json}
+    writers = {"table": write_lines, "csv": write_csv, "json": write_json, "jsonl": write_jsonl, "ndjson": write_jsonl}
     if file is None:
         with irrevocable():
             if out == "table" and sys.stdout.isatty():
@@ -208,15 +208,28 @@ def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
 
 def write_json(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes an array with one object per line: whole it is JSON, and it can be read as it comes."""
-    names = rows.schema.names
     written = 0
-    for row in rows_of(rows):
-        out.write(",\n" if written else "[\n")
-        entry = {name: _plain(value) for name, value in zip(names, row, strict=True)}
-        json.dump(entry, out, ensure_ascii=False, separators=(",", ":"))
+    for text in _objects(rows):
+        out.write((",\n" if written else "[\n") + text)
         written += 1
     out.write("\n]\n" if written else "[]\n")
     return written
+
+
+def write_jsonl(rows: pa.RecordBatchReader, out: TextIO) -> int:
+    """Writes JSON lines: one object per line, and nothing else."""
+    written = 0
+    for text in _objects(rows):
+        out.write(text + "\n")
+        written += 1
+    return written
+
+
+def _objects(rows: pa.RecordBatchReader) -> Iterator[str]:
+    names = rows.schema.names
+    for row in rows_of(rows):
+        entry = {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        yield json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
 def write_parquet(rows: pa.RecordBatchReader, path: Path) -> int:

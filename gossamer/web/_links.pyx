@@ -332,7 +332,7 @@ cdef class References:
         if index == len(self.flags):
             self.flags.append(flag)
         else:
-            self.flags[index] |= flag
+            (<unsigned char*><char*>self.flags)[index] |= flag
         return 0
 
     def __len__(self):

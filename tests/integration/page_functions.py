@@ -154,3 +154,9 @@ def asynchronous(page: Any) -> Any:
 
 
 NOT_A_FUNCTION = 3
+
+
+def longer(page: Any) -> Iterator[Size]:
+    """The second version of `heading`, with a type."""
+    yield Size(size=len(page.html))
+    yield Size(size=len(page.links))

@@ -111,6 +111,7 @@ def test_killed_and_resumed_from_an_empty_cache(
         fetched = {name for name in read if not name.startswith(known)}
         assert fetched
         assert fetched <= named
+        assert not any(name.startswith("warc/") for name in fetched), "a crawl that goes on reads no old content"
     with at(weed, tmp_path / "three"):
         assert statuses(address, tmp_path) == plain
         assert answer("verify", address, "--json", at=tmp_path)["faults"] == []

@@ -56,6 +56,7 @@ def test_a_lost_directory_comes_back_from_a_bucket(web: RunningWeb, weed: Server
     assert len(visited(found)) == len(set(visited(found))), "nothing is visited twice"
 
 
+@pytest.mark.slow
 def test_a_crawl_in_a_bucket_has_copies_elsewhere(web: RunningWeb, weed: Server, tmp_path: Path) -> None:
     """The copy takes the place of a bucket that is lost: the crawl goes on in another one."""
     whole = crawl(web, tmp_path / "whole")

@@ -1,11 +1,13 @@
 """What people get wrong with buckets, and what stores do to them: each is said in one message, and nothing is begun or
 lost. Everything is tried on the command line, with a real store or a proxy before one."""
 
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import complaint, succeed
+from commands import complaint, environment, line, succeed
 from object_stores import PASS, STRIP, Answer, Asked, Proxy, Server, at
 from test_bucket import SPEC, command, statuses
 from test_bucket import plain as plain
@@ -88,3 +90,20 @@ def test_a_crawl_waits_while_it_is_throttled(
     assert len(seen) > 60
     with at(weed, tmp_path / "other"):
         assert statuses(address, tmp_path) == plain
+
+
+def test_whoever_waits_for_machines_says_what_they_must_run(web: RunningWeb, weed: Server, tmp_path: Path) -> None:
+    address = weed.address()
+    words = [word for word in command(web, address, "--engine", "pull") if word != "--quiet"]
+    with at(weed, tmp_path / "cache"), (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(line(*words), cwd=tmp_path, env=environment(), stdout=said, stderr=said)
+        try:
+            end_s = time.monotonic() + 120
+            while b"agent join" not in (tmp_path / "said").read_bytes():
+                assert process.poll() is None
+                assert time.monotonic() < end_s
+                time.sleep(0.05)
+        finally:
+            process.kill()
+            process.wait()
+    assert f"gossamer agent join {address}`" in (tmp_path / "said").read_text()

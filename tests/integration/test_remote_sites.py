@@ -154,6 +154,7 @@ def test_a_site_that_is_down_is_named_and_the_rest_answered(machines: Machines) 
     assert all(f"\n  {site}: " in nobody for site in SITES)
 
 
+@pytest.mark.slow
 def test_a_site_that_is_silent_is_named(machines: Machines) -> None:
     """Its server listens and lets us in, but the process that answers does not."""
     changed(machines.file("asker"), remote_s=3.0)
@@ -187,6 +188,7 @@ def test_a_wrong_certificate_is_refused(machines: Machines) -> None:
         assert "keys/north.pem" in refused
 
 
+@pytest.mark.slow
 def test_bytes_are_limited(machines: Machines) -> None:
     with machines.served(*SITES):
         changed(machines.file("asker"), remote_mb=0.02)

@@ -2,10 +2,12 @@
 
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gossamer.archive import cache as parts
 from gossamer.archive.cache import Cache
 from gossamer.errors import OutOfSpace
 
@@ -90,7 +92,21 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_full_disk_says_what_can_be_done(tmp_path: Path) -> None:
     cache = Cache(tmp_path, MB)
     cache.scratch("x")
-    for number in range(3):
+    last = next(parts._SERIAL)
+    for number in range(last + 1, last + 4):
         (tmp_path / "tmp" / f"{os.getpid()}-{number}.part").symlink_to("/dev/full")
     with pytest.raises(OutOfSpace, match=r"lower archive\.cache_mb, or move the cache"):
         cache.enter("warc/a", bytes(100_000))
+
+
+def test_two_caches_of_a_process_in_one_folder_do_not_mix_their_files(tmp_path: Path) -> None:
+    """As the stores of an agent do: one for its commits, one for small files that must not wait for them."""
+    one, other = (Cache(tmp_path, 10**6) for _ in range(2))
+
+    def chunks() -> Iterator[bytes]:
+        yield b"half of the first, "
+        other.enter("manifest/2", [b"the second"])
+        yield b"and the rest"
+
+    assert one.enter("manifest/1", chunks()).read_bytes() == b"half of the first, and the rest"
+    assert (tmp_path / "files" / "manifest" / "2").read_bytes() == b"the second"

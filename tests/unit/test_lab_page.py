@@ -37,7 +37,7 @@ def test_a_figure_on_a_page_shows_what_its_table_says(number: int, tmp_path: Pat
     assert shapes(folder / name) == drawn, "older than its data: run python -m experiments.pages --tables"
 
 
-@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green"])
+@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud"])
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)
@@ -115,6 +115,15 @@ def test_the_page_says_what_of_the_batch_is_fitted_and_what_is_found() -> None:
     assert f"by {above['large', 100]:.0%} of".replace("%", " %") in page
     assert f"by {above['small', 1]:.0%} of".replace("%", " %") in page
     assert f"by {rows['large', 1]['hours'] / host_h - 1:.0%} of".replace("%", " %") in page
+
+
+def test_costs_and_speeds_of_a_bucket_are_those_of_the_benchmark() -> None:
+    page = (ROOT / "docs" / "cloud.md").read_text()
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text().partition("## store")[2]
+    for name in ("costs", "speeds"):
+        (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- end {name} -->", page, re.DOTALL)
+        assert shown.count("\n") > 5
+        assert shown in results, "run python -m benchmarks.bench_store --write"
 
 
 def test_the_factors_that_agents_reach_stand_with_what_limits_them() -> None:

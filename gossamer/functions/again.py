@@ -1,0 +1,283 @@
+"""This module runs functions over the archive, without fetching: `extract` replaces the items that they had before.
+
+| step | what | after a crash here |
+|---|---|---|
+| 1 | run the functions on pieces of the archive; each result is a file beside it | the pieces that are done are kept |
+| 2 | store the new tables, and the old ones without what is replaced | unnamed files, swept when the chain is opened |
+| 3 | commit: from here on the items are the new ones | with several agents, those after it have their old items |
+
+The same command goes on where it was. Other code, or other conditions, begin anew.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import count, groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gossamer.archive.chain import Chain, chains
+from gossamer.archive.contents import Contents
+from gossamer.archive.copies import open_store
+from gossamer.archive.labels import label_of
+from gossamer.archive.manifest import Changes, Message
+from gossamer.archive.merge import merged_name
+from gossamer.archive.places import remembered
+from gossamer.archive.query import answered, open_reading
+from gossamer.archive.reading import CrawlDirectory, Reading
+from gossamer.archive.store import Directory, Store
+from gossamer.archive.tables import parquet_options
+from gossamer.archive.views import TABLES
+from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS, Table
+from gossamer.config import Config
+from gossamer.errors import ConfigError, disk_full_guard
+from gossamer.functions.functions import setup_of, workers_of
+from gossamer.functions.pool import Pool
+from gossamer.functions.protocol import Result, Task
+from gossamer.functions.tables import Rows, Source
+from gossamer.web.answer import Answer
+
+_PIECE = 2_000  # visits; so many are done again after a crash
+_GROUP = 64  # answers that are read together
+_BEHIND_BYTES = 64 << 20
+_LOOK_S = 0.25
+_WRITTEN = (ITEMS, FILES, FUNCTION_ERRORS)
+_OF_VISIT = ("key", "url", "round", "time_ms", "http_status", "depth", "warc", "warc_offset")
+
+Show = Callable[[int, int], None]
+
+
+class Extracted(NamedTuple):
+    """`Extracted` counts what was done."""
+
+    pages: int
+    items: int
+    errors: int
+
+
+class _Visit(NamedTuple):
+    key: int
+    url: str
+    round: int
+    time_ms: int
+    http_status: int
+    depth: int
+    warc: str
+    warc_offset: int
+
+
+class _Nobody:
+    """`_Nobody` is the exchange of a chain that only changes tables: what waits to be sent goes on waiting."""
+
+    def publish(self, _message: Message) -> bool:
+        return False
+
+    def acknowledge(self, _stream: str, _number: int) -> None:
+        return
+
+    def confirmed(self, _stream: str) -> int:
+        return 0
+
+    def lost(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class _Again:
+    """`_Again` is one run: which functions, on which visits, and where the results wait."""
+
+    config: Config
+    source: Source
+    pool: Pool
+    folder: Path
+    numbers: "count[int]"
+
+    def piece(self, contents: Contents, visits: Sequence[_Visit]) -> Path:
+        """Returns the folder with the results of a piece; they are computed if they are not there."""
+        text = "".join(f"{visit.key} {visit.round}\n" for visit in visits)
+        path = self.folder / hashlib.sha256(text.encode()).hexdigest()[:24]
+        if not path.exists():
+            tables = self._rows(contents, visits).tables()
+            part = path.with_name(f".{path.name}")
+            shutil.rmtree(part, ignore_errors=True)
+            with disk_full_guard(part):
+                part.mkdir(parents=True)
+                for name, rows in tables.items():
+                    pq.write_table(rows, part / f"{name}.parquet", **parquet_options(rows.schema))
+                part.rename(path)
+        return path
+
+    def _rows(self, contents: Contents, visits: Sequence[_Visit]) -> Rows:
+        given: dict[int, _Visit] = {}
+        for start in range(0, len(visits), _GROUP):
+            group = visits[start : start + _GROUP]
+
+            def put(place: int, answer: Answer, group: Sequence[_Visit] = group) -> None:
+                number, visit = next(self.numbers), group[place]
+                given[number] = visit
+                self.pool.put(_task(number, visit, answer))
+
+            contents.each([(visit.warc, visit.warc_offset) for visit in group], put)
+            while self.pool.held_bytes > _BEHIND_BYTES:
+                self.pool.wait(_LOOK_S)
+        while not self.pool.wait(_LOOK_S):
+            pass
+        results: dict[int, Result] = {result.number: result for result in self.pool.take()}
+        rows = Rows(self.source)
+        for number, visit in given.items():
+            self.source.learn(results[number].columns)
+            rows.add(visit.key, visit.url, visit.time_ms / 1000, results[number], visit.round)
+        return rows
+
+
+def _task(number: int, visit: _Visit, answer: Answer) -> Task:
+    head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers).encode("latin-1", "replace")
+    return Task(number, visit.url, visit.http_status, visit.time_ms / 1000, visit.depth, head, answer.wire)
+
+
+def extract(
+    directory: Path, functions: Sequence[str], where: str, now_s: float, show: Show, workers: int = 0
+) -> Extracted:
+    """Runs functions on all visits with new content, or on those that an SQL condition on `visits` selects. Their items
+    replace those that the same functions had of the same visits. Nobody may crawl there meanwhile."""
+    store = Directory(directory)
+    config = (remembered(directory) or Config()).replace({"extract.functions": list(functions), "extract.links": ""})
+    if workers:
+        config = config.replace({"extract.workers": workers})
+    with ExitStack() as stack:
+        for agent in sorted(chains(store)):
+            stack.enter_context(store.lock(agent))
+        at = CrawlDirectory(directory).read()
+        visits = _visits(at, where)
+        if not visits:
+            raise ConfigError(
+                "no visit to run functions on: they need stored content (archive.warc), that --where selects"
+            )
+        pool = Pool(setup_of(config), config.extract.workers or workers_of(config) + 1)
+        ready = pool.start()
+        stack.callback(pool.close)
+        source = Source(functions, ready.code, ready.columns)
+        folder = directory / "extract" / _digest(functions, ready.code, where)
+        again = _Again(config, source, pool, folder, count(1))
+        done = Extracted(len(visits), 0, 0)
+        pieces: dict[str, list[Path]] = {}
+        seen = 0
+        with closing(Contents(at)) as contents:
+            for agent, piece in _pieces(visits):
+                show(seen, len(visits))
+                pieces.setdefault(agent, []).append(again.piece(contents, piece))
+                seen += len(piece)
+        chosen = {(visit.key, visit.round) for visit in visits} if where else None
+        for agent in sorted(chains(store)):
+            own = open_store(directory, config, agent, now_s)
+            done = _commit(own, agent, functions, chosen, pieces.get(agent, []), now_s, done)
+        shutil.rmtree(folder)
+    return done
+
+
+def _digest(functions: Sequence[str], code: Sequence[str], where: str) -> str:
+    return hashlib.sha256("\n".join([*functions, *code, where]).encode()).hexdigest()[:24]
+
+
+def _visits(at: Reading, where: str) -> list[_Visit]:
+    """Returns the visits with stored content that the condition selects, in the order of the WARC files."""
+    columns = "key, url, round, epoch_ms(time) AS time_ms, http_status, depth, warc, warc_offset"
+    sql = f"""SELECT {columns} FROM visits WHERE outcome = 'ok' AND NOT is_robots AND warc <> ''
+        AND ({where or "true"}\n) ORDER BY warc, warc_offset"""
+
+    def opened(work: Callable[[Any], list[_Visit]]) -> list[_Visit]:
+        return work(open_reading(at))
+
+    return answered(opened, TABLES, sql, lambda rows, _: [_Visit(**row) for batch in rows for row in batch.to_pylist()])
+
+
+def _pieces(visits: Sequence[_Visit]) -> Iterator[tuple[str, list[_Visit]]]:
+    """Yields parts of the visits, each of one agent."""
+    for agent, group in groupby(visits, lambda visit: _agent(visit.warc)):
+        each = list(group)
+        yield from ((agent, each[start : start + _PIECE]) for start in range(0, len(each), _PIECE))
+
+
+def _agent(warc: str) -> str:
+    label = label_of(warc)
+    return label.agent if label else ""
+
+
+def _commit(
+    store: Store,
+    agent: str,
+    functions: Sequence[str],
+    chosen: set[tuple[int, int]] | None,
+    pieces: Sequence[Path],
+    now_s: float,
+    done: Extracted,
+) -> Extracted:
+    """Replaces, in one commit, what these functions made of an agent's visits."""
+    nobody = _Nobody()
+    chain = Chain.open(store, agent, nobody)
+    changes, added = Changes(), {}
+    for table in _WRITTEN:
+        for name in chain.files.get(table.name, []):
+            changes |= _without(store, chain, table, name, functions, chosen)
+        parts = [path for piece in pieces if (path := piece / f"{table.name}.parquet").exists()]
+        added[table.name] = sum(pq.read_metadata(path).num_rows for path in parts)
+        if parts:
+            changes |= _joined(store, f"tables/{table.name}-{chain.label}.parquet", table, parts)
+    if changes:
+        chain.commit(changes, marks={}, outbox=(), exchange=nobody, applied=chain.snapshot.applied, now_s=now_s)
+    return Extracted(done.pages, done.items + added["items"], done.errors + added["function_errors"])
+
+
+def _without(
+    store: Store,
+    chain: Chain,
+    table: Table,
+    name: str,
+    functions: Sequence[str],
+    chosen: set[tuple[int, int]] | None,
+) -> Changes:
+    """Returns how a file becomes one without the rows that are replaced."""
+    rows = pq.read_table(store.local(name))
+    goes = pc.is_in(rows.column("function").cast(pa.string()), pa.array(list(functions)))
+    if chosen is not None:
+        visits = zip(rows.column("key").to_pylist(), rows.column("round").to_pylist(), strict=True)
+        goes = pc.and_(goes, pa.array([visit in chosen for visit in visits], pa.bool_()))
+    if not pc.any(goes).as_py():
+        return Changes()
+    rows, label = rows.filter(pc.invert(goes)), label_of(name)
+    if not rows.num_rows or label is None:
+        return Changes({}, {table.name: [name]})
+    unused = [
+        each for each in rows.column_names if each not in table.names and rows.column(each).null_count == len(rows)
+    ]
+    new = merged_name(table.name, chain.agent, label.first, label.last, chain.round)
+    path = store.scratch(new)
+    with disk_full_guard(path):
+        rows = rows.drop_columns(unused) if unused else rows
+        pq.write_table(rows, path, **parquet_options(rows.schema))
+    store.put(new, path)
+    return Changes({table.name: [new]}, {table.name: [name]})
+
+
+def _joined(store: Store, name: str, table: Table, parts: Sequence[Path]) -> Changes:
+    """Returns a file with the rows of all parts; later parts may have learned of more columns."""
+    schema = pa.unify_schemas([pq.read_schema(path) for path in parts], promote_options="permissive")
+    path = store.scratch(name)
+    with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
+        for part in parts:
+            rows = pq.read_table(part)
+            columns = [
+                rows.column(field.name).cast(field.type)
+                if field.name in rows.column_names
+                else pa.nulls(len(rows), field.type)
+                for field in schema
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+    store.put(name, path)
+    return Changes({table.name: [name]})
