@@ -308,6 +308,8 @@ class Agent:
             self._judge_anew(),
         )
         self._accounts.is_judged = closed.is_judged
+        for note in books.functions.notes(clean) if books.functions else ():
+            self._intake.notes.say(note)
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)

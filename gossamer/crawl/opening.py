@@ -102,6 +102,9 @@ class PageFunctions(Protocol):
     def why_over(self) -> str:
         """Returns why the crawl must end, in words; empty while it may go on."""
 
+    def notes(self, is_end: bool) -> list[str]:
+        """Returns what a person should be told: the first failure, and at the end of the crawl how much was found."""
+
     def close(self) -> None:
         """Ends all that runs."""
 

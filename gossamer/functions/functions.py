@@ -6,6 +6,7 @@ tables of the round, and links that functions follow are links of their pages.
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -26,6 +27,7 @@ from gossamer.functions.tables import Rows, Source
 from gossamer.web.url import host_of, page_key
 
 _BEHIND_BYTES = 64 << 20  # of pages that wait for functions; beyond that the agent takes no more
+_SHOWN = 200  # characters of a failure
 _ROW_BYTES = 200  # what an item takes besides its text
 
 
@@ -76,6 +78,8 @@ class Functions:
         self._number = 0
         self._visits: dict[int, Visit] = {}  # those of the round, by their number
         self._results: dict[int, Result] = {}
+        self._counts: Counter[str] = Counter()  # since the start
+        self._first_failure = ""
         self._failed_in_a_row = 0
         self._why = ""
 
@@ -107,6 +111,12 @@ class Functions:
     def why_over(self) -> str:
         return self._why
 
+    def notes(self, is_end: bool) -> list[str]:
+        counts = self._counts
+        found = f"functions found {counts['items']:,} items and {counts['files']:,} files on {counts['pages']:,} pages"
+        failed = f"; they failed on {counts['failed']:,} pages (table function_errors)" if counts["failed"] else ""
+        return [*filter(None, [self._first_failure]), *([found + failed] if is_end else [])]
+
     def finish(self, round_: Round, judge: Callable[[], Judge]) -> Changes:
         self._collect(round_)
         rows, verdict = Rows(self._source), None
@@ -131,7 +141,7 @@ class Functions:
             self._source.learn(result.columns)
             round_.held_bytes += sum(len(item) + _ROW_BYTES for _, item in result.items)
             round_.held_bytes += sum(len(data) + _ROW_BYTES for _, _, data in result.files)
-            self._failed_in_a_row = self._failed_in_a_row + 1 if result.errors else 0
+            self._count(result)
             most = self._config.extract.max_errors
             if most and self._failed_in_a_row >= most and not self._why:
                 last = result.errors[-1]
@@ -139,6 +149,15 @@ class Functions:
                     f"functions have failed on {most:,} pages in a row (extract.max_errors), the last time "
                     f"{last.function}: {last.error}; the table function_errors has the tracebacks"
                 )
+
+    def _count(self, result: Result) -> None:
+        failed = bool(result.errors)
+        self._counts.update(pages=1, items=len(result.items), files=len(result.files), failed=failed)
+        self._failed_in_a_row = self._failed_in_a_row + 1 if failed else 0
+        if failed and not self._first_failure:
+            first = result.errors[0]
+            why = "".join(each if each.isprintable() else " " for each in first.error[:_SHOWN])
+            self._first_failure = f"a function has failed, {first.function}: {why} (table function_errors)"
 
 
 def _cut(time_s: float) -> float:

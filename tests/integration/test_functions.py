@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import crawl, visited
+from crawls import QUICK, crawl, visited
 
 from gossamer import Config, Crawl
 from gossamer.errors import ConfigError, FunctionError
@@ -56,6 +56,19 @@ def test_every_page_has_its_items(web: RunningWeb, tmp_path: Path) -> None:
     assert files["n"] == 2 * len(rows)
     assert files["least"] == 10
     assert found.query("SELECT * FROM function_errors") == []
+
+
+def test_the_crawl_says_what_functions_found_and_where_they_failed(web: RunningWeb, tmp_path: Path) -> None:
+    config = Config().replace({**QUICK, "resolve.map": {"*": web.address}, "crawl.pages": PAGES})
+    config = config.replace({"extract.functions": ["page_functions:heading", "page_functions:wrong"]})
+    found = Crawl(tmp_path / "c", web.start_urls, config)
+    first, last = found.run().notes
+    pages = len(ok(found))
+    assert first.startswith("a function has failed, page_functions:wrong: ")
+    assert last == (
+        f"functions found {pages} items and 0 files on {pages} pages; they failed on {pages} pages "
+        "(table function_errors)"
+    )
 
 
 def test_declared_types_are_columns(web: RunningWeb, tmp_path: Path) -> None:
