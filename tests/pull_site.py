@@ -34,7 +34,7 @@ def engine() -> Pull:
 
 @contextmanager
 def workers(store: Path, count: int) -> Iterator["subprocess.Popen[bytes]"]:
-    Directory.prepare(store, 1.0, 10**9)
+    Directory.prepare(store, 1.0)
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), *(str(Path(__file__).parents[at]) for at in (0, 1))])
     env = {**os.environ, "PYTHONPATH": path, STORE: str(store)}
     process = subprocess.Popen([sys.executable, __file__, str(count)], env=env)

@@ -28,8 +28,7 @@ from gossamer.event_log import EventLog
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
-_IDLE_S = 1.0  # how long a lone agent that has nothing to do waits between two looks; one of a site has to report
-_JUDGE_S = 0.25  # how often we ask whether a round should end early: the answer takes a pass over all of it
+_JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
 
@@ -79,7 +78,7 @@ class Agent:
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
-                self._gather(self._patience_s)
+                self._gather(_LOOK_S)
                 self._look(show)
                 if self._is_round_over():
                     self._await_functions(show)
@@ -167,12 +166,6 @@ class Agent:
                 "hosts rest, or pages are fresh; the same command goes on"
             )
         return ""
-
-    @property
-    def _patience_s(self) -> float:
-        if self._peers.is_site or self._scheduler.outstanding or not self._round.empty:
-            return _LOOK_S
-        return _IDLE_S
 
     def _has_nothing_left(self) -> bool:
         scheduler = self._scheduler

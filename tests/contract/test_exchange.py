@@ -37,7 +37,7 @@ def make(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     elif request.param == "store in memory":
         yield lambda: store_site.Network(Memory())
     elif request.param == "store":
-        yield lambda: store_site.Network(Directory.prepare(tmp_path_factory.mktemp("store") / "crawl", 1.0, 10**9))
+        yield lambda: store_site.Network(Directory.prepare(tmp_path_factory.mktemp("store") / "crawl", 1.0))
     else:
         wire = nats_site.connected(request.getfixturevalue("site"))
         yield lambda: Network(wire)

@@ -412,7 +412,7 @@ def test_config_prints_every_key(tmp_path: Path) -> None:
     assert config.load(tmp_path / "all.toml") == config.Config()
     sections = tomllib.loads(text)
     assert sections["polite"]["delay_s"] == 5.0
-    assert len(sections) == 10
+    assert len(sections) == 11
 
 
 def test_orders(tmp_path: Path) -> None:

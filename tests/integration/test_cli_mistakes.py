@@ -134,7 +134,7 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
         (("--dir", "s3://me:hush@bucket/crawl"), "s3://...: an address has neither credentials nor options in it"),
         (("--dir", "az://box/crawl?sig=hush"), "az://...: an address has neither credentials nor options in it"),
         (("--set", 'site.disks=["az://me:hush@box/crawl"]'), "an address has neither credentials nor options in it"),
-        (("--set", 'crawl.history="az://box/crawl"'), "az://box/crawl is an address"),
+        (("--set", "crawl.history=az://box/crawl"), "az://box/crawl is an address"),
         (("--speed", "9"), "gossamer crawl: error: unrecognized arguments: --speed 9"),
         (("--pagse", "9"), "unrecognized arguments: --pagse 9; did you mean --pages?"),
         ((), "say who is crawling"),
@@ -149,7 +149,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...]
     ("arguments", "message"),
     [
         (("SELEC 1",), 'syntax error at or near "SELEC"'),
-        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots, signals."),
+        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots, signals, items, files"),
         (("SELECT colour FROM pages",), "pages: key, url, host"),
         (("DROP TABLE pages",), "a query only reads the crawl"),
         (("COPY pages TO 'x.csv'",), "a query only reads the crawl"),
@@ -198,7 +198,7 @@ def test_other_mistakes(done: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("restore", "{}", "disk"), ("restore", "c"), ("demo", "--dir"), ("repair", "--dry-run"), ("migrate",),
+        ("demo", "--dir"), ("repair", "--dry-run"),
         ("scan", "sites.txt", "--dir"), ("plan", "sites.txt", "--from"),
     ],
     ids=lambda command: command[0],
