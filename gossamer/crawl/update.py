@@ -250,7 +250,7 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
         weights = np.maximum(np.rint(weights * links.priority * unit), 1).astype(np.int64)
     parts = np.zeros(len(before), np.int64)
     np.add.at(parts, links.source, weights)
-    if strategy.virtual:
+    if strategy.virtual and strategy.link_weight is None:  # as in the simulator: weights leave the virtual page out
         parts += spends * unit
     return passed, (budget // np.maximum(parts, 1))[links.source] * weights
 
@@ -339,7 +339,7 @@ class _Entering:
         return cls(targets, rows, urls, data, usable, at_home)
 
     def judge(self, index: PageIndex, rules: Rules, generation: U8) -> U8:
-        """Returns a Admission for each target: caps fill up from the best page downwards."""
+        """Returns an Admission for each target: caps fill up from the best page downwards."""
         verdicts = np.full(len(self.rows), Admission.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))

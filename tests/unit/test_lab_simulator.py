@@ -255,6 +255,13 @@ def test_the_same_order_as_production(order, made, width, every, data):
         assert simulate(graph, order, starts, Conditions(seed=5), knowledge).order.tolist() == expected
 
 
+def test_weights_leave_the_virtual_page_out_as_in_production():
+    links = {0: [0, 1, 15, 16], 1: [0, 1, 4], 15: [2, 3, 0]}
+    graph = graph_of([1, 2, 6, 8], {page: links.get(page, []) for page in range(17)})
+    expected = Production(graph, ALL_AT_ONCE, Knowledge(every=1), seed=5).crawl([0], 1)
+    assert simulate(graph, ALL_AT_ONCE, [0], Conditions(width=1, seed=5), Knowledge(every=1)).order.tolist() == expected
+
+
 def test_pages_of_one_round_do_not_give_each_other_scores():
     """Page 22 leads to page 0, and both are visited in the same round: page 0 passes on what it had before."""
     links = {0: [0, 1, 8], 1: [2, 1, 4, 14], 13: [1, 7], 14: [0, 1, 2, 3, 6], 20: [3, 5, 10, 13, 19, 22], 22: [0]}

@@ -59,7 +59,8 @@ def test_bytes_are_in_proportion_to_what_changes() -> None:
     store, chance = Memory(), random.Random(5)
     chain = opened(store)
     resting = Resting(store, chain)
-    hosts: Rests = {f"host-{number}.example": (1e9 + number, number % 7 + 1) for number in range(80_000)}
+    names = (f"{chance.getrandbits(64):016x}.example" for _ in range(80_000))  # as little alike as real ones
+    hosts: Rests = {name: (1e9 + number, number % 7 + 1) for number, name in enumerate(names)}
     first = resting.write(dict(hosts))
     at_first = size(store, first)
     commit(chain, first)
