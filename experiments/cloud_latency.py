@@ -166,14 +166,14 @@ class AzurePeer:
         notes = Notes()
         writing = threading.Thread(target=self._write, args=(rate, until_s, notes))
         writing.start()
-        heard_s = time.monotonic()
+        received_s = time.monotonic()
         end_s = until_s + self.drain_s
         while time.monotonic() < end_s:
             if self._take(notes):
-                heard_s = time.monotonic()
-                end_s = max(end_s, heard_s + self.drain_s)
+                received_s = time.monotonic()
+                end_s = max(end_s, received_s + self.drain_s)
             else:  # as our own exchange does: the longer nothing came, the later it asks again
-                time.sleep(min(MOST_S, max(LEAST_S, SILENCE * (time.monotonic() - heard_s))))
+                time.sleep(min(MOST_S, max(LEAST_S, SILENCE * (time.monotonic() - received_s))))
         writing.join()
         return notes
 
