@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gossamer.web.url import domain_of, host_of
+
 # Without one of these a row means nothing, or what is read again from the tables would be wrong. Of kinds that are not
 # here that is true of all columns: the crawl reads them when it begins.
 _NEEDED = {
@@ -16,6 +18,7 @@ _NEEDED = {
     "pages": ("key", "url", "round", "depth"),
     "links": ("source", "target", "round"),
 }
+_FROM_URL = {"host": host_of, "domain": lambda url: domain_of(host_of(url))}  # columns that an intact URL has within it
 _NOWHERE = {"warc": "", "warc_offset": 0}  # where a record is, as rows have it that have none: half of it is nothing
 
 
@@ -78,7 +81,7 @@ def read_group(file: Any, number: int, columns: list[str] | None = None) -> Any:
 
 
 def _without_damage(file: Any, number: int, kind: str, loss: Loss) -> Any:
-    """Returns a group of rows with NULL for its damaged columns; None if one of these is needed."""
+    """Returns a group of rows with NULL for damaged columns that nothing else tells; None if one of these is needed."""
     schema, count = file.schema_arrow, file.metadata.row_group(number).num_rows
     parts = {name: read_group(file, number, [name]) for name in schema.names}
     damaged = {name for name, part in parts.items() if part is None or part.num_rows != count}
@@ -86,9 +89,11 @@ def _without_damage(file: Any, number: int, kind: str, loss: Loss) -> Any:
         damaged |= _NOWHERE.keys() & set(schema.names)
     if damaged & set(_NEEDED.get(kind, schema.names)):
         return None
-    loss.nulls.update(dict.fromkeys(damaged, count))
-    arrays = [_nothing(f, count) if f.name in damaged else parts[f.name].column(0) for f in schema]
-    return pa.table(arrays, schema=schema)
+    urls = parts["url"].column(0).to_pylist() if "url" in parts.keys() - damaged else []
+    told = {n: pa.array(map(_FROM_URL[n], urls), schema.field(n).type) for n in damaged & _FROM_URL.keys() if urls}
+    loss.nulls.update(dict.fromkeys(damaged - told.keys(), count))
+    columns = {name: part.column(0) for name, part in parts.items() if name not in damaged} | told
+    return pa.table([columns.get(f.name, _nothing(f, count)) for f in schema], schema=schema)
 
 
 def _nothing(column: Any, count: int) -> Any:

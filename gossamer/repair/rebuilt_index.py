@@ -103,7 +103,11 @@ _LOST = """
             ELSE coalesce(arg_min(referrer, (round, referrer)), 0) END::UBIGINT AS referrer,
         min(round)::UINTEGER AS round, min(depth)::UTINYINT AS depth
     FROM met ANTI JOIN stored.pages USING (key) WHERE url IS NOT NULL GROUP BY key ORDER BY round, key"""
-_SEED_HOSTS = "SELECT DISTINCT host FROM stored.pages WHERE referrer = 0 AND depth = 0 ORDER BY host"
+# A page whose referrer was lost is a seed if no link leads to it.
+_SEED_HOSTS = """
+    SELECT DISTINCT host FROM stored.pages WHERE depth = 0 AND (
+        referrer = 0 OR referrer IS NULL AND key NOT IN (SELECT target FROM stored.links WHERE target IS NOT NULL)
+    ) ORDER BY host"""
 
 
 class RebuiltIndex:

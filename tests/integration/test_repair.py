@@ -19,13 +19,13 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
-from gossamer.columns import NEVER, Status
+from gossamer.columns import NEVER, PAGES, Status
 from gossamer.crawl import onward
 from gossamer.errors import ArchiveBusy, ArchiveError
 from gossamer.frontier import frontier, hosts, table, text_heap
 from gossamer.frontier.pages import PageIndex
 from gossamer.repair import aside
-from gossamer.repair.rebuilt_index import RebuiltIndex
+from gossamer.repair.rebuilt_index import RebuiltIndex, seed_hosts
 from gossamer.repair.repair import Repair
 from gossamer.repair.verify import Fault, verify
 from gossamer.sharing.exchange import InProcess
@@ -314,6 +314,25 @@ def test_rows_of_pages_are_found_in_other_tables(damaged: Path, share: float) ->
     flip(damaged / name, share)
     repaired(damaged)
     assert Crawl(damaged, (), Config()).query(sql) == before
+
+
+@pytest.mark.parametrize("column", PAGES.names)
+def test_rows_of_pages_are_whole_whichever_column_is_damaged(damaged: Path, column: str) -> None:
+    """Only who linked first may be forgotten; the hosts of seeds stay the crawl's scope."""
+    sql = "SELECT key, url, host, domain, round, depth, status FROM pages ORDER BY key"
+    before, name = Crawl(damaged, (), Config()).query(sql), at(damaged).files["pages"][0]
+    hosts = seed_hosts({kind: [damaged / each for each in names] for kind, names in at(damaged).files.items()})
+    with pq.ParquetFile(damaged / name) as file:
+        chunk = file.metadata.row_group(0).column(PAGES.names.index(column))
+        middle = chunk.dictionary_page_offset or chunk.data_page_offset
+        middle += chunk.total_compressed_size // 2
+    data = bytearray((damaged / name).read_bytes())
+    data[middle] ^= 4
+    (damaged / name).write_bytes(data)
+    repaired(damaged)
+    assert Crawl(damaged, (), Config()).query(sql) == before
+    files = {kind: [damaged / each for each in names] for kind, names in at(damaged).files.items()}
+    assert seed_hosts(files) == hosts
 
 
 @pytest.mark.parametrize("kind", ["warc", "visits"])
