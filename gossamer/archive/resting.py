@@ -4,6 +4,9 @@ A commit adds one file, with the hosts that changed since the one before. If the
 takes their place: each row is written about as often as the logarithm of their number, and few files stay.
 """
 
+from pathlib import Path
+from typing import Protocol
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,7 +65,13 @@ def _asleep(hosts: Rests) -> Rests:
     return {host: rest for host, rest in hosts.items() if rest != _AWAKE}
 
 
-def read_rests(store: Store, name: str) -> Rests:
+class Files(Protocol):
+    """Whoever reads one file needs this part of a store."""
+
+    def local(self, name: str) -> Path: ...
+
+
+def read_rests(store: Files, name: str) -> Rests:
     """Returns the hosts in one file; those that rest no more are among them, until 0."""
     try:
         rows = pq.read_table(store.local(name), columns=RESTING.names)
