@@ -23,6 +23,7 @@ from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.event_log import EventLog
+from gossamer.fetch.fields import Fields
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
@@ -84,6 +85,7 @@ class Crawl:
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
+        Fields(config)  # nor a secret that is missing
         check_scores(strategy(config.crawl.order), config)
         if config.refresh.policy != NEVER:
             from gossamer.refresh.refresher import check_refresh

@@ -10,6 +10,7 @@ import pycurl
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.fields import Fields
 from gossamer.fetch.lenient_http import LenientExchange, is_refusal
 from gossamer.fetch.outcome import (
     classify,
@@ -21,7 +22,7 @@ from gossamer.fetch.outcome import (
 )
 from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.transfer import Fields, Transfer
+from gossamer.fetch.transfer import Transfer
 from gossamer.web.http import status_code
 
 __all__ = ["Client", "Request", "Response"]
@@ -249,7 +250,7 @@ class Client:
         elif response.outcome is Outcome.REFUSED_ADDRESS:
             response.address = ""
         elif response.outcome is not Outcome.TLS_FAILED:
-            response.request_head = transfer.request_head()
+            response.request_head = transfer.stored_head()
         transfer.lines.clear()
         transfer.chunks.clear()
         if transfer.is_lenient:
@@ -274,6 +275,8 @@ class Client:
         response.body = body
         response.kept = not code and transfer.reuse and frame.stays_open
         classify(response)
+        if response.http_status == 401 and not response.reason:
+            response.reason = self._fields.remark(response.request)
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
         """Tries another address of the host, if this one cannot be reached and there is time for it."""
