@@ -2,7 +2,7 @@
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
-from gossamer.archive.row_files import RowFiles, read_rows
+from gossamer.archive.row_files import Files, RowFiles, read_rows
 from gossamer.archive.store import Store
 from gossamer.columns import RESTING
 
@@ -24,6 +24,6 @@ class Resting:
         return self._files.write(hosts)
 
 
-def read_rests(store: Store, name: str) -> Rests:
+def read_rests(store: Files, name: str) -> Rests:
     """Returns the hosts in one file; those that rest no more are among them, until 0."""
     return read_rows(store, name, RESTING)

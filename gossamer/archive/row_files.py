@@ -4,7 +4,8 @@ A commit adds one file, with the rows that changed since the one before. If the 
 takes their place: each row is written about as often as the logarithm of their number, and few files stay.
 """
 
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,7 +60,13 @@ class RowFiles(Generic[Row]):
         return {name: row for name, row in rows.items() if row != self._blank}
 
 
-def read_rows(store: Store, name: str, table: Table) -> dict[str, Any]:
+class Files(Protocol):
+    """Whoever reads one file needs this part of a store."""
+
+    def local(self, name: str) -> Path: ...
+
+
+def read_rows(store: Files, name: str, table: Table) -> dict[str, Any]:
     """Returns the rows in one file; those that are no more are among them, blank."""
     try:
         rows = pq.read_table(store.local(name), columns=table.names)
