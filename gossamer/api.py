@@ -86,6 +86,10 @@ class Crawl:
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         Fields(config)  # nor a secret that is missing
+        if config.fetch.cookies_file:
+            from gossamer.fetch.cookies import read_file
+
+            read_file(config.fetch.cookies_file)
         check_scores(strategy(config.crawl.order), config)
         if config.refresh.policy != NEVER:
             from gossamer.refresh.refresher import check_refresh

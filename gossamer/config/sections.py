@@ -185,6 +185,8 @@ class Fetch(msgspec.Struct, frozen=True):
         dict[str, str],
         key("header fields of every request, as in { Accept-Language = 'de' }; no secrets (docs/requests.md)"),
     ] = {}
+    cookies: Annotated[bool, key("keep the cookies that servers set, and send them back (docs/requests.md)")] = False
+    cookies_file: Annotated[str, key("cookies to send, in a file of Netscape's format; empty: none")] = ""
     verify_tls: Annotated[bool, key("check the certificates of servers")] = True
     parse_bytes: Annotated[int, key("look for links in this many bytes of a page", least=1024)] = 8 << 20
 

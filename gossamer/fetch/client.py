@@ -3,7 +3,7 @@
 import os
 import select
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pycurl
 
@@ -24,6 +24,9 @@ from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
 from gossamer.fetch.transfer import Transfer
 from gossamer.web.http import status_code
+
+if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+    from gossamer.fetch.cookies import Cookies
 
 __all__ = ["Client", "Request", "Response"]
 
@@ -48,11 +51,12 @@ _CUTS = {
 class Client:
     """The client starts requests and returns responses. It knows nothing of politeness: the workbench does."""
 
-    def __init__(self, config: Config, clock: Clock, resolver: Resolver) -> None:
+    def __init__(self, config: Config, clock: Clock, resolver: Resolver, cookies: "Cookies | None" = None) -> None:
         self._config = config
         self._clock = clock
         self._resolver = resolver
-        self._fields = Fields(config)
+        self._cookies = cookies
+        self._fields = Fields(config, cookies)
         self._finished: list[Response] = []
         self._looking = 0
         self._idle: list[Transfer] = []
@@ -277,6 +281,8 @@ class Client:
         classify(response)
         if response.http_status == 401 and not response.reason:
             response.reason = self._fields.remark(response.request)
+        if self._cookies:
+            response.head = self._cookies.take(response.request, head)
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
         """Tries another address of the host, if this one cannot be reached and there is time for it."""

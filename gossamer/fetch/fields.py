@@ -5,13 +5,16 @@ Only this module and libcurl know credentials. What else sees a request, the arc
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gossamer.config import Config
 from gossamer.config.host_overrides import of_host
 from gossamer.config.secrets import auth_of, is_reference, read_secret
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request
+
+if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+    from gossamer.fetch.cookies import Cookies
 
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NOT_STORED = "(not stored)"
@@ -41,26 +44,29 @@ class _Constant:
     def __init__(self, fields: Iterable[_Field], with_secrets: bool) -> None:
         by_name = {field.name.lower(): field for field in fields}  # a later one takes the place of an earlier one
         self._lines = [_line(field.name, field.value) for field in by_name.values()]
-        hides = not with_secrets
+        self._hides = hides = not with_secrets
         self._stored = [
             _line(field.name, _NOT_STORED if hides and field.is_secret else field.value) for field in by_name.values()
         ]
-        self._heads = {reuse: self._head([], reuse) for reuse in _LAST}
+        self._heads = {reuse: self._head([], "", reuse) for reuse in _LAST}
 
-    def head(self, more: list[bytes], reuse: bool) -> Head:
+    def head(self, more: list[bytes], cookie: str, reuse: bool) -> Head:
         """Returns the same object for all requests with no more fields, so that a handle sees that nothing changed."""
-        return self._head(more, reuse) if more else self._heads[reuse]
+        return self._head(more, cookie, reuse) if more or cookie else self._heads[reuse]
 
-    def _head(self, more: list[bytes], reuse: bool) -> Head:
-        rest = more + _LAST[reuse]
-        lines = self._lines + rest
-        return Head(lines, _text(lines), _text(self._stored + rest))
+    def _head(self, more: list[bytes], cookie: str, reuse: bool) -> Head:
+        lines, stored = self._lines + more, self._stored + more
+        if cookie:
+            lines.append(b"Cookie: " + _octets(cookie))
+            stored.append(_line("Cookie", _NOT_STORED) if self._hides else lines[-1])
+        lines += _LAST[reuse]
+        return Head(lines, _text(lines), _text(stored + _LAST[reuse]))
 
 
 class Fields:
     """`Fields` has the header fields of all requests."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, cookies: "Cookies | None" = None) -> None:
         """Reads the secrets that the configuration refers to; a mistake there is an error."""
         for_all = [
             _Field("User-Agent", config.user_agent),
@@ -68,6 +74,7 @@ class Fields:
             _Field("Accept-Encoding", "gzip, deflate, br, zstd"),
         ]
         for_all += [_Field(name, value) for name, value in config.fetch.headers.items()]
+        self._cookies = cookies
         with_secrets = config.archive.secrets
         self._for_all = _Constant(for_all, with_secrets)
         self._by_host: dict[str, dict[bool, _Constant]] = {}  # by whether secrets may be sent
@@ -86,7 +93,8 @@ class Fields:
         # A redirect is a request of its own: its host decides what it gets.
         if self._by_host and (own := of_host(self._by_host, request.host)):
             constant = own[request.url.startswith("https:")]
-        return constant.head(_conditions(request) if request.is_conditional else [], reuse)
+        cookie = self._cookies.of(request) if self._cookies else ""
+        return constant.head(_conditions(request) if request.is_conditional else [], cookie, reuse)
 
     def remark(self, request: Request) -> str:
         """Returns why a request may have been answered with 401, if that is our doing."""
@@ -124,6 +132,14 @@ def _conditions(request: Request) -> list[bytes]:
 
 def _line(name: str, value: str) -> bytes:
     return f"{name}: {value}".encode()
+
+
+def _octets(cookie: str) -> bytes:
+    """Returns a cookie's text as it came: from a server as octets, from a file perhaps beyond them."""
+    try:
+        return cookie.encode("latin-1")
+    except UnicodeEncodeError:
+        return cookie.encode()
 
 
 def _text(lines: list[bytes]) -> bytes:

@@ -1,6 +1,8 @@
 """What a crawl sends besides its own header fields: credentials reach their host, and nothing else."""
 
 import gzip
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,92 @@ def test_a_missing_secret_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyt
     )
     assert "the environment variable NOWHERE is empty or not set" in said
     assert not (tmp_path / "crawl").exists()
+
+
+def members(exchange: Exchange) -> bool:
+    """Pages other than the first are for those who bring the cookie that the first one sets."""
+    cookies = field(exchange, "cookie") or ""
+    if exchange.path == "/robots.txt":
+        return exchange.send_page(b"", "404 Not Found")
+    if exchange.path == "/":
+        links = b"".join(b"<a href=/%d>x</a>" % number for number in range(6))
+        fields = b"Content-Type: text/html\r\nSet-Cookie: visit=v1s1t-of-a-test; Path=/\r\n"
+        return exchange.send_page(links, fields=fields)
+    if "visit=v1s1t-of-a-test" not in cookies:
+        return exchange.send_page(b"", "403 Forbidden")
+    return exchange.send_page(b"hello", fields=b"Set-Cookie: user=%b\r\n" % SECRET.encode())
+
+
+def outcomes(found: Crawl) -> dict[str, int]:
+    rows = found.query("SELECT outcome, count(*) AS n FROM visits WHERE NOT is_robots GROUP BY outcome")
+    return {row["outcome"]: row["n"] for row in rows}
+
+
+def test_cookies_are_kept_through_a_crawl_and_a_restart(loopback: Loopback, tmp_path: Path) -> None:
+    server = loopback.serve(members)
+    values = {"fetch.cookies": True}
+    crawled(server, tmp_path / "c", ["http://a.test/"], {**values, "crawl.pages": 1})
+    found = crawled(server, tmp_path / "c", [], values)
+    assert outcomes(found) == {"ok": 7}
+    assert b"v1s1t" in everything_in(tmp_path / "c" / "tables")
+    assert b"v1s1t" not in everything_in(tmp_path / "c" / "warc")
+    assert b"Cookie: (not stored)" in everything_in(tmp_path / "c" / "warc")
+    assert found.query("SELECT count(*) AS n FROM pages")[0]["n"] == 7
+    asked_for = crawled(server, tmp_path / "asked", ["http://a.test/"], {**values, "archive.secrets": True})
+    assert outcomes(asked_for) == {"ok": 7}
+    assert b"\r\nCookie: visit=v1s1t-of-a-test" in everything_in(tmp_path / "asked" / "warc")
+    without = crawled(server, tmp_path / "without", ["http://a.test/"])
+    assert outcomes(without) == {"ok": 1, "forbidden": 6}
+
+
+def test_cookies_outlive_a_crawl_that_is_killed(loopback: Loopback, tmp_path: Path) -> None:
+    """Killed in the round after the one that the cookie came in: the cookie was committed."""
+    stuck, is_open = threading.Event(), threading.Event()
+
+    def answer(exchange: Exchange) -> bool:
+        if exchange.path not in ("/", "/robots.txt") and not is_open.is_set():
+            stuck.set()
+            server.pause(60)
+            return False
+        return members(exchange)
+
+    server = loopback.serve(answer)
+    options = ("--set", "fetch.cookies=true", "--delay", 0, "--set", "crawl.patience_s=1", "--quiet")
+    command = ("crawl", "--testweb", f"127.0.0.1:{server.port}", *options)
+    with commands.running(*command, "http://a.test/", at=tmp_path) as process:
+        process.wait_until(stuck.is_set, "request after the first round")
+        process.signal(signal.SIGKILL)
+        process.finish()
+    is_open.set()
+    commands.succeed(*command, at=tmp_path)
+    assert outcomes(Crawl(tmp_path / "crawl")) == {"ok": 7}
+
+
+def test_the_users_cookies_are_sent_and_written_nowhere(loopback: Loopback, tmp_path: Path) -> None:
+    """The server repeats the user's cookie with every answer, as many do to renew a session."""
+    server = loopback.serve(members)
+    (tmp_path / "cookies.txt").write_text(f"a.test\tFALSE\t/\tFALSE\t0\tuser\t{SECRET}\n")
+    options = ("--set", "fetch.cookies=true", "--delay", 0, "--set", "crawl.patience_s=1", "--cookies", "cookies.txt")
+    out = commands.succeed(
+        "crawl", "http://a.test/", "--testweb", f"127.0.0.1:{server.port}", *options, "--pages", 3, at=tmp_path
+    )
+    again = commands.run("crawl", "--pages", 7, at=tmp_path)
+    assert again.returncode == 0, again.stderr
+    pages = [exchange for exchange in server.exchanges if exchange.path != "/robots.txt"]
+    assert len(pages) == 7
+    assert all(f"user={SECRET}" in (field(exchange, "cookie") or "") for exchange in pages)
+    assert SECRET.encode() not in out.encode() + again.stdout + again.stderr + everything_in(tmp_path / "crawl")
+    said = commands.complaint(
+        "crawl",
+        "http://a.test/",
+        "--cookies",
+        "none.txt",
+        "--dir",
+        "x",
+        *options[:4],
+        "--testweb",
+        "127.0.0.1:1",
+        at=tmp_path,
+    )
+    assert "none.txt, which cannot be read: No such file" in said
+    assert not (tmp_path / "x").exists()
