@@ -77,7 +77,10 @@ def beside_a_crawl(scratch: Path, web: RunningWeb, pages: int, repeats: int) -> 
         for function, seconds in found.items():
             run = [sys.executable, "-c", CRAWL]
             spent = [
-                printed([*run, f"crawl{number}{function}{some}", web.address, function, str(some)], scratch)
+                printed(
+                    [*run, f"crawl-{number}-{len(function)}-{some}", web.address, function, str(some)],
+                    scratch,
+                )
                 for some in (FEW, pages)
             ]
             seconds.append((spent[1] - spent[0]) / (pages - FEW))
@@ -138,7 +141,7 @@ def main() -> int:
         with RunningWeb(roots={shop.HOST: scratch / "shop"}) as web:
             pages = arguments.products
             crawl = beside_a_crawl(scratch, web, pages, arguments.repeats)
-        archive = over_an_archive(scratch, f"crawl0{pages}", pages, arguments.repeats)
+        archive = over_an_archive(scratch, f"crawl-0-0-{pages}", pages, arguments.repeats)
         text = f"`make bench-extract` on {machine()}; load {load:.1f} at the start\n\n"
         text += report(pages, sum(sizes) / len(sizes), crawl, archive)
     print(f"\n{text}\n")
