@@ -7,7 +7,7 @@ from queue import Empty
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import SEED_RULES, SEEDS, Changes, Message
-from gossamer.archive.merge import merge
+from gossamer.archive.merge import merge, room_beside
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.crawl import commit
@@ -307,7 +307,9 @@ class Agent:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
         changes = closed.changes | made | sent.changes | books.resting.write(self._fetching.resting())
-        changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
+        changes |= arrived.changes
+        room = room_beside(changes, len(sent.outbox))
+        changes |= merge(books.store, books.chain.files, self._config, round_.number, room)
         self._tally.add(round_)
         books.chain.commit(
             changes,

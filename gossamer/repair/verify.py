@@ -191,7 +191,8 @@ def _named_fault(store: Store, name: str, kind: str, problem: str) -> Fault:
 
 
 def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
-    yield from ((kind, name) for kind, names in at.files.items() for name in names)
+    """Yields each file once, with its kind; a pack of the index has several."""
+    yield from {name: (kind, name) for kind, names in at.files.items() for name in names}.values()
     yield from (("outbox", entry.name) for entry in at.outbox)
 
 
