@@ -68,7 +68,7 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
     packs = {kind: [pack] if (pack := work.pack(kind, files)) else [] for kind in ("warc", "cdxj", *_TABLES)}
     for warc in packs.pop("warc"):
         # Whatever has the places of moved records must be rewritten.
-        moved = {kind: packs[kind] + _overlapping(files.get(kind, ()), warc, packs[kind]) for kind in _PLACED}
+        moved = {kind: work.rewritten(files.get(kind, ()), warc, packs[kind]) for kind in _PLACED}
         needed = 1 + sum(map(len, moved.values()))
         if needed <= room or len(files["warc"]) >= _LATE * config.archive.merge_files:
             changes |= work.join_warc(warc, places)
@@ -78,11 +78,6 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
             changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
             room -= 1
     return changes
-
-
-def _overlapping(names: Iterable[str], moved: list[str], packs: list[list[str]]) -> list[list[str]]:
-    known = {name for pack in packs for name in pack}
-    return [[name] for name in names if name not in known and overlaps(name, moved)]
 
 
 def choose(sizes: list[tuple[int, str]], least: int, limit: int) -> list[str]:
@@ -137,6 +132,22 @@ class _Merger:
                 schema = its
             tail.append((size, name))
         return choose(tail[::-1], self._least, limit)
+
+    def rewritten(self, names: Iterable[str], warc: list[str], packs: list[list[str]]) -> list[list[str]]:
+        """Returns the sets of a kind's files that become one each, when these WARC files do: those that have places in
+        them, and those that are merged anyway. Neighbours are one set, as they are rewritten whether joined or not."""
+        sets: list[list[str]] = [[]]
+        held, chosen = 0, {name for pack in packs for name in pack}
+        for name in sorted(names, key=_order):
+            size = self._store.size(name)
+            is_chosen = name in chosen or overlaps(name, warc)
+            if sets[-1] and (not is_chosen or held + size > _TABLE_BYTES):
+                sets.append([])
+                held = 0
+            if is_chosen:
+                sets[-1].append(name)
+                held += size
+        return [each for each in sets if each]
 
     def join_warc(self, pack: list[str], places: Places) -> Changes:
         """Concatenates: gzip members in a row are a WARC file. Where each file begins is noted in `places`."""
