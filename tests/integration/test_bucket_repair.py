@@ -107,9 +107,8 @@ def lose_mark(crawl: Damaged) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        lose_table,
         lose_manifests,
-        *(pytest.param(harm, marks=pytest.mark.slow) for harm in (lose_warc, lose_index, lose_mark)),
+        *(pytest.param(harm, marks=pytest.mark.slow) for harm in (lose_table, lose_warc, lose_index, lose_mark)),
     ],
 )
 def test_a_bucket_is_repaired_and_the_crawl_goes_on(
