@@ -1,5 +1,8 @@
 # `make demo` and `make test` set up everything they need on a fresh Debian machine, and say so.
 PYTHON ?= python3
+# Every command and every test process would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready

@@ -23,6 +23,7 @@ from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.event_log import EventLog
+from gossamer.fetch.fields import Fields
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
@@ -84,6 +85,11 @@ class Crawl:
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
+        Fields(config)  # nor a secret that is missing
+        if config.fetch.cookies_file:
+            from gossamer.fetch.cookies import read_file
+
+            read_file(config.fetch.cookies_file)
         check_scores(strategy(config.crawl.order), config)
         if config.refresh.policy != NEVER:
             from gossamer.refresh.refresher import check_refresh
@@ -161,13 +167,13 @@ class Crawl:
     def pages(self, where: str = "true") -> Iterator[Page]:
         """Iterates over pages with content, by URL; `where` is an SQL condition on the table `pages`."""
         from gossamer.archive import query  # DuckDB: whoever only crawls need not wait for it
-        from gossamer.cluster.location import locate
+        from gossamer.cluster.location import index_of, locate
 
         # Sorted first: content, which is large, should not have to pass through the sort.
         sql = f"""SELECT url, title, language, content_type, last_visit,
                 content(warc, warc_offset), text(warc, warc_offset)
             FROM (SELECT * FROM pages WHERE status = 'fetched' AND warc <> '' AND ({where}) ORDER BY url)"""
-        with closing(query.open_database(locate(self.directory))) as database:
+        with closing(query.open_database(locate(self.directory), index_of)) as database:
             cursor = database.execute(sql)
             while rows := cursor.fetchmany(100):
                 yield from (Page(*row) for row in rows)
@@ -175,9 +181,9 @@ class Crawl:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Returns the answer to an SQL question, as rows."""
         from gossamer.archive import query
-        from gossamer.cluster.location import locate
+        from gossamer.cluster.location import index_of, locate
 
-        return query.ask(locate(self.directory), sql)
+        return query.ask(locate(self.directory), sql, index_of)
 
 
 def _functions(extract: Function | str | list[Function | str] | None, links: Function | str | None) -> dict[str, Any]:

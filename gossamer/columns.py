@@ -299,6 +299,15 @@ RESTING = Table(
     ),
 )
 
+COOKIES = Table(
+    "cookies",
+    "the cookies of a website that fetch.cookies keeps; read at restart, the newest row of a domain is true",
+    (
+        Column("domain", "string", "the registrable domain"),
+        Column("cookies", "string", "what its servers have set, as JSON; empty: nothing any more"),
+    ),
+)
+
 CONTRIBUTION = Table(
     "contribution",
     "what seeds, sitemaps or a round of another zone give to one page",

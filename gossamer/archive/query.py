@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,7 +19,7 @@ from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 
 from gossamer.archive.contents import Contents, Place
 from gossamer.archive.reading import Reading, Where, reading
-from gossamer.archive.views import KINDS, TABLES, quoted, statements
+from gossamer.archive.views import FROM_INDEX, KINDS, SQL_TYPES, TABLES, quoted, statements
 from gossamer.errors import QueryError
 from gossamer.web.answer import Answer
 
@@ -38,6 +38,16 @@ class Named(Protocol):
     def names(self) -> Sequence[str]: ...
 
 
+class Index(Protocol):
+    """Port: what the index of a crawl knows of pages. Whoever opens a database for users passes one
+    (`refresh.upcoming.Upcoming`); to those who pass none, it is unknown."""
+
+    def columns(self, name: str, keys: pa.Array) -> pa.StructArray:
+        """Returns the columns that `views.FROM_INDEX` has under this name, for these keys."""
+
+
+OpenIndex = Callable[[Reading], Index]
+
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # `text` is a function of ours, not a reason to download an extension.
     "autoinstall_known_extensions": "false",
@@ -53,43 +63,51 @@ _MISSING_COLUMN = "not found in FROM clause"
 _OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
 
 
-def open_database(where: Where) -> duckdb.DuckDBPyConnection:
+def open_database(where: Where, index: OpenIndex | None = None) -> duckdb.DuckDBPyConnection:
     """Opens an in-memory database with the crawl's tables and functions. It can read the archive and write nowhere.
 
     It shows what was committed when it was opened. Close it when done.
     """
-    return reading(where, open_reading)
+    return reading(where, lambda at: open_reading(at, index=index))
 
 
-def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+def with_database(where: Where, work: Callable[[duckdb.DuckDBPyConnection], T], index: OpenIndex | None = None) -> T:
     """Returns the result of work on such a database. It is done again if a running crawl merges files meanwhile."""
 
     def opened(at: Reading) -> T:
-        with closing(open_reading(at)) as database:
+        with closing(open_reading(at, index=index)) as database:
             return work(database)
 
     return reading(where, opened)
 
 
-def open_reading(at: Reading, settings: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+def open_reading(
+    at: Reading, settings: Sequence[str] = (), index: OpenIndex | None = None
+) -> duckdb.DuckDBPyConnection:
     """Opens such a database of what was read. `settings` are statements that set limits; no query can change them."""
     files = {kind: at.paths(kind) for kind in KINDS}
     paths = [str(path) for each in files.values() for path in each]
-    made = [*settings, *statements(files, at.overlap)]
-    return confined(made, paths, lambda database: _add_functions(database, Contents(at)))
+    made = [*settings, *statements(files, at.overlap, index is not None)]
+
+    def functions(database: duckdb.DuckDBPyConnection) -> None:
+        _add_functions(database, Contents(at))
+        if index is not None:
+            _add_index(database, cache(lambda: index(at)))
+
+    return confined(made, paths, functions)
 
 
 def confined(
     statements: Iterable[str],
     paths: Sequence[str],
-    more: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
+    functions: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
 ) -> duckdb.DuckDBPyConnection:
-    """Opens a database of what these statements make. It can read these files and write nowhere."""
+    """Opens a database of what these statements make, with functions. It can read these files and write nowhere."""
     database = duckdb.connect(config=_SETTINGS)
     try:
+        functions(database)
         for statement in statements:
             database.execute(statement)
-        more(database)
         _confine(database, paths)
     except BaseException:
         database.close()
@@ -147,14 +165,28 @@ def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> N
         database.execute(f"CREATE MACRO {name}(warc, warc_offset{extra}) AS {call}")
 
 
+def _add_index(database: duckdb.DuckDBPyConnection, index: Callable[[], Index]) -> None:
+    """Adds the functions of `views.FROM_INDEX`. For columns that nobody asks for DuckDB does not call them: then the
+    index is not even opened."""
+
+    def answer(name: str) -> Callable[[pa.Array], pa.StructArray]:
+        return lambda keys: index().columns(name, keys)
+
+    for name, columns in FROM_INDEX.items():
+        fields = {column.name: duckdb.dtype(SQL_TYPES[column.dtype]) for column in columns}
+        database.create_function(f"index_{name}", answer(name), [UBIGINT], duckdb.struct_type(fields), type=ARROW)
+
+
 def _places(warcs: Any, offsets: Any) -> list[Place | None]:
     pairs = zip(warcs.to_pylist(), offsets.to_pylist(), strict=True)
     return [(warc, offset) if warc and offset is not None else None for warc, offset in pairs]
 
 
-def ask(where: Where, sql: str) -> list[dict[str, Any]]:
+def ask(where: Where, sql: str, index: OpenIndex | None = None) -> list[dict[str, Any]]:
     """Returns the last statement's result, for programs; all of it in memory."""
-    return answered(partial(with_database, where), TABLES, sql, lambda rows, _: rows.read_all().to_pylist())
+    return answered(
+        partial(with_database, where, index=index), TABLES, sql, lambda rows, _: rows.read_all().to_pylist()
+    )
 
 
 def answered(

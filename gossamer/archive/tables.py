@@ -76,9 +76,10 @@ def _array(column: Column, value: Any, kind: Any, count: int) -> Any:
         value = [value] * count
     if column.dtype == "time":
         milliseconds = (np.asarray(value, np.float64) * 1000).astype(np.int64)  # cut, as WARC-Date is
-        return pa.array(milliseconds).cast(kind)
+        return pa.array(milliseconds.view("datetime64[ms]"), kind)
     if isinstance(value, np.ndarray):
-        return pa.array(value).cast(kind)  # as it is, then checked: out of range is an error
+        array = pa.array(value)
+        return array if array.type == kind else array.cast(kind)  # which checks: out of range is an error
     return pa.array(value, kind)
 
 
@@ -86,6 +87,6 @@ def _dictionary(value: Any, count: int) -> Any:
     if isinstance(value, str):
         value = np.zeros(count, np.int32), [value]
     if not isinstance(value, tuple):
-        return pa.array(value, pa.string()).dictionary_encode()
+        return pa.array(value, pa.dictionary(pa.int32(), pa.string()))
     indices, distinct = value
     return pa.DictionaryArray.from_arrays(np.asarray(indices, np.int32), pa.array(distinct, pa.string()))

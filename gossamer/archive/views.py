@@ -71,15 +71,41 @@ def _of(table: Table, names: str) -> tuple[Column, ...]:
 
 
 # A visit may find a page unchanged, moved or broken; its text is then that of the last visit with content.
+_OF_INDEX = "score hits due change_rate"
 _OF_VISIT = "outcome http_status reason location elapsed_s"
 _OF_VERSION = (
     "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
     " warc_bytes noindex"
 )
 
+# What the index of the crawl knows of a page, by the question that is put to it: `index_ranked(key)` and so on. It is
+# read only if a query asks for one of these columns.
+FROM_INDEX = {
+    "ranked": (
+        Column("score", "f8", "what the order ranks it by, such as its cash: the highest goes first"),
+        Column("hits", "u4", "links to it, on the current versions of visited pages"),
+    ),
+    "due": (Column("due", "time", "when it may be visited, or visited again; NULL: never"),),
+    "changing": (Column("change_rate", "f8", "changes in a day, estimated; NULL before the second visit"),),
+    "waiting": (
+        Column("place", "u8", "1 for the page that its agent takes next"),
+        Column("ahead", "u8", "pages of its host that come before it"),
+        Column("due", "time", "when it, and its host, may be visited"),
+        Column("why", "string", "new, due again (refresh.policy), failed before, forbidden before"),
+        Column(
+            "waits_for",
+            "string",
+            "its host's delay (others of its host come first), its host's rest (after failures, or since it asked for"
+            " it), its time (`due`); empty: nothing",
+        ),
+        Column("agent", "string", "the agent that will visit it"),
+    ),
+}
+
 KNOWN_PAGES = Table(
     "pages",
-    "one row per known page: how its latest visit went (`status` to `elapsed_s`), and what it says (from `version_time`"
+    "one row per known page: how its latest visit went (`status` to `elapsed_s`), what the crawl thinks of it (`score`"
+    " to `change_rate`, NULL where that is not known), and what it says (from `version_time`"
     " on) by the latest visit that brought content, which is an earlier one if the page was found unchanged, or has"
     " moved or gone since. Of a page that never had content they describe the latest answer; of a page never visited"
     " they are NULL",
@@ -93,6 +119,9 @@ KNOWN_PAGES = Table(
         Column("visits", "i8", "how often it was visited"),
         Column("last_visit", "time", "when the latest visit began"),
         *_of(VISITS, _OF_VISIT),
+        *FROM_INDEX["ranked"],
+        *FROM_INDEX["due"],
+        *FROM_INDEX["changing"],
         Column("version_time", "time", "when the visit began that the following columns are from"),
         *_of(VISITS, _OF_VERSION),
     ),
@@ -131,7 +160,27 @@ TARGETS = Table(
     ),
 )
 
-TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, SIGNALS, ITEMS, FILES, FUNCTION_ERRORS)
+_PLACE, _AHEAD, _DUE, _WHY, _WAITS_FOR, _AGENT = FROM_INDEX["waiting"]
+FRONTIER = Table(
+    "frontier",
+    "one row per page that will be visited, by `place`: what comes next and why, as of the last commit. Of several"
+    " agents each has an order of its own. Where ranks do not follow from the index alone (PageRank, your own order)"
+    " `score` is NULL, and pages are in order of discovery",
+    (
+        _PLACE,
+        *_of(PAGES, "host url"),
+        *FROM_INDEX["ranked"],
+        *_of(PAGES, "depth"),
+        _DUE,
+        _WHY,
+        _WAITS_FOR,
+        _AHEAD,
+        _AGENT,
+        *_of(PAGES, "key"),
+    ),
+)
+
+TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, FRONTIER, SIGNALS, ITEMS, FILES, FUNCTION_ERRORS)
 
 FUNCTIONS = (
     ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
@@ -145,9 +194,10 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> list[str]:
+def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False, index: bool = False) -> list[str]:
     """Returns SQL that makes the views over these Parquet files; a kind without files makes an empty table. With
-    `overlap` several agents may have found the same page: the first to do so counts."""
+    `overlap` several agents may have found the same page: the first to do so counts. With `index` the functions
+    `index_...` are there."""
     made = ["CREATE SCHEMA stored"]
     made += [_stored(kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
     if overlap:
@@ -157,7 +207,14 @@ def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False) -> li
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
     made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in _AS_STORED]
-    return [*made, _visits(), _pages(), _HOSTS_SQL, _TARGETS_SQL]
+    made += [] if index else [_unknown(question, columns) for question, columns in FROM_INDEX.items()]
+    return [*made, _visits(), _pages(), _FRONTIER_SQL, _HOSTS_SQL, _TARGETS_SQL]
+
+
+def _unknown(question: str, columns: Sequence[Column]) -> str:
+    """Returns SQL of a function that stands for an index that nobody can ask."""
+    nulls = ", ".join(f"{column.name} := NULL::{SQL_TYPES[column.dtype]}" for column in columns)
+    return f"CREATE MACRO index_{question}(key) AS struct_pack({nulls})"
 
 
 def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
@@ -266,7 +323,9 @@ def _pages() -> str:
     return f"""CREATE VIEW pages AS
         SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, least(p.depth, d.depth) AS depth,
             coalesce(v.status, {quoted(word(Status.NEW))}) AS status,
-            coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit}, c.time AS version_time, {version}
+            coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit},
+            index_ranked(p.key).score AS score, index_ranked(p.key).hits AS hits, index_due(p.key).due AS due,
+            index_changing(p.key).change_rate AS change_rate, c.time AS version_time, {version}
         FROM stored.pages p LEFT JOIN (
             SELECT key, min(depth) AS depth FROM stored.depths GROUP BY key
         ) d ON d.key = p.key LEFT JOIN (
@@ -278,6 +337,18 @@ def _pages() -> str:
                 PARTITION BY key ORDER BY outcome = {quoted(word(Outcome.OK))} DESC, {newest}
             ) = 1
         ) c ON c.key = p.key"""
+
+
+# One expression for all of it: DuckDB computes it once.
+_FRONTIER_SQL = """CREATE VIEW frontier AS
+    SELECT w.place AS place, url, host, index_ranked(key).score AS score, index_ranked(key).hits AS hits, depth,
+        w.due AS due, w.why AS why, w.waits_for AS waits_for, w.ahead AS ahead, w.agent AS agent, key
+    FROM (
+        SELECT p.key, p.host, p.url, least(p.depth, d.depth) AS depth, index_waiting(p.key) AS w
+        FROM stored.pages p LEFT JOIN (
+            SELECT key, min(depth) AS depth FROM stored.depths GROUP BY key
+        ) d ON d.key = p.key
+    ) WHERE w.place IS NOT NULL ORDER BY w.place, w.agent"""
 
 
 def _words(outcomes: Sequence[Outcome]) -> str:
@@ -346,6 +417,10 @@ EXAMPLES = (
     (
         "What became of the pages",
         "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC",
+    ),
+    (
+        "What comes next, and why",
+        "SELECT place, url, why, waits_for, due FROM frontier ORDER BY place LIMIT 10",
     ),
     (
         "The most linked pages",

@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -134,7 +133,6 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _seconds(time: pa.Array) -> F64:
-    if pa.types.is_timestamp(time.type):
-        time = pc.divide(time.cast(pa.timestamp("us", time.type.tz)).cast(pa.int64()).cast(pa.float64()), 1e6)
-    seconds: F64 = time.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return seconds
+    if not pa.types.is_timestamp(time.type):
+        return np.asarray(time.cast(pa.float64()), np.float64)
+    return np.asarray(time.cast(pa.timestamp("us", time.type.tz)).cast(pa.int64()), np.float64) / 1e6

@@ -36,6 +36,7 @@ FLAGS = (
     ("--connections", "polite.connections", "R"),
     ("--depth", "limits.depth", "N"),
     ("--contact", "fetch.contact", "WHO"),
+    ("--cookies", "fetch.cookies_file", "FILE"),
     ("--include", "crawl.include", "PATTERN"),
     ("--exclude", "crawl.exclude", "PATTERN"),
     ("--extract", "extract.functions", "MODULE:FUNCTION"),

@@ -3,6 +3,7 @@
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gossamer.archive.mark import is_federation
 from gossamer.archive.places import exists
@@ -11,6 +12,9 @@ from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.remote_site import Allowance, Connections, RemoteSite
 from gossamer.config.folders import as_place
 from gossamer.errors import GossamerError, RemoteLimit, SiteError, StoreError
+
+if TYPE_CHECKING:
+    from gossamer.archive.query import Index
 
 _AT_ONCE = 16  # sites that are asked at the same time
 
@@ -83,6 +87,13 @@ class Sites:
 
     def __str__(self) -> str:
         return str(self.federation.path)
+
+
+def index_of(at: Reading) -> "Index":
+    """Opens what the index of a crawl knows of pages, for a query that asks for it."""
+    from gossamer.refresh.upcoming import Upcoming  # most queries do not, and need not wait for it
+
+    return Upcoming(at)
 
 
 def locate(name: str | Path) -> Location:

@@ -23,7 +23,7 @@ def polite_by_host(config: Config) -> dict[str, Polite]:
     """Returns how the hosts with rules of their own are treated."""
     found = {}
     for name, given in config.host.items():
-        own = {key: value for key, value in given.items() if key != "pages"}
+        own = {key: value for key, value in given.items() if key in Polite.__struct_fields__}
         if "delay_s" in own:
             own["small_delay_s"] = 0.0
         if own:

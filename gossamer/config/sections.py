@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
+from gossamer.config.secrets import check_auth, check_headers
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
@@ -19,7 +20,10 @@ PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
 REFRESH = (NEVER, "fixed", "adaptive", "azar", "harmonic", "index", "stalest", "green", "green-index")
-_RENAMED = {"refresh.after_s": 'refresh.interval_s, with refresh.policy = "fixed"'}
+_RENAMED = {
+    "refresh.after_s": 'refresh.interval_s, with refresh.policy = "fixed"',
+    "fetch.accept_language": 'fetch.headers: write headers = { Accept-Language = "de" }',
+}
 
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
 
@@ -177,7 +181,12 @@ class Fetch(msgspec.Struct, frozen=True):
             like="text/html",
         ),
     ] = []
-    accept_language: Annotated[str, key("Accept-Language header; empty: none")] = ""
+    headers: Annotated[
+        dict[str, str],
+        key("header fields of every request, as in { Accept-Language = 'de' }; no secrets (docs/requests.md)"),
+    ] = {}
+    cookies: Annotated[bool, key("keep the cookies that servers set, and send them back (docs/requests.md)")] = False
+    cookies_file: Annotated[str, key("cookies to send, in a file of Netscape's format; empty: none")] = ""
     verify_tls: Annotated[bool, key("check the certificates of servers")] = True
     parse_bytes: Annotated[int, key("look for links in this many bytes of a page", least=1024)] = 8 << 20
 
@@ -234,6 +243,9 @@ class Archive(msgspec.Struct, frozen=True):
     warc_bytes: Annotated[int, key("size limit of a WARC file", least=1 << 16)] = 1 << 30
     warc: Annotated[bool, key("store requests and responses")] = True
     requests: Annotated[bool, key("store request records beside responses")] = True
+    secrets: Annotated[bool, key("store credentials in these records, too; false: (not stored) is in their place")] = (
+        False
+    )
     links: Annotated[bool, key("store the links table")] = True
     digests: Annotated[int, key("digests remembered to recognise the same content elsewhere", least=0)] = 1_000_000
     cache_mb: Annotated[
@@ -311,6 +323,13 @@ class Host(msgspec.Struct, frozen=True):
     burst: Annotated[int, key("as polite.burst", least=1)] = 1
     burst_delay_s: Annotated[float, key("as polite.burst_delay_s", least=0)] = 0.0
     pages: Annotated[int, key("as limits.pages_per_host", least=0)] = 25_000
+    headers: Annotated[
+        dict[str, str], key("as fetch.headers, besides them; values may be secrets, as in env:API_KEY or file:key.txt")
+    ] = {}
+    auth: Annotated[
+        str, key("'bearer env:API_TOKEN' or 'basic env:LOGIN' (user:password), or from a file: 'bearer file:token.txt'")
+    ] = ""
+    cleartext: Annotated[bool, key("send its secrets to http:// URLs, too, where others can read them")] = False
 
 
 class Seed(msgspec.Struct, frozen=True):
@@ -401,7 +420,12 @@ class Config(msgspec.Struct, frozen=True):
     def _section(self, name: str, given: Mapping[str, Any]) -> Any:
         """Returns one section of a copy with changes."""
         check_renamed(f"{name}.{leaf}" for leaf in given)
-        return {**self.host, **_hosts(given)} if name == "host" else section(getattr(self, name), name, given, KEYS)
+        if name == "host":
+            return {**self.host, **_hosts(given)}
+        found = section(getattr(self, name), name, given, KEYS)
+        if name == "fetch":
+            check_headers("fetch.headers", found.headers, may_refer=False)
+        return found
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
@@ -437,6 +461,9 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         if host != host.lower() or not re.fullmatch(r"(\*\.)?[^\s/*:]+", host):
             raise ConfigError(f'[host."{host}"] is no host name; write it like "example.org" or "*.example.org"')
         checked = section(Host(), f'host."{host}"', given)
+        check_headers(f'host."{host}".headers', checked.headers, may_refer=True)
+        if checked.auth:
+            check_auth(f'host."{host}".auth', checked.auth)
         found[host] = {leaf: getattr(checked, leaf) for leaf in given}
     return found
 

@@ -46,7 +46,7 @@ class Agent:
         self._known = Known(books.index)
         robots = RobotsCache(config.polite, config.fetch.agent_name)
         robots.load(robots_rows(books.store, chain, clock.now()))
-        self._fetching = Fetching(config, clock, robots, self._reader)
+        self._fetching = Fetching(config, clock, robots, self._reader, books.cookies())
         self._restore_politeness()
         self._tally = Tally(books.store, chain, peers.is_site)
         self._scheduler = Scheduler(books, self._fetching, clock, peers.is_native)
@@ -306,7 +306,10 @@ class Agent:
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
-        changes = closed.changes | made | sent.changes | books.resting.write(self._fetching.resting())
+        hosts = self._fetching.hosts()
+        changes = closed.changes | made | sent.changes | books.resting.write(hosts.resting)
+        if self._config.fetch.cookies:
+            changes |= books.kept_cookies.write(hosts.cookies)
         changes |= arrived.changes
         room = room_beside(changes, len(sent.outbox))
         changes |= merge(books.store, books.chain.files, self._config, round_.number, room)

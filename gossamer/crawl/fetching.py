@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from math import inf
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
 
 from gossamer.clocks import Clock
 from gossamer.config import Config
@@ -17,6 +18,9 @@ from gossamer.fetch.politeness import Deferred
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.workbench import Workbench
+
+if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+    from gossamer.fetch.cookies import Cookies
 
 _HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts
 _STEP_S = 0.25
@@ -34,21 +38,31 @@ class Broken:
 Result = Visit | Deferred | Broken | None  # None: nothing, but somebody waits for the agent
 
 
+class HostStates(NamedTuple):
+    """`HostStates` is what a commit must have of hosts, as of a moment."""
+
+    resting: dict[str, tuple[float, int]]  # longer than usual: until when, and failures in a row
+    cookies: dict[str, tuple[str]]  # by registrable domain, as a row of the COOKIES table
+
+
 class Fetching:
     """`Fetching` owns client and workbench: once started, only its thread touches them."""
 
-    def __init__(self, config: Config, clock: Clock, book: RobotsCache, reader: Reader) -> None:
+    def __init__(
+        self, config: Config, clock: Clock, book: RobotsCache, reader: Reader, cookies: "Cookies | None" = None
+    ) -> None:
         self.results: SimpleQueue[Result] = SimpleQueue()
         self.workbench = Workbench(config.polite, book, polite_by_host(config))
         resolver = Resolver(config.resolve, clock)
-        self._client = Client(config, clock, resolver)
+        self._cookies = cookies
+        self._client = Client(config, clock, resolver, cookies)
         self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
         self._clock = clock
         self._lingers = config.polite.connections > 1  # else the next request waits for this answer
         self._next_look_s = 0.0
         self._reader = reader
         self._orders: SimpleQueue[list[Request] | None] = SimpleQueue()
-        self._answers: SimpleQueue[dict[str, tuple[float, int]]] = SimpleQueue()
+        self._answers: SimpleQueue[HostStates] = SimpleQueue()
         self.stats = self.workbench.stats()
         self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
         self._stopping = self._closing = False
@@ -80,18 +94,20 @@ class Fetching:
         """Takes a visit off the count of held bytes: the agent's thread has it now."""
         self._consumed_bytes += visit.held_bytes
 
-    def resting(self) -> dict[str, tuple[float, int]]:
-        """Returns the hosts that rest longer than usual, as of now: until when, and failures in a row."""
-        if not self._thread.is_alive():
-            return self.workbench.snapshot()
-        self._orders.put(None)
-        self._client.wake()
+    def hosts(self) -> HostStates:
+        """Returns which hosts rest longer than usual, and which cookies they have set."""
+        if self._thread.is_alive():
+            self._orders.put(None)
+            self._client.wake()
         while self._thread.is_alive():
             try:
                 return self._answers.get(timeout=_STEP_S)
             except Empty:
                 continue
-        return {}
+        return self._host_states()
+
+    def _host_states(self) -> HostStates:
+        return HostStates(self.workbench.snapshot(), self._cookies.kept() if self._cookies else {})
 
     @property
     def connections(self) -> int:
@@ -138,7 +154,7 @@ class Fetching:
             except Empty:
                 return
             if order is None:
-                self._answers.put(self.workbench.snapshot())
+                self._answers.put(self._host_states())
             else:
                 self.workbench.add(order)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,11 @@ from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
 from gossamer.archive.manifest import ZONES_IN_ALL, Changes, Files
 from gossamer.archive.resting import Resting
+from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, AnyKeys, Bools, Rows
-from gossamer.columns import Contributions
+from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
@@ -35,6 +36,9 @@ from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
 from gossamer.frontier.strategies import Strategy, own_first, strategy
 from gossamer.web.url import page_key, page_keys
+
+if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+    from gossamer.fetch.cookies import Cookies
 
 WHO = "https://example.org/about-my-crawl"
 _ON_THE_COMMAND_LINE = f"--contact {WHO} (or an e-mail address), or fetch.contact in the file"
@@ -125,10 +129,12 @@ class Books:
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     functions: PageFunctions | None = None  # None: no code of the user runs
     resting: Resting = field(init=False)
+    kept_cookies: RowFiles[tuple[str]] = field(init=False)
     scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
         self.resting = Resting(self.store, self.chain)
+        self.kept_cookies = RowFiles(self.store, self.chain, COOKIES, ("",))
         self.scope = Scope.read(self.config.crawl.scope, self.store)
 
     @classmethod
@@ -145,6 +151,15 @@ class Books:
         frontier.restore(store, chain.files)
         ledger = Ledger.of(chain.state.ledger)
         return cls(store, config, chain, index, frontier, ledger, order, scores)
+
+    def cookies(self) -> "Cookies | None":
+        """Returns the cookies that the crawl begins with; None: it has to do with none."""
+        fetch = self.config.fetch
+        if not (fetch.cookies or fetch.cookies_file):
+            return None
+        from gossamer.fetch.cookies import open_cookies
+
+        return open_cookies(self.config, self.kept_cookies.rows, self.chain.state.committed_s)
 
     def part(self) -> float:
         """Returns our part of what is meant for the whole crawl."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gossamer.archive.chain import snapshots
@@ -70,14 +69,13 @@ def revive(books: Books, judge: Judge, is_native: Callable[[U64], Bools], fresh:
 
 def _batches(books: Books, *verdicts: str) -> Iterator[Batch]:
     """Iterates over links with these verdicts, of all agents: zones may have changed their owner."""
-    wanted = pa.array(verdicts)
     names = [name for at in snapshots(books.store).values() for name in at.files.get("links", [])]
     for name in names:
         try:
             with pq.ParquetFile(books.store.local(name)) as file:
                 for rows in file.iter_batches(columns=["source", "target", "target_url", "verdict"]):
-                    words = rows.column("verdict").cast(pa.string())
-                    kept = rows.filter(pc.is_in(words, wanted))
+                    words = rows.column("verdict").to_numpy(zero_copy_only=False)
+                    kept = rows.filter(pa.array(np.isin(words, verdicts)))
                     if len(kept):
                         yield _batch(kept)
         except FileNotFoundError:  # another agent has just merged it: what it has is in a file that comes later

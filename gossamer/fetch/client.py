@@ -3,13 +3,14 @@
 import os
 import select
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pycurl
 
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
+from gossamer.fetch.fields import Fields
 from gossamer.fetch.lenient_http import LenientExchange, is_refusal
 from gossamer.fetch.outcome import (
     classify,
@@ -21,8 +22,11 @@ from gossamer.fetch.outcome import (
 )
 from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
-from gossamer.fetch.transfer import Fields, Transfer
+from gossamer.fetch.transfer import Transfer
 from gossamer.web.http import status_code
+
+if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+    from gossamer.fetch.cookies import Cookies
 
 __all__ = ["Client", "Request", "Response"]
 
@@ -47,11 +51,12 @@ _CUTS = {
 class Client:
     """The client starts requests and returns responses. It knows nothing of politeness: the workbench does."""
 
-    def __init__(self, config: Config, clock: Clock, resolver: Resolver) -> None:
+    def __init__(self, config: Config, clock: Clock, resolver: Resolver, cookies: "Cookies | None" = None) -> None:
         self._config = config
         self._clock = clock
         self._resolver = resolver
-        self._fields = Fields(config)
+        self._cookies = cookies
+        self._fields = Fields(config, cookies)
         self._finished: list[Response] = []
         self._looking = 0
         self._idle: list[Transfer] = []
@@ -249,7 +254,7 @@ class Client:
         elif response.outcome is Outcome.REFUSED_ADDRESS:
             response.address = ""
         elif response.outcome is not Outcome.TLS_FAILED:
-            response.request_head = transfer.request_head()
+            response.request_head = transfer.stored_head()
         transfer.lines.clear()
         transfer.chunks.clear()
         if transfer.is_lenient:
@@ -274,6 +279,10 @@ class Client:
         response.body = body
         response.kept = not code and transfer.reuse and frame.stays_open
         classify(response)
+        if response.http_status == 401 and not response.reason:
+            response.reason = self._fields.remark(response.request)
+        if self._cookies:
+            response.head = self._cookies.take(response.request, head)
 
     def _try_next(self, transfer: Transfer, code: int, now_s: float) -> bool:
         """Tries another address of the host, if this one cannot be reached and there is time for it."""

@@ -6,48 +6,22 @@ from typing import Any
 import pycurl
 
 from gossamer.config import Config
+from gossamer.fetch.fields import Head
 from gossamer.fetch.outcome import UNWANTED, final_head, is_wanted
 from gossamer.fetch.request import Request
 from gossamer.fetch.resolver import Answer
 
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
-_ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _LATE_S = 0.1  # a shorter look-up does not count: the same time-outs then serve every request
-
-
-class Fields:
-    """These are the header fields that we send. libcurl adds only the request line and Host, before them."""
-
-    def __init__(self, config: Config) -> None:
-        fields = [
-            f"User-Agent: {config.user_agent}",
-            f"Accept: {_ACCEPT}",
-            "Accept-Encoding: gzip, deflate, br, zstd",
-        ]
-        if config.fetch.accept_language:
-            fields.append(f"Accept-Language: {config.fetch.accept_language}")
-        self._always = [field.encode("utf-8") for field in fields]
-        # libcurl sends Connection last, wherever it is given.
-        self._last: dict[bool, list[bytes]] = {True: [], False: [b"Connection: close"]}
-        self._constant = {reuse: self._always + last for reuse, last in self._last.items()}
-
-    def of(self, request: Request, reuse: bool) -> list[bytes]:
-        """Returns the same list object for all unconditional requests, so that a handle sees that nothing changed."""
-        if not request.is_conditional:
-            return self._constant[reuse]
-        conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
-        lines = [f"{name}: {value}" for name, value in conditions if value and value.isprintable()]
-        return self._always + [line.encode("latin-1", "replace") for line in lines] + self._last[reuse]
 
 
 class Transfer:
     """A handle is used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_fields", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
-        "handle", "is_lenient", "lines", "lookup_s", "request", "reuse", "room", "sent", "start_s", "started_s",
-        "truncated",
+        "_head", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
+        "handle", "is_lenient", "lines", "lookup_s", "request", "reuse", "room", "start_s", "started_s", "truncated",
     )  # fmt: skip
 
     def __init__(self, config: Config, is_lenient: bool = False) -> None:
@@ -61,8 +35,7 @@ class Transfer:
         self.attempt = 0
         self.start_s = self.started_s = 0.0  # monotonic, and since 1970
         self.lookup_s = 0.0
-        self.sent = b""  # header fields
-        self._fields: list[bytes] | None = None
+        self._head: Head | None = None
         self._reuse = True
         self._is_literal = False
         self._pinned = ""
@@ -72,7 +45,7 @@ class Transfer:
         handle.setopt(pycurl.WRITEFUNCTION, self.take)
         handle.setopt(pycurl.CONNECT_ONLY, int(is_lenient))
 
-    def prepare(self, request: Request, reuse: bool, fields: list[bytes], answer: Answer) -> None:
+    def prepare(self, request: Request, reuse: bool, head: Head, answer: Answer) -> None:
         """Sets what holds for all attempts of a request."""
         self.request, self.reuse, self.answer, self.attempt = request, reuse, answer, 0
         handle = self.handle
@@ -81,10 +54,9 @@ class Transfer:
         if self._is_literal or "%" in request.url:
             self._is_literal = True
             handle.setopt(pycurl.REQUEST_TARGET, _target(request.url))
-        if self._fields is not fields:
-            self._fields = fields
-            self.sent = b"".join([field + b"\r\n" for field in fields])
-            handle.setopt(pycurl.HTTPHEADER, fields)
+        if self._head is not head:
+            self._head = head
+            handle.setopt(pycurl.HTTPHEADER, head.lines)
         if self._reuse is not reuse and not self.is_lenient:  # or libcurl would close what it has just connected
             self._reuse = reuse
             handle.setopt(pycurl.FORBID_REUSE, not reuse)
@@ -113,12 +85,23 @@ class Transfer:
         self.truncated = ""
         self.room = min(fetch.body_bytes, _ROBOTS_BYTES) if self.request.is_robots else fetch.body_bytes
 
-    def request_head(self) -> bytes:
-        """Returns the request as libcurl sent it."""
+    def sent_head(self) -> bytes:
+        """Returns the request as libcurl sent it, with its secrets."""
+        return self._start() + self._fields().sent + b"\r\n"
+
+    def stored_head(self) -> bytes:
+        """Returns the request as it may be stored."""
+        return self._start() + self._fields().stored + b"\r\n"
+
+    def _fields(self) -> Head:
+        assert self._head is not None
+        return self._head
+
+    def _start(self) -> bytes:
         url = self.request.url
         authority = url.index("//") + 2
         line = f"GET {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
-        return line.encode("ascii", "replace") + self.sent + b"\r\n"
+        return line.encode("ascii", "replace")
 
     def has_more_addresses(self) -> bool:
         return self.attempt < len(self.answer.others)

@@ -8,7 +8,7 @@ import numpy as np
 from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import I64, U16, AnyKeys, Bools, Rows
-from gossamer.frontier.index_files import FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_run
 from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search, union
@@ -28,7 +28,7 @@ class Hosts:
         self._count_domains()
 
     @classmethod
-    def open(cls, store: FileStore, files: Named) -> "Hosts":
+    def open(cls, store: Files, files: Named) -> "Hosts":
         hosts = cls()
         for kind in (BASE, DELTA):
             for name in by_age(files.get(kind, [])):

@@ -12,12 +12,16 @@ from gossamer.errors import ArchiveError
 Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
 
 
-class FileStore(Protocol):
+class Files(Protocol):
+    """Whoever only reads the index needs this."""
+
+    def local(self, name: str) -> Path: ...
+
+
+class FileStore(Files, Protocol):
     """The index needs this part of `archive.store.Store`."""
 
     def put(self, name: str, data: bytes | Path) -> None: ...
-
-    def local(self, name: str) -> Path: ...
 
     def scratch(self, name: str) -> Path: ...
 

@@ -16,7 +16,7 @@ from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.errors import ArchiveError
-from gossamer.frontier.index_files import FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import (
@@ -53,7 +53,7 @@ class Table:
         self._retired: dict[str, Run] = {}
 
     @classmethod
-    def open(cls, table: columns.Table, store: FileStore, files: Named, overlay_bytes: int) -> "Table":
+    def open(cls, table: columns.Table, store: Files, files: Named, overlay_bytes: int) -> "Table":
         """Opens the named files, and nothing else."""
         opened = cls(table, overlay_bytes)
         bases = sorted(files.get(opened._kind("base"), []))

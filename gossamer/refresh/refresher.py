@@ -18,8 +18,9 @@ from gossamer.columns import NEVER, Status
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.candidates import place_in_group
-from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
+from gossamer.frontier.table import Table
 from gossamer.refresh.change_rates import none_counted, rates
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best
 from gossamer.refresh.visit_history import RATE, learn, usual_s
@@ -40,6 +41,16 @@ class Carbon(Protocol):
 
     def choose(self, keys: AnyKeys, worth: F64, carbon: F64, now_s: float) -> Bools:
         """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
+
+
+class KnownTables(Protocol):
+    """`KnownTables` is the part of the index that is asked; `frontier.pages.PageIndex` is one."""
+
+    @property
+    def pages(self) -> Table: ...
+
+    @property
+    def visited(self) -> Table: ...
 
 
 class _Seen(NamedTuple):
@@ -83,7 +94,7 @@ class Refresher:
 
     def __init__(
         self,
-        index: PageIndex,
+        index: KnownTables,
         config: Config,
         clock: Clock,
         part: Callable[[], float] = lambda: 1.0,
@@ -145,6 +156,14 @@ class Refresher:
         """Returns when all pages are due that become due within our patience; None: there are none."""
         self._look(now_s, taken, patience_s)
         return self._last_s
+
+    def all_due(self, now_s: float) -> tuple[AnyKeys, F64, F64]:
+        """Returns the keys of all pages that will be visited again, sorted, with their values now, and when."""
+        found = _Seen.none()
+        for rows in self._index.visited.scan(_CHUNK_ROWS):
+            found = found.joined(self._seen(rows, now_s, found.key[:0]))
+        ever = found.where(found.due_s < inf)
+        return ever.key, ever.value, ever.due_s
 
     @property
     def _budget_per_s(self) -> float:

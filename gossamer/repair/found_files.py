@@ -16,7 +16,7 @@ from gossamer.archive.manifest import Files
 from gossamer.archive.store import Store
 from gossamer.archive.views import KINDS
 
-_SMALL = ("scope", "named", "hostmap", "resting")  # beside pages and visits, written when something changed
+_SMALL = ("scope", "named", "hostmap", "resting", "cookies")  # beside pages and visits, written when something changed
 _KEPT = ("warc", "cdxj", *KINDS, *_SMALL)  # what is known of pages is read again from these
 _HEAD = 256  # bytes by which a file is found in another: its first record's identifier is among them
 

@@ -211,7 +211,7 @@ def check_idle(crawl: Place) -> None:
 
 def _is_local(kind: str) -> bool:
     """Returns whether other files stay as they are when one of this kind is mended."""
-    return is_mendable(kind) or kind in (MARKS, FRONTIER, "scope", "named", "resting")
+    return is_mendable(kind) or kind in (MARKS, FRONTIER, "scope", "named", "resting", "cookies")
 
 
 def _is_manifest(copy: Store, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from gossamer.archive import query
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.views import TABLES
-from gossamer.cluster.location import locate
+from gossamer.cluster.location import index_of, locate
 from gossamer.errors import GossamerError
 from gossamer.watch.rows import as_text, rows_of, shown_cell
 
@@ -40,7 +40,7 @@ def answer(crawl: str, sql: str) -> dict[str, Any]:
 
     def opened(work: Any) -> Any:
         def on(at: Reading) -> Any:
-            return work(query.open_reading(at, _LIMITS))
+            return work(query.open_reading(at, _LIMITS, index_of))
 
         return reading(locate(crawl), on)
 

@@ -25,6 +25,7 @@ from gossamer.archive import query
 from gossamer.archive.outputs import replaced
 from gossamer.archive.reading import Where, irrevocable
 from gossamer.archive.views import TABLES
+from gossamer.cluster.location import index_of
 from gossamer.errors import QueryError
 from gossamer.watch.figures import printable
 
@@ -46,7 +47,7 @@ _FINE = frozenset(["timestamp_ns", "time_ns"])  # Python's times end at microsec
 
 def run(where: Where, sql: str, out: str = "table", file: Path | None = None) -> int:
     """Runs SQL, writes the last statement's result to a file or standard output, and returns how many rows."""
-    return answer(partial(query.with_database, where), TABLES, sql, out, file)
+    return answer(partial(query.with_database, where, index=index_of), TABLES, sql, out, file)
 
 
 def answer(opened: query.Opened[int], tables: Sequence[query.Named], sql: str, out: str, file: Path | None) -> int:

@@ -58,7 +58,8 @@ def test_where_the_time_goes(loopback: Loopback) -> None:
 )
 def test_the_request_is_known_exactly(loopback: Loopback, url: str, fields: dict[str, Any], reuse: bool) -> None:
     server = loopback.serve(page)
-    visitor = loopback.visitor(server, fetch__accept_language="de, en;q=0.5", fetch__contact="https://x.test/bot")
+    headers = {"Accept-Language": "de, en;q=0.5"}
+    visitor = loopback.visitor(server, fetch__headers=headers, fetch__contact="https://x.test/bot")
     responses = [visitor.fetch(url, reuse, **fields), visitor.fetch(url, reuse)]
     assert [response.request_head for response in responses] == [e.head for e in server.exchanges]
     head = server.exchanges[0].head

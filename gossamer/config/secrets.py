@@ -1,0 +1,89 @@
+"""This module reads secrets where the configuration says that they are: `env:NAME` is a variable of the environment,
+`file:PATH` a file. The configuration itself never has a secret in it, so it can be stored, sent and shown.
+
+No message of this module quotes a value: somebody may have written a secret where its name belongs.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from gossamer.errors import ConfigError
+
+REFERENCE = re.compile(r"env:[A-Za-z_]\w*|file:.+")
+_WRITE = "write env:NAME for a variable of the environment, or file:PATH"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
+_AUTH = re.compile(rf"(basic|bearer) ({REFERENCE.pattern})")
+_OURS = {
+    "user-agent": "fetch.agent_name and fetch.contact are for that",
+    "cookie": "--cookies FILE and fetch.cookies are for that",
+    "proxy-authorization": "fetch.proxy is for that",
+    **dict.fromkeys(
+        (
+            "host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+            "content-length", "content-type", "expect", "range", "if-match", "if-none-match", "if-modified-since",
+            "if-unmodified-since", "if-range",
+        ),
+        "Gossamer sets it itself, where it is needed",
+    ),
+}  # fmt: skip
+
+
+def is_reference(value: str) -> bool:
+    """Returns whether a value says where a secret is."""
+    return bool(REFERENCE.fullmatch(value))
+
+
+def check_headers(name: str, headers: Mapping[str, str], may_refer: bool) -> None:
+    """Raises an error for header fields that cannot be sent; `may_refer`: their values may be secrets elsewhere."""
+    for field, value in headers.items():
+        if not _TOKEN.fullmatch(field):
+            raise ConfigError(f"{name}: {field!r} is no name of a header field, like X-Client")
+        if why := _OURS.get(field.lower()):
+            raise ConfigError(f"{name}: {field} cannot be given here: {why}")
+        if is_reference(value):
+            if not may_refer:
+                raise ConfigError(
+                    f"{name} go to all hosts, and {field} would be a secret: write it under "
+                    f'[host."example.org"], as headers = {{ {field} = "{value}" }}'
+                )
+        elif field.lower() == "authorization":
+            raise ConfigError(f"{name}: Authorization is a secret: {_WRITE}, or use auth")
+        elif not value.strip() or not value.isprintable():
+            raise ConfigError(f"{name}: {field} must be one line of text")
+
+
+def check_auth(name: str, value: str) -> None:
+    """Raises an error if a value does not say how to authenticate, and where the secret is."""
+    if not _AUTH.fullmatch(value):
+        raise ConfigError(f'{name} must be like "bearer env:API_TOKEN" or "basic file:login.txt" (user:password)')
+
+
+def auth_of(value: str) -> tuple[str, str]:
+    """Returns the scheme and the reference of what `check_auth` has accepted."""
+    scheme, _, reference = value.partition(" ")
+    return scheme, reference
+
+
+def read_secret(name: str, reference: str) -> str:
+    """Returns the secret that the key `name` refers to."""
+    kind, _, place = reference.partition(":")
+    if kind == "env":
+        value = os.environ.get(place, "")
+        where = f"the environment variable {place}"
+    else:
+        value, where = _in_file(name, place), place
+    if not value:
+        raise ConfigError(f"{name} is {reference}, but {where} is empty or not set: set it for this command")
+    if not value.isprintable():
+        raise ConfigError(f"{name} is {reference}, but {where} is more than one line of text")
+    return value
+
+
+def _in_file(name: str, place: str) -> str:
+    try:
+        return Path(place).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ConfigError(f"{name} is file:{place}, which cannot be read: {why}") from None
