@@ -30,6 +30,7 @@ COMMANDS = {
     "show": ("gossamer.cli.query", "print a page as it was stored, in its last version or in an earlier one"),
     "extract": ("gossamer.cli.extract", "run functions over the pages of a crawl, without fetching them again"),
     "export": ("gossamer.cli.export", "write a crawl to one file, in a format that other programs read"),
+    "report": ("gossamer.cli.report", "write a page about a crawl: coverage, structure, errors, politeness, carbon"),
     "restore": ("gossamer.cli.repair", "restore a crawl from its copies (site.copies), after its disk was lost"),
     "verify": ("gossamer.cli.repair", "check every file of a crawl: is it there, and is it as it was written"),
     "repair": ("gossamer.cli.repair", "repair the directory of a crawl from what is left of it; nothing is deleted"),
