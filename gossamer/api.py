@@ -24,6 +24,7 @@ from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveError, SeedError
 from gossamer.event_log import EventLog
 from gossamer.fetch.fields import Fields
+from gossamer.fetch.proxies import Proxies
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.scoring import check_scores
 from gossamer.frontier.strategies import strategy
@@ -85,7 +86,7 @@ class Crawl:
         config = self.config
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
-        Fields(config)  # nor a secret that is missing
+        Fields(config), Proxies(config)  # nor a secret that is missing
         if config.fetch.cookies_file:
             from gossamer.fetch.cookies import read_file
 

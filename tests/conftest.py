@@ -4,6 +4,8 @@ A run ends with a line that says which conformance cases and graphs it did not h
 """
 
 import contextlib
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +30,21 @@ def pywb() -> str:
     if not python.exists():
         pytest.skip("needs pywb: run `make setup`")
     return str(python)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Self-signed, for a.test; key and certificate in one file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("makes its certificates with the openssl command")
+    directory = tmp_path_factory.mktemp("tls")
+    pem, key = directory / "a.pem", directory / "a.key"
+    command = f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
+    names = ["-addext", "subjectAltName=DNS:a.test", "-keyout", str(key), "-out", str(pem)]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    pem.write_bytes(pem.read_bytes() + key.read_bytes())
+    return pem
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -15,6 +15,8 @@ REFERENCE = re.compile(r"env:[A-Za-z_]\w*|file:.+")
 _WRITE = "write env:NAME for a variable of the environment, or file:PATH"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
 _AUTH = re.compile(rf"(basic|bearer) ({REFERENCE.pattern})")
+PROXY = re.compile(r"(http|socks5h)://([^\s/@?#]*@)?([^\s/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\]):\d+/?")
+NO_PROXY = "none"
 _OURS = {
     "user-agent": "fetch.agent_name and fetch.contact are for that",
     "cookie": "--cookies FILE and fetch.cookies are for that",
@@ -58,6 +60,18 @@ def check_auth(name: str, value: str) -> None:
     """Raises an error if a value does not say how to authenticate, and where the secret is."""
     if not _AUTH.fullmatch(value):
         raise ConfigError(f'{name} must be like "bearer env:API_TOKEN" or "basic file:login.txt" (user:password)')
+
+
+def check_proxy(name: str, value: str) -> None:
+    """Raises an error if a value is no proxy; credentials belong elsewhere."""
+    if not value or value == NO_PROXY or is_reference(value):
+        return
+    if value.startswith(("socks:", "socks4:", "socks4a:", "socks5:")):
+        raise ConfigError(f"{name}: write socks5h://, with an h: the proxy looks names up")
+    if not PROXY.fullmatch(value):
+        raise ConfigError(f"{name} must be like http://proxy.example.org:3128 or socks5h://127.0.0.1:1080, with a port")
+    if "@" in value:
+        raise ConfigError(f'{name} has credentials: write "env:NAME", and put all of it into that variable')
 
 
 def auth_of(value: str) -> tuple[str, str]:

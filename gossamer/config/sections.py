@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
-from gossamer.config.secrets import check_auth, check_headers
+from gossamer.config.secrets import check_auth, check_headers, check_proxy
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
@@ -187,6 +187,10 @@ class Fetch(msgspec.Struct, frozen=True):
     ] = {}
     cookies: Annotated[bool, key("keep the cookies that servers set, and send them back (docs/requests.md)")] = False
     cookies_file: Annotated[str, key("cookies to send, in a file of Netscape's format; empty: none")] = ""
+    proxy: Annotated[
+        str,
+        key("proxy for all hosts, as in http://localhost:3128 or socks5h://localhost:1080; with a password: env:NAME"),
+    ] = ""
     verify_tls: Annotated[bool, key("check the certificates of servers")] = True
     parse_bytes: Annotated[int, key("look for links in this many bytes of a page", least=1024)] = 8 << 20
 
@@ -329,6 +333,7 @@ class Host(msgspec.Struct, frozen=True):
     auth: Annotated[
         str, key("'bearer env:API_TOKEN' or 'basic env:LOGIN' (user:password), or from a file: 'bearer file:token.txt'")
     ] = ""
+    proxy: Annotated[str, key("as fetch.proxy; 'none': no proxy for this host")] = ""
     cleartext: Annotated[bool, key("send its secrets to http:// URLs, too, where others can read them")] = False
 
 
@@ -425,6 +430,7 @@ class Config(msgspec.Struct, frozen=True):
         found = section(getattr(self, name), name, given, KEYS)
         if name == "fetch":
             check_headers("fetch.headers", found.headers, may_refer=False)
+            check_proxy("fetch.proxy", found.proxy)
         return found
 
 
@@ -462,6 +468,7 @@ def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             raise ConfigError(f'[host."{host}"] is no host name; write it like "example.org" or "*.example.org"')
         checked = section(Host(), f'host."{host}"', given)
         check_headers(f'host."{host}".headers', checked.headers, may_refer=True)
+        check_proxy(f'host."{host}".proxy', checked.proxy)
         if checked.auth:
             check_auth(f'host."{host}".auth', checked.auth)
         found[host] = {leaf: getattr(checked, leaf) for leaf in given}

@@ -228,7 +228,8 @@ def _is_of_later(row: dict[str, Any], now: datetime) -> bool:
 
 def check_contact(config: Config, remedy: str = _ON_THE_COMMAND_LINE, doing: str = "crawling") -> None:
     """Demands a contact, except of those who crawl a web of their own. `remedy` is how to give one."""
-    if not (config.fetch.contact or _is_own(config.resolve)):
+    is_proxied = config.fetch.proxy or any("proxy" in given for given in config.host.values())  # to wherever it leads
+    if not config.fetch.contact and (is_proxied or not _is_own(config.resolve)):
         raise ConfigError(f"say who is {doing}, so that the people whose servers you visit can reach you: {remedy}")
 
 

@@ -3,6 +3,7 @@
 import os
 import select
 from collections import OrderedDict
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pycurl
@@ -20,6 +21,7 @@ from gossamer.fetch.outcome import (
     reason_of_error,
     without_excess,
 )
+from gossamer.fetch.proxies import Proxies
 from gossamer.fetch.request import Request, Response, port_of
 from gossamer.fetch.resolver import Answer, Resolver
 from gossamer.fetch.transfer import Transfer
@@ -59,7 +61,8 @@ class Client:
         self._fields = Fields(config, cookies)
         self._finished: list[Response] = []
         self._looking = 0
-        self._idle: list[Transfer] = []
+        self._proxies = Proxies(config)
+        self._idle: dict[str, list[Transfer]] = {}  # by the proxy that they use
         self._running: dict[Any, Transfer] = {}
         self._lenient: OrderedDict[str, None] = OrderedDict()  # hosts whose answers libcurl does not understand
         self._spoken: dict[int, LenientExchange] = {}  # with them, by socket
@@ -82,6 +85,9 @@ class Client:
     def start(self, request: Request, reuse: bool) -> None:
         """Looks the host up, then connects. `reuse`: the connection stays open afterwards."""
         start_s = self._clock.monotonic()
+        if self.is_proxied(request.host):
+            self.connect(request, reuse, self._resolver.by_proxy(request.host, port_of(request)), start_s)
+            return
         self._looking += 1
 
         def found(answer: Answer) -> None:
@@ -89,6 +95,10 @@ class Client:
             self.connect(request, reuse, answer, start_s)
 
         self._resolver.look_up(request.host, port_of(request), found)
+
+    def is_proxied(self, host: str) -> bool:
+        """Returns whether a host is reached by a proxy, which looks its name up."""
+        return bool(self._proxies.of(host))
 
     def connect(self, request: Request, reuse: bool, answer: Answer, start_s: float | None = None) -> None:
         """Connects to a host that was looked up already."""
@@ -99,9 +109,11 @@ class Client:
             response = Response(request, answer.outcome, answer.reason, 0, started_s, now_s - start_s)
             self._finished.append(response)
             return
-        is_lenient = request.host in self._lenient
+        proxy = self._proxies.of(request.host)
+        is_lenient = request.host in self._lenient and not proxy
         reuse = reuse and not is_lenient
-        transfer = self._idle.pop() if self._idle and not is_lenient else Transfer(self._config, is_lenient)
+        idle = self._idle.get(proxy)
+        transfer = idle.pop() if idle and not is_lenient else Transfer(self._config, is_lenient, proxy)
         transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, now_s - start_s
         transfer.prepare(request, reuse, self._fields.of(request, reuse), answer)
         self._launch(transfer, now_s)
@@ -140,9 +152,9 @@ class Client:
         for transfer in self._running.values():
             self._multi.remove_handle(transfer.handle)
             transfer.handle.close()
-        for transfer in self._idle:
+        for transfer in chain.from_iterable(self._idle.values()):
             transfer.handle.close()
-        self._running, self._idle, self._spoken = {}, [], {}
+        self._running, self._idle, self._spoken = {}, {}, {}
         self._multi.close()
         self._resolver.close()
         self._epoll.close()
@@ -245,6 +257,10 @@ class Client:
             response.outcome = outcome_of_error(
                 code, transfer.is_connected(), transfer.is_secured(), request.url.startswith("https:")
             )
+            if transfer.proxy:
+                response.reason = f"by proxy: {response.reason}"
+                if "CONNECT tunnel failed" in message:
+                    response.outcome = Outcome.CONNECT_FAILED
         else:
             response.reason = "headers too long" if too_long else "the connection ended within the headers"
         if is_refusal(code, message):
@@ -260,7 +276,7 @@ class Client:
         if transfer.is_lenient:
             transfer.handle.close()
         else:
-            self._idle.append(transfer)
+            self._idle.setdefault(transfer.proxy, []).append(transfer)
         self._finished.append(response)
 
     def _answered(self, response: Response, transfer: Transfer, head: bytes, code: int) -> None:

@@ -99,7 +99,7 @@ class Fetcher:
         return self.allowed is not None and self.active + self._visited >= self.allowed
 
     def _begin(self, fetch: Fetch) -> None:
-        if not self._per_address:
+        if not self._per_address or self._client.is_proxied(fetch.request.host):
             self._client.start(fetch.request, fetch.reuse_connection)
             return
         self._looking += 1

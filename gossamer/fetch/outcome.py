@@ -18,6 +18,8 @@ _TLS_ERRORS = frozenset(
         "E_SSL_CACERT_BADFILE", "E_SSL_ISSUER_ERROR", "E_SSL_INVALIDCERTSTATUS", "E_USE_SSL_FAILED",
     )
 )  # fmt: skip
+_PROXY_ERROR = 97  # of a SOCKS proxy; pycurl has no name for it
+_UNREACHED = (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_PROXY, _PROXY_ERROR)
 # Refusals (RFC 9110 section 15.5, RFC 7725): they are about who asks, and do not say that the page is gone.
 _FORBIDDEN = (401, 402, 403, 407, 451)
 _PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
@@ -171,7 +173,7 @@ def outcome_of_error(code: int, connected: bool, secured: bool, https: bool) -> 
     """Returns what a libcurl error before the end of the header block means."""
     if code in _TLS_ERRORS:
         return Outcome.TLS_FAILED
-    if code == pycurl.E_COULDNT_CONNECT:
+    if code in _UNREACHED:
         return Outcome.CONNECT_FAILED
     if code == pycurl.E_URL_MALFORMAT:
         return Outcome.REFUSED_ADDRESS  # libcurl's idea of a host name is narrower than the URL standard's

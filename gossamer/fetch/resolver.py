@@ -82,6 +82,14 @@ class Resolver:
             self._waiting[name] = [(port, done)]
             self._ask(name)
 
+    def by_proxy(self, name: str, port: int) -> Answer:
+        """Returns whether a proxy may be asked for a host. It looks the name up itself, but what the URL says can be
+        judged here: a port, or an address in the place of a name."""
+        if why := port_refusal(port):
+            return Answer("", port, Outcome.REFUSED_ADDRESS, f"port {port}: {why}")
+        known = self._literal(name)
+        return Answer("", port) if known is None or known.outcome is None else known.answer(port)
+
     def forget(self, name: str) -> None:
         """Forgets an address that did not answer: it may have changed."""
         self._known.pop(name, None)

@@ -13,6 +13,7 @@ from gossamer.fetch.resolver import Answer
 
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
+_SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for it
 _LATE_S = 0.1  # a shorter look-up does not count: the same time-outs then serve every request
 
 
@@ -21,13 +22,14 @@ class Transfer:
 
     __slots__ = (
         "_head", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
-        "handle", "is_lenient", "lines", "lookup_s", "request", "reuse", "room", "start_s", "started_s", "truncated",
+        "handle", "is_lenient", "lines", "lookup_s", "proxy", "request", "reuse", "room", "start_s", "started_s",
+        "truncated",
     )  # fmt: skip
 
-    def __init__(self, config: Config, is_lenient: bool = False) -> None:
+    def __init__(self, config: Config, is_lenient: bool = False, proxy: str = "") -> None:
         """`is_lenient`: libcurl only connects, and `LenientExchange` does the rest."""
-        self.is_lenient = is_lenient
-        self.handle = handle = _handle(config)
+        self.is_lenient, self.proxy = is_lenient, proxy
+        self.handle = handle = _handle(config, proxy)
         self.lines: list[bytes] = []  # of all header blocks, 1xx included
         self.chunks: list[bytes] = []
         self.room = 0
@@ -53,7 +55,8 @@ class Transfer:
         # libcurl writes escapes in capitals, and would ask for another URL than ours. The option stays set.
         if self._is_literal or "%" in request.url:
             self._is_literal = True
-            handle.setopt(pycurl.REQUEST_TARGET, _target(request.url))
+            is_whole = self.proxy.startswith("http:") and request.url.startswith("http:")  # as a proxy wants it
+            handle.setopt(pycurl.REQUEST_TARGET, request.url if is_whole else _target(request.url))
         if self._head is not head:
             self._head = head
             handle.setopt(pycurl.HTTPHEADER, head.lines)
@@ -77,7 +80,7 @@ class Transfer:
             handle.setopt(pycurl.CONNECTTIMEOUT_MS, timeouts[1])
         self.address = address = answer.others[self.attempt - 1] if self.attempt else answer.address
         pinned = f"::[{address}]:{answer.port}" if ":" in address else f"::{address}:{answer.port}"
-        if self._pinned != pinned:
+        if self._pinned != pinned and not self.proxy:
             self._pinned = pinned
             handle.setopt(pycurl.CONNECT_TO, [pinned])
         self.lines.clear()
@@ -147,7 +150,7 @@ def _target(url: str) -> str:
     return url[url.index("/", 8) :]
 
 
-def _handle(config: Config) -> Any:
+def _handle(config: Config, proxy: str) -> Any:
     handle = pycurl.Curl()
     for option, value in (
         (pycurl.NOSIGNAL, 1),
@@ -158,7 +161,9 @@ def _handle(config: Config) -> Any:
         (pycurl.HTTP09_ALLOWED, 1),  # only to see what it is: such an answer ends with its first bytes
         (pycurl.FOLLOWLOCATION, 0),
         (pycurl.PATH_AS_IS, 1),
-        (pycurl.PROXY, ""),  # none, whatever the environment says
+        (pycurl.PROXY, proxy),  # or none, whatever the environment says
+        (pycurl.NOPROXY, ""),
+        (_SUPPRESS_CONNECT_HEADERS, 1),  # what a proxy answers is not the server's answer
         (pycurl.NETRC, pycurl.NETRC_IGNORED),
         (pycurl.DNS_CACHE_TIMEOUT, 0),
         (pycurl.BUFFERSIZE, _BUFFER_BYTES),

@@ -198,7 +198,7 @@ def test_other_mistakes(done: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("demo", "--dir"), ("repair", "--dry-run"),
+        ("demo", "--dir"),
         ("scan", "sites.txt", "--dir"), ("plan", "sites.txt", "--from"),
     ],
     ids=lambda command: command[0],

@@ -1,30 +1,13 @@
 """TLS on loopback: certificates are verified, for the name in the URL, and every failure has its own outcome."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 from raw_server import Exchange, Loopback, RawServer
 
 from gossamer.columns import Outcome
-
-OPENSSL = shutil.which("openssl")
-pytestmark = pytest.mark.skipif(OPENSSL is None, reason="makes its certificates with the openssl command")
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Self-signed, for a.test; key and certificate in one file."""
-    directory = tmp_path_factory.mktemp("tls")
-    pem, key = directory / "a.pem", directory / "a.key"
-    command = f"{OPENSSL} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
-    names = ["-addext", "subjectAltName=DNS:a.test", "-keyout", str(key), "-out", str(pem)]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    pem.write_bytes(pem.read_bytes() + key.read_bytes())
-    return pem
 
 
 @pytest.fixture
