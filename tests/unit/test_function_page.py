@@ -22,6 +22,15 @@ def test_selectors() -> None:
     )
     assert [each.text() for each in found.css(".x a")] == ["one"]
     assert found.css("b").html() == "<b>€</b>"
+    links = found.css("a")
+    assert (links.text(), links.attr("href"), len(links), len(links.nodes), links[1].text()) == (
+        "one",
+        "/1",
+        3,
+        3,
+        "two",
+    )
+    assert (bool(links), bool(found.css("h2")), found.css("h2").nodes) == (True, False, [])
 
 
 @pytest.mark.parametrize("selector", ["h1::text", "a::attr(href)", "h1:", ""])
