@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,7 @@ class Counts:
     pages: int
     commits: int
     kinds: Counter[str]
+    most_puts: int  # of a commit
     seconds: float
     opening: Counter[str]  # before the first commit
     stored_bytes: int
@@ -124,9 +126,10 @@ def counted(port: int) -> Counts:
     created = [at for at, each in enumerate(asked) if each.is_create and "/manifest/" in each.path]
     first, last = created[2] + 1, created[-1] + 1
     kinds = Counter(kind_of(each) for each in asked[first:last])
+    most_puts = max(sum(each.is_put for each in asked[one:two]) for one, two in pairwise(created[2:]))
     opening = Counter(kind_of(each) for each in asked[: created[0]])
     seconds = times_s[last - 1] - times_s[first]
-    return Counts(done.pages, len(created) - 3, kinds, seconds, opening, _stored_bytes(port), done.cpu_s)
+    return Counts(done.pages, len(created) - 3, kinds, most_puts, seconds, opening, _stored_bytes(port), done.cpu_s)
 
 
 def _stored_bytes(port: int) -> int:
@@ -147,6 +150,7 @@ def requests_table(found: Counts) -> str:
     rows = [["while it runs", "puts", "gets", "lists", "deletes"]]
     kinds = ("put", "get", "list", "delete")
     rows.append([f"a commit ({found.commits} of them)", *(f"{found.per_commit(kind):.1f}" for kind in kinds)])
+    rows.append(["the commit with the most puts", str(found.most_puts), "", "", ""])
     minutes = found.seconds / 60
     rows.append([f"a minute ({minutes:.1f} of them)", *(f"{found.kinds[kind] / minutes:.1f}" for kind in kinds)])
     rows.append(["opening an empty folder", *(str(found.opening[kind]) for kind in kinds)])

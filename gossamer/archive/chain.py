@@ -99,12 +99,7 @@ class Chain:
         """Continues the chain of another owner, who is Deposed at its next commit, and may go on fetching until
         `quiet_until_s`. `zones` are for a chain that does not exist yet."""
         chain = cls(store, *load(store, agent))
-        old = chain._at
-        number, epoch = old.number + 1, old.epoch + 1
-        epochs = dict(list(old.state.epochs.items())[-_EPOCHS:]) | {epoch: number}
-        state = replace(old.state, epochs=epochs, quiet_until_s=quiet_until_s or old.state.quiet_until_s)
-        owned = old.zones if old.number else tuple(zones)
-        chain._create(replace(old, number=number, epoch=epoch, time_s=now_s, zones=owned, state=state), None)
+        chain._create(taken_over(chain._at, now_s, quiet_until_s, zones), None)
         chain._recover(exchange)
         return chain
 
@@ -259,6 +254,15 @@ class Chain:
         if rubbish or scratch:
             self._store.delete(*rubbish, *scratch)
         self._finish(exchange)
+
+
+def taken_over(old: Snapshot, now_s: float, quiet_until_s: float = 0.0, zones: Iterable[int] = ()) -> Snapshot:
+    """Returns the snapshot with which another owner continues a chain."""
+    number, epoch = old.number + 1, old.epoch + 1
+    epochs = dict(list(old.state.epochs.items())[-_EPOCHS:]) | {epoch: number}
+    state = replace(old.state, epochs=epochs, quiet_until_s=quiet_until_s or old.state.quiet_until_s)
+    owned = old.zones if old.number else tuple(zones)
+    return replace(old, number=number, epoch=epoch, time_s=now_s, zones=owned, state=state)
 
 
 def snapshots(store: Store) -> dict[str, Snapshot]:

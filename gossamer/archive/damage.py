@@ -115,7 +115,7 @@ def fault(store: Store, at: Snapshot, name: str) -> str:
 
 def _decisive(at: Snapshot) -> list[str]:
     """Returns those with a checksum on record, newest first."""
-    names = [name for kind, names in at.files.items() if kind not in ARCHIVED for name in names]
-    names += [entry.name for entry in at.outbox]
+    names = {name for kind, names in at.files.items() if kind not in ARCHIVED for name in names}
+    names |= {entry.name for entry in at.outbox}
     dated = [(label.number if (label := label_of(name)) else 0, name) for name in names if name in at.sums]
     return [name for _, name in sorted(dated, reverse=True)]

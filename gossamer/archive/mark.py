@@ -23,6 +23,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none is recorded
     created: float = 0.0
     migrating: bool = False  # some manifests may still be of the layout before
+    repaired: float = 0.0  # when; caches of an archive with another mark are emptied, as files may have changed
 
 
 def this_boot() -> str:

@@ -1,6 +1,7 @@
 """This module compacts the archive: it merges the many small files that rounds leave into few large ones.
 
-It removes nothing. The new files are durable, and the changes returned become true with the next commit. A crash
+It removes nothing, and merges no more at a time than a commit has room for: each file is a request to a store far away.
+The new files are durable, and the changes returned become true with the next commit. A crash
 before it leaves files that no manifest names.
 """
 
@@ -28,6 +29,8 @@ from gossamer.errors import ArchiveError, disk_full_guard
 
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 
+PUTS = 12  # files of a commit, with its manifest, as a rule
+_LATE = 2  # times as many WARC files as are worth merging: then they are merged, whatever room there is
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
@@ -50,21 +53,30 @@ _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 _PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
 
 
-def merge(store: Store, files: Files, config: Config, number: int) -> Changes:
-    """Merges what is worth it; `files` are the chain's, `number` is its round. Mostly there is nothing."""
+def room_beside(changes: Changes, messages: int) -> int:
+    """Returns how many files a commit can still write, beside these, its messages and its manifest."""
+    return PUTS - len({name for names in changes.added.values() for name in names}) - messages - 1
+
+
+def merge(store: Store, files: Files, config: Config, number: int, room: int = PUTS) -> Changes:
+    """Merges what is worth it, into at most `room` files, unless it has waited for long; `files` are the chain's,
+    `number` is its round. Mostly there is nothing."""
     changes, places = Changes(), Places()
     if config.archive.merge_files < 2:
         return changes
     work = _Merger(store, config, number)
-    if pack := work.pack("warc", files):
-        changes |= work.join_warc(pack, places)
-    for kind in ("cdxj", *_TABLES):
-        pack = work.pack(kind, files)
-        packs = [pack] if pack else []
-        if kind in _PLACED:  # whatever has the places of moved records must be rewritten
-            packs += [[name] for name in files.get(kind, ()) if name not in pack and overlaps(name, places)]
-        for names in packs:
+    packs = {kind: [pack] if (pack := work.pack(kind, files)) else [] for kind in ("warc", "cdxj", *_TABLES)}
+    for warc in packs.pop("warc"):
+        # Whatever has the places of moved records must be rewritten.
+        moved = {kind: work.rewritten(files.get(kind, ()), warc, packs[kind]) for kind in _PLACED}
+        needed = 1 + sum(map(len, moved.values()))
+        if needed <= room or len(files["warc"]) >= _LATE * config.archive.merge_files:
+            changes |= work.join_warc(warc, places)
+            packs, room = {**packs, **moved}, max(room - 1, needed - 1)
+    for kind in (*_PLACED, *_TABLES):
+        for names in packs.pop(kind, [])[: max(room, 0)]:
             changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
+            room -= 1
     return changes
 
 
@@ -120,6 +132,22 @@ class _Merger:
                 schema = its
             tail.append((size, name))
         return choose(tail[::-1], self._least, limit)
+
+    def rewritten(self, names: Iterable[str], warc: list[str], packs: list[list[str]]) -> list[list[str]]:
+        """Returns the sets of a kind's files that become one each, when these WARC files do: those that have places in
+        them, and those that are merged anyway. Neighbours are one set, as they are rewritten whether joined or not."""
+        sets: list[list[str]] = [[]]
+        held, chosen = 0, {name for pack in packs for name in pack}
+        for name in sorted(names, key=_order):
+            size = self._store.size(name)
+            is_chosen = name in chosen or overlaps(name, warc)
+            if sets[-1] and (not is_chosen or held + size > _TABLE_BYTES):
+                sets.append([])
+                held = 0
+            if is_chosen:
+                sets[-1].append(name)
+                held += size
+        return [each for each in sets if each]
 
     def join_warc(self, pack: list[str], places: Places) -> Changes:
         """Concatenates: gzip members in a row are a WARC file. Where each file begins is noted in `places`."""

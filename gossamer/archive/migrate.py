@@ -27,16 +27,14 @@ from gossamer.archive.manifest import (
 )
 from gossamer.archive.mark import (
     LAYOUT,
-    MARK,
     Mark,
     check_migrates,
     decode_mark,
     judged_to_migrate,
     no_crawl,
-    write_mark,
 )
-from gossamer.archive.places import unmarked
-from gossamer.archive.state import encoded, replace
+from gossamer.archive.places import put_mark, unmarked
+from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Store
 from gossamer.config.folders import Place
 from gossamer.errors import ArchiveError
@@ -55,13 +53,13 @@ def migrate(crawl: Place) -> int:
         if mark.layout == LAYOUT and not mark.migrating:
             return 0
         mark = replace(mark, layout=LAYOUT, gossamer=__version__, migrating=True)
-        _write_mark(store, mark)
+        put_mark(store, mark)
         count = 0
         for agent in sorted(chains(store)):
             for name, new in _renewed(store, agent):
                 store.put(name, new)
                 count += 1
-        _write_mark(store, replace(mark, migrating=False))
+        put_mark(store, replace(mark, migrating=False))
     return count
 
 
@@ -71,16 +69,6 @@ def _check(store: "Directory | ObjectStore") -> Mark:
     if (mark := store.mark_bytes()) is None:
         raise no_crawl(store.path)
     return judged_to_migrate(decode_mark(mark), store.path)
-
-
-def _write_mark(store: "Directory | ObjectStore", mark: Mark) -> None:
-    """Replaces the mark, after all that was put before it is durable."""
-    if isinstance(store, Directory):
-        write_mark(store.path, mark)
-        return
-    store.settle()
-    store.put(MARK, encoded(mark))
-    store.settle()
 
 
 def _renewed(store: Store, agent: str) -> Iterator[tuple[str, bytes]]:

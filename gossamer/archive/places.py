@@ -1,12 +1,16 @@
 """This module opens a crawl's archive where it is, in a directory or in a bucket, with the options of its last run."""
 
+import shutil
+import tempfile
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.archive.mark import MARK
+from gossamer.archive.mark import MARK, Mark, check_mark, decode_mark, judged, write_mark
+from gossamer.archive.state import encoded
 from gossamer.archive.store import Directory, Store, Unchecked
 from gossamer.config import Config, last_run
-from gossamer.config.folders import Address, Place, folder_of
+from gossamer.config.folders import Address, Place, cache_folder, folder_of
 
 if TYPE_CHECKING:
     from gossamer.archive.object_store import ObjectStore
@@ -38,6 +42,38 @@ def unmarked(crawl: Place) -> "Directory | ObjectStore":
     from gossamer.archive.object_store import ObjectStore
 
     return ObjectStore(crawl)
+
+
+def fresh(crawl: Place) -> "Directory | ObjectStore":
+    """Opens a place so that all is read from there: what this machine's cache has of it says nothing about it."""
+    if isinstance(crawl, Path):
+        return Unchecked(crawl)
+    from gossamer.archive.object_store import ObjectStore
+
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="fresh-", dir=cache_folder()))
+    store = ObjectStore(crawl, folder=folder)
+    weakref.finalize(store, shutil.rmtree, folder, True)
+    return store
+
+
+def check_marked(store: "Directory | ObjectStore", read_only: bool = False) -> None:
+    """Raises an error unless the mark is there, whole, and of a layout that can be used."""
+    if isinstance(store, Directory):
+        check_mark(store.path, read_only)
+    else:
+        found = store.mark_bytes()
+        judged(None if found is None else decode_mark(found), store.path, read_only)
+
+
+def put_mark(store: "Directory | ObjectStore", mark: Mark) -> None:
+    """Replaces the mark, after all that was put before it is durable."""
+    if isinstance(store, Directory):
+        write_mark(store.path, mark)
+        return
+    store.settle()
+    store.put(MARK, encoded(mark))
+    store.settle()
 
 
 def apart(store: Store) -> Store:
@@ -75,8 +111,7 @@ def remembered(crawl: Place) -> Config | None:
     from gossamer.archive.object_store import ObjectStore
 
     store = ObjectStore(crawl)
-    if store.mark() is None:  # this is the first request: if the store cannot be reached, the user learns it soon
-        return None
+    store.mark_bytes()  # this is the first request: if the store cannot be reached, the user learns it soon
     try:
         found = store.get(last_run.FILE)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ from gossamer.errors import ArchiveError
 
 T = TypeVar("T")
 
-_TRIES = 10
+_TRIES = 30  # a crawl that commits several times a second may merge files during each of them
 
 
 class Distant(Protocol):

@@ -179,12 +179,12 @@ def _second(whole: int) -> str:
 
 def read_record(path: Path, offset: int, length: int = 0) -> Record:
     """Returns one record by its place; without a length it is found by decompressing."""
-    with path.open("rb", buffering=0) as file:
-        if length:
-            data = isal_zlib.decompress(os.pread(file.fileno(), length, offset), wbits=_GZIP)
-        else:
-            data = _member(file.fileno(), offset)
-    return parsed(data)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object would take longer than to read the record
+    try:
+        data = isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP) if length else b""
+        return parsed(data or _member(descriptor, offset))
+    finally:
+        os.close(descriptor)
 
 
 def parsed(data: bytes) -> Record:

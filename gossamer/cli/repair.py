@@ -55,7 +55,7 @@ def verify_report(found: Verified, directory: object) -> str:
 
 
 def repair_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
     what.add_argument("--apply", action="store_true", help="do it")

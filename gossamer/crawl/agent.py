@@ -7,7 +7,7 @@ from queue import Empty
 
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import SEED_RULES, SEEDS, Changes, Message
-from gossamer.archive.merge import merge
+from gossamer.archive.merge import merge, room_beside
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
 from gossamer.crawl import commit
@@ -310,7 +310,9 @@ class Agent:
         changes = closed.changes | made | sent.changes | books.resting.write(hosts.resting)
         if self._config.fetch.cookies:
             changes |= books.kept_cookies.write(hosts.cookies)
-        changes |= arrived.changes | merge(books.store, books.chain.files, self._config, round_.number)
+        changes |= arrived.changes
+        room = room_beside(changes, len(sent.outbox))
+        changes |= merge(books.store, books.chain.files, self._config, round_.number, room)
         self._tally.add(round_)
         books.chain.commit(
             changes,

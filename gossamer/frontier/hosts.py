@@ -1,17 +1,19 @@
 """`Hosts` keeps hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import I64, U16, AnyKeys, Bools, Rows
-from gossamer.frontier.index_files import Files, FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_run
 from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search, union
 
-MAX_DELTAS = 32
+MAX_DELTAS = 32  # rounds
 BASE = "index.host.base"
 DELTA = "index.host.delta"
 
@@ -23,18 +25,16 @@ class Hosts:
         self._hosts = Sorted.of(np.zeros(0, columns.HOST.numpy))
         self._changed = np.zeros(0, np.uint32)
         self._files: dict[str, list[str]] = {BASE: [], DELTA: []}
-        self._delta_rows = 0
         self._count_domains()
 
     @classmethod
     def open(cls, store: Files, files: Named) -> "Hosts":
         hosts = cls()
         for kind in (BASE, DELTA):
-            for name in sorted(files.get(kind, [])):
-                run = Run(name, store.local(name), columns.HOST)
+            for name in by_age(files.get(kind, [])):
+                run = Run(name, store.local(name), columns.HOST, kind)
                 hosts._hosts = merge_two(hosts._hosts, Sorted.of(run.between(0, run.count)))
                 hosts._files[kind].append(name)
-                hosts._delta_rows += run.count if kind == DELTA else 0
         hosts._count_domains()
         return hosts
 
@@ -83,40 +83,39 @@ class Hosts:
             self._hosts.rows["country"][search(self._hosts.keys, hosts[moved])[1]] = country[moved]
             self._changed = union(self._changed, hosts[moved].astype(np.uint32))
 
-    def flush(self, store: FileStore, label: str) -> Changes:
-        """Changed rows; all of them, when the changes since the last whole file outweigh it."""
-        changes = Changes()
-        if not len(self._changed):
-            return changes
-        whole = len(self._files[DELTA]) >= MAX_DELTAS or self._delta_rows + len(self._changed) >= len(self)
-        rows = self.rows if whole else self.look_up(self._changed)[1]
-        kind = BASE if whole else DELTA
-        name = file_name(kind, label)
-        path = store.scratch(name)
-        write_run(path, columns.HOST, [rows], len(rows), Sorted.of(rows).bounds(), len(self))
-        store.put(name, path)
-        if whole:
-            for old in (BASE, DELTA):
-                remove(changes, old, self._files[old])
-                self._files[old] = []
-        add(changes, kind, name)
-        self._files[kind].append(name)
-        self._delta_rows = 0 if whole else self._delta_rows + len(rows)
-        self._changed = np.zeros(0, np.uint32)
+    def urgency(self, number: int) -> float:
+        return age(self._files[DELTA], number) / MAX_DELTAS
+
+    def write_delta(self, pack: Pack) -> None:
+        """Adds the changed rows to the round's pack."""
+        if len(self._changed):
+            path = pack.scratch(DELTA)
+            self._write(path, self.look_up(self._changed)[1])
+            self._files[DELTA].append(pack.add(DELTA, path))
+            self._changed = np.zeros(0, np.uint32)
+
+    def fold(self, store: FileStore, label: str) -> Changes:
+        """Writes all rows."""
+        changes, name = Changes(), file_name(BASE, label)
+        for kind, names in self._files.items():
+            remove(changes, kind, names)
+        self._files, self._changed = {BASE: [], DELTA: []}, np.zeros(0, np.uint32)
+        if len(self):
+            path = store.scratch(name)
+            self._write(path, self.rows)
+            store.put(name, path)
+            add(changes, BASE, name)
+            self._files[BASE] = [name]
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
         """Keeps only rows that pass."""
         self._hosts = Sorted.of(self.rows[keep(self.rows)])
-        self._changed = self._hosts.keys.astype(np.uint32)
-        self._delta_rows = len(self)  # so that the flush writes all of them
         self._count_domains()
-        changes = self.flush(store, label)
-        if not len(self):
-            for kind, names in self._files.items():
-                remove(changes, kind, names)
-                self._files[kind] = []
-        return changes
+        return self.fold(store, label)
+
+    def _write(self, path: Path, rows: Rows) -> None:
+        write_run(path, columns.HOST, [rows], len(rows), Sorted.of(rows).bounds(), len(self))
 
     @property
     def memory_bytes(self) -> int:

@@ -1,10 +1,11 @@
-"""This module names the immutable files of the index: by kind, agent and round, so that names sort by age."""
+"""This module names the immutable files of the index: by kind, agent and round."""
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes
 from gossamer.errors import ArchiveError
 
@@ -29,6 +30,11 @@ def file_name(kind: str, label: str, extra: str = "") -> str:
     stem = kind.removeprefix("index.").replace(".", "-")
     suffix = "heap" if kind.startswith("index.heap") else "run"
     return f"index/{stem}-{label}{extra and '-' + extra}.{suffix}"
+
+
+def by_age(names: Iterable[str]) -> list[str]:
+    """Returns names in the order in which their rounds wrote them."""
+    return sorted(names, key=lambda name: (label.number if (label := label_of(name)) else 0, name))
 
 
 def mapped(path: Path) -> mmap.mmap:

@@ -9,6 +9,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.index_files import FileStore, Named
+from gossamer.frontier.index_pack import flush
 from gossamer.frontier.table import Table
 from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
@@ -58,10 +59,7 @@ class PageIndex:
 
     def flush(self, store: FileStore, label: str) -> Changes:
         """Writes what changed since the last flush. Once per round: the round's number names the files."""
-        changes = Changes()
-        for part in (*self._tables, self.heap, self.hosts):
-            changes = changes | part.flush(store, label)
-        return changes
+        return flush((*self._tables, self.heap, self.hosts), store, label)
 
     def retain(self, store: FileStore, label: str, keep: Callable[[AnyKeys], Bools]) -> Changes:
         """Forgets all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""

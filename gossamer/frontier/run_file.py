@@ -17,7 +17,8 @@ import numpy as np
 from gossamer import columns
 from gossamer.arrays import AnyKeys, Indices, Rows, Unsigned
 from gossamer.errors import ArchiveError, disk_full_guard
-from gossamer.frontier.index_files import damaged, mapped
+from gossamer.frontier.index_files import damaged
+from gossamer.frontier.index_pack import opened
 from gossamer.frontier.sorted_runs import Bounds, Source, Spec, steps
 
 MAGIC = b"GOSSRUN1"
@@ -92,16 +93,16 @@ def _write_all(fd: int, plane: Unsigned, offset: int) -> None:
 
 
 class Run:
-    """A run is memory-mapped; its rows are decoded when they are read."""
+    """A run is memory-mapped; its rows are decoded when they are read. In a pack it is the delta of a kind."""
 
-    def __init__(self, name: str, path: Path, table: columns.Table) -> None:
+    def __init__(self, name: str, path: Path, table: columns.Table, kind: str = "") -> None:
         self.name = name
-        self._map = mapped(path)
+        self._map, _ = opened(path, kind)
         try:
             size = int.from_bytes(self._map[8:12], "little")
             if self._map[:8] != MAGIC or len(self._map) < 12 + size:
                 raise ArchiveError(f"{path} is not an index file of this version")
-            self._read_header(json.loads(self._map[12 : 12 + size]), -(-(12 + size) // ALIGN) * ALIGN, table)
+            self._read_header(json.loads(bytes(self._map[12 : 12 + size])), -(-(12 + size) // ALIGN) * ALIGN, table)
         except (ValueError, KeyError, TypeError, IndexError):
             raise damaged(path) from None
 

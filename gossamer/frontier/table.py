@@ -1,9 +1,10 @@
 """`Table` is one table of the index, an LSM tree: a base, a few runs, an overlay in memory and its log of rounds.
 
-Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a *delta* file
-as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When the overlay exceeds
-its bound (or its log too many files) it is folded into a run, and its deltas are not needed any more. Runs are joined
-like the digits of a binary counter; when they hold a quarter of the base, they and the base become the new base.
+Newest wins, in this order: overlay, runs from newest to oldest, base. Every round's changed rows go to a *delta* in the
+round's pack, as absolute values, so that replaying one twice, or on top of a later base, changes nothing. When the
+overlay exceeds its bound (or its log is too old) it is folded into a run, and its deltas are not needed any more. Runs
+are joined like the digits of a binary counter; when they hold a quarter of the base, they and the base become the new
+base.
 Copy-on-write maps are no alternative: with uniform keys one round touches nearly every page of the file.
 """
 
@@ -15,7 +16,8 @@ from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.errors import ArchiveError
-from gossamer.frontier.index_files import Files, FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import (
     CHUNK_ROWS,
@@ -31,7 +33,7 @@ from gossamer.frontier.sorted_runs import (
     spans,
 )
 
-MAX_DELTAS = 32  # more would make a restart slow: each is read and merged
+MAX_DELTAS = 32  # rounds: more would make a restart slow, as each delta is read and merged
 BASE_SHARE = 4  # runs may hold 1/4 of the base: few rewrites, few bytes
 
 
@@ -60,10 +62,10 @@ class Table:
         newest: Run | None = None
         for name in bases:
             opened._base = newest = Run(name, store.local(name), table)
-        for name in sorted(files.get(opened._kind("run"), [])):
+        for name in by_age(files.get(opened._kind("run"), [])):
             opened._runs.append(newest := Run(name, store.local(name), table))
-        for name in sorted(files.get(opened._kind("delta"), [])):
-            newest = Run(name, store.local(name), table)
+        for name in by_age(files.get(opened._kind("delta"), [])):
+            newest = Run(name, store.local(name), table, opened._kind("delta"))
             opened._push(Sorted.of(newest.between(0, newest.count)))
             opened._deltas.append(name)
         opened.count = newest.total if newest else 0
@@ -129,21 +131,52 @@ class Table:
             found |= search(piece.keys, keys)[0]
         return found
 
-    def flush(self, store: FileStore, label: str) -> Changes:
-        """Writes the round's rows as a delta, or folds the overlay into a run where it would grow too large."""
-        changes = Changes()
+    def urgency(self, number: int) -> float:
+        """Returns how much a fold is due: another round like this one must still fit, and the log must not be long."""
+        held = _bytes(self._overlay) + _bytes(self._unflushed)
+        return max(held / max(self._overlay_bytes, 1), age(self._deltas, number) / MAX_DELTAS)
+
+    def write_delta(self, pack: Pack) -> None:
+        """Adds the round's rows to its pack, as a delta."""
         if not self._unflushed:
-            return changes
-        # Another round like this one must still fit.
-        if _bytes(self._overlay) + _bytes(self._unflushed) > self._overlay_bytes or len(self._deltas) >= MAX_DELTAS:
-            self._fold(store, label, changes)
-        else:
-            delta = self._unflushed[0]
-            for piece in self._unflushed[1:]:
-                delta = merge_two(delta, piece)
-            self._write(store, label, "delta", [delta], len(delta.keys), changes)
-            self._deltas.append(changes.added[self._kind("delta")][0])
+            return
+        delta = self._unflushed[0]
+        for piece in self._unflushed[1:]:
+            delta = merge_two(delta, piece)
+        path = pack.scratch(self._kind("delta"))
+        write_merged(path, self.spec, [delta], len(delta.keys), self.count)
+        self._deltas.append(pack.add(self._kind("delta"), path))
         self._unflushed = []
+
+    def fold(self, store: FileStore, label: str) -> Changes:
+        """Turns the overlay into a file, together with those runs (and the base) that are not much longer."""
+        changes = Changes()
+        size = sum(len(piece.keys) for piece in self._overlay)
+        in_runs = sum(run.count for run in self._runs)
+        whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count
+        left = len(self._runs)
+        while left and (whole or self._runs[left - 1].count <= 1.5 * size):
+            left -= 1
+            size += self._runs[left].count
+        joined = self._runs[left:]
+        if whole and self._base:
+            joined = [self._base, *joined]
+        sources: list[Source] = [*joined, *self._overlay]
+        kind = self._kind("base" if whole else "run")
+        name = file_name(kind, label)
+        path = store.scratch(name)
+        write_merged(path, self.spec, sources, self.count if whole else count_union(sources), self.count)
+        store.put(name, path)
+        run = Run(name, store.local(name), self.spec)
+        add(changes, kind, name)
+        if whole and self._base:
+            remove(changes, self._kind("base"), [self._base.name])
+        remove(changes, self._kind("run"), [old.name for old in self._runs[left:]])
+        remove(changes, self._kind("delta"), self._deltas)
+        self._retired.update({old.name: old for old in joined})
+        self._runs = self._runs[:left] if whole else [*self._runs[:left], run]
+        self._base = run if whole else self._base
+        self._deltas, self._overlay, self._unflushed = [], [], []
         return changes
 
     def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
@@ -192,46 +225,6 @@ class Table:
         while self._overlay and len(self._overlay[-1].keys) < 2 * len(piece.keys):
             piece = merge_two(self._overlay.pop(), piece)
         self._overlay.append(piece)
-
-    def _fold(self, store: FileStore, label: str, changes: Changes) -> None:
-        """Turns the overlay into a file, together with those runs (and the base) that are not much longer."""
-        size = sum(len(piece.keys) for piece in self._overlay)
-        in_runs = sum(run.count for run in self._runs)
-        whole = self._base is None or BASE_SHARE * (in_runs + size) >= self._base.count
-        left = len(self._runs)
-        while left and (whole or self._runs[left - 1].count <= 1.5 * size):
-            left -= 1
-            size += self._runs[left].count
-        joined = self._runs[left:]
-        if whole and self._base:
-            joined = [self._base, *joined]
-        sources: list[Source] = [*joined, *self._overlay]
-        count = self.count if whole else count_union(sources)
-        run = self._write(store, label, "base" if whole else "run", sources, count, changes)
-        if whole and self._base:
-            remove(changes, self._kind("base"), [self._base.name])
-        remove(changes, self._kind("run"), [old.name for old in self._runs[left:]])
-        remove(changes, self._kind("delta"), self._deltas)
-        self._retired.update({old.name: old for old in joined})
-        self._runs = self._runs[:left] if whole else [*self._runs[:left], run]
-        self._base = run if whole else self._base
-        self._deltas, self._overlay = [], []
-
-    def _write(
-        self,
-        store: FileStore,
-        label: str,
-        level: str,
-        sources: list[Source] | list[Sorted],
-        count: int,
-        changes: Changes,
-    ) -> Run:
-        name = file_name(self._kind(level), label)
-        path = store.scratch(name)
-        write_merged(path, self.spec, sources, count, self.count)
-        store.put(name, path)
-        add(changes, self._kind(level), name)
-        return Run(name, store.local(name), self.spec)
 
 
 def _bytes(pieces: Iterable[Sorted]) -> int:

@@ -6,31 +6,40 @@ bytes.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from gossamer.archive.manifest import Changes
 from gossamer.arrays import U64
 from gossamer.errors import ArchiveError, disk_full_guard
-from gossamer.frontier.index_files import FileStore, Named, add, file_name, mapped, remove
+from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_pack import SUFFIX, Pack, age, opened
 
 MAX_TEXT = 0xFFFF
-MAX_DELTAS = 8  # small segments before they are joined
+MAX_DELTAS = 32  # rounds, before their small segments are joined
 SEGMENT_BYTES = 256 << 20  # longer segments are never joined again
 
 
 class Segment:
-    def __init__(self, name: str, kind: str, path: Path) -> None:
+    """A segment is memory-mapped. Its start is in the name of its file, or in the directory of its pack."""
+
+    def __init__(self, name: str, kind: str, start: int, view: memoryview) -> None:
         self.name = name
         self.kind = kind
-        self.start = int(name.rsplit("-", 1)[1].split(".")[0], 16)
-        self.bytes = mapped(path)
-        self.stop = self.start + len(self.bytes)
+        self.start = start
+        self.bytes = view
+        self.stop = start + len(view)
+
+    @classmethod
+    def open(cls, store: FileStore, name: str, kind: str) -> "Segment":
+        view, start = opened(store.local(name), kind)
+        if not name.endswith(SUFFIX):
+            start = int(name.rsplit("-", 1)[1].split(".")[0], 16)
+        return cls(name, kind, start, view)
 
 
 class TextHeap:
-    """The stream is in segments (files) without gaps, and a tail in memory that `flush` writes."""
+    """The stream is in segments (files) without gaps, and a tail in memory that the next flush writes."""
 
     KIND = "index.heap"
     DELTA = "index.heap.delta"
@@ -46,7 +55,7 @@ class TextHeap:
     def open(cls, store: FileStore, files: Named) -> "TextHeap":
         heap = cls()
         named = [(kind, name) for kind in (cls.KIND, cls.DELTA) for name in files.get(kind, [])]
-        segments = sorted((Segment(n, k, store.local(n)) for k, n in named), key=lambda s: s.start)
+        segments = sorted((Segment.open(store, n, k) for k, n in named), key=lambda s: s.start)
         for segment in segments:
             if segment.start != heap._tail_start:
                 raise ArchiveError(f"text heap: {segment.name} should start at {heap._tail_start:x}; a file is missing")
@@ -87,37 +96,39 @@ class TextHeap:
                 texts[place] = bytes(data[at + 2 : at + 2 + size])
         return texts
 
-    def flush(self, store: FileStore, label: str) -> Changes:
-        """Writes what was appended; now and then as one with the small segments before it."""
+    def urgency(self, number: int) -> float:
+        return age([segment.name for segment in self._fresh()], number) / MAX_DELTAS
+
+    def write_delta(self, pack: Pack) -> None:
+        """Adds what was appended to the round's pack."""
+        if self._tail:
+            name = pack.add(self.DELTA, self._tail, self._tail_start)
+            self._take([*self._segments, Segment(name, self.DELTA, self._tail_start, pack.view(self.DELTA))])
+
+    def fold(self, store: FileStore, label: str) -> Changes:
+        """Writes what was appended as one with the small segments before it."""
         changes = Changes()
-        if not self._tail:
-            return changes
-        fresh = [s for s in self._segments if s.kind == self.DELTA]
-        kind = self.DELTA if len(fresh) < MAX_DELTAS else self.KIND
-        joined: list[Segment] = []
-        if kind == self.KIND:
-            joined, size = fresh, len(self._tail) + sum(len(s.bytes) for s in fresh)
-            for segment in reversed(self._segments[: -len(fresh)]):
-                if len(segment.bytes) > size or size + len(segment.bytes) > SEGMENT_BYTES:
-                    break
-                joined = [segment, *joined]
-                size += len(segment.bytes)
+        joined = self._fresh()
+        size = len(self._tail) + sum(len(segment.bytes) for segment in joined)
+        for segment in reversed(self._segments[: len(self._segments) - len(joined)]):
+            if len(segment.bytes) > size or size + len(segment.bytes) > SEGMENT_BYTES:
+                break
+            joined = [segment, *joined]
+            size += len(segment.bytes)
         start = joined[0].start if joined else self._tail_start
-        name = file_name(kind, label, f"{start:x}")
+        name = file_name(self.KIND, label, f"{start:x}")
         path = store.scratch(name)
         with disk_full_guard(path), path.open("wb") as file:
             for segment in joined:
                 file.write(segment.bytes)
             file.write(self._tail)
         store.put(name, path)
-        add(changes, kind, name)
+        add(changes, self.KIND, name)
         for segment in joined:
             remove(changes, segment.kind, [segment.name])
             self._retired[segment.name] = segment
-        self._tail_start += len(self._tail)
-        self._tail = bytearray()
         left = self._segments[: len(self._segments) - len(joined)]
-        self._set([*left, Segment(name, kind, store.local(name))])
+        self._take([*left, Segment.open(store, name, self.KIND)])
         return changes
 
     def release(self, names: list[str]) -> None:
@@ -128,6 +139,14 @@ class TextHeap:
     @property
     def memory_bytes(self) -> int:
         return len(self._tail)
+
+    def _fresh(self) -> list[Segment]:
+        return [segment for segment in self._segments if segment.kind == self.DELTA]
+
+    def _take(self, segments: list[Segment]) -> None:
+        """Goes on with segments that hold the tail, too."""
+        self._tail_start, self._tail = len(self), bytearray()
+        self._set(segments)
 
     def _set(self, segments: list[Segment]) -> None:
         self._segments = segments

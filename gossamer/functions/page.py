@@ -110,7 +110,7 @@ class Page:
         self.status = task.status
         self.depth = task.depth
         self._time_s, self._setup = task.time_s, setup
-        self._answer = Answer(Headers(task.head), task.body)
+        self._answer = Answer(task.head, task.body)
 
     def __repr__(self) -> str:
         return f"<Page {self.url}>"
@@ -226,7 +226,7 @@ class Page:
 
     @cached_property
     def _tree(self) -> LexborHTMLParser:
-        return LexborHTMLParser(self.html)
+        return LexborHTMLParser(self._answer.utf8() or b"")
 
     @cached_property
     def _selector(self) -> Any:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive import cdxj
+from gossamer.archive.copies import has
 from gossamer.archive.merge import merged_name, named_label, overlaps
 from gossamer.archive.store import Store
 from gossamer.archive.tables import parquet_options
@@ -28,7 +29,7 @@ class Mended(NamedTuple):
 
 def mend_warc(store: Store, aside: Aside, name: str, lines: Iterable[Path]) -> Mended:
     """Replaces damaged records by notes. The file keeps its name: tables and indices point to it."""
-    if not store.local(name).exists():
+    if not has(store, name):
         return Mended(name, "", "is lost: its pages will be fetched again only when they are due")
     path = store.scratch(name)
     count = damaged_warc.mend(store.local(name), path, cdxj.offsets(lines, name))

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gossamer.archive.chain import taken_over
 from gossamer.archive.checksums import Checksum
+from gossamer.archive.copies import has
 from gossamer.archive.damage import UNFINISHED
 from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import (
@@ -23,9 +25,10 @@ from gossamer.archive.manifest import (
     site_of,
 )
 from gossamer.archive.state import AgentState, LedgerState, replace
-from gossamer.archive.store import Store
+from gossamer.archive.store import Store, where
 from gossamer.archive.views import KINDS
 from gossamer.config import Config
+from gossamer.errors import ArchiveBusy, ArchiveError
 from gossamer.repair import found_files
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_files import Mended, add_rows, covered, is_mendable, mend_cdxj, mend_table, mend_warc
@@ -35,6 +38,17 @@ from gossamer.repair.verify import Fault, content_fault
 _INBOX = re.compile(r"inbox/([^/]+)-(\d{12,})(?:\.to\.([^/.]*)\..*)?\.arrow")
 
 Paths = Mapping[str, Sequence[Path]]
+
+
+def take_chains(store: Store, now_s: float) -> None:
+    """Takes all chains over that can be read: whoever crawls there on another machine ends at its next commit, and
+    commits no file that the repair sets aside."""
+    for agent in sorted(chains(store)):
+        try:
+            at = load(store, agent)[0]
+        except ArchiveError:  # it is made anew, with a number that nobody has used
+            continue
+        _create_alone(store, taken_over(at, now_s))
 
 
 def commit_mended(store: Store, aside: Aside, agent: str, faults: Sequence[Fault], now_s: float) -> list[Mended]:
@@ -140,10 +154,14 @@ def _mended(
     done: list[Mended] = []
     for name, kind in sorted(bad.items(), key=lambda each: each[1] != "warc"):  # indices are made of them
         if kind == "warc":
-            done.append(mend_warc(store, aside, name, [store.local(other) for other in files.get("cdxj", [])]))
+            done.append(
+                mend_warc(
+                    store, aside, name, [store.local(other) for other in files.get("cdxj", []) if has(store, other)]
+                )
+            )
         elif kind == "cdxj":
             done.append(mend_cdxj(store, name, covered(name, result.get("warc", [])), number))
-        elif is_mendable(kind) and store.local(name).exists():
+        elif is_mendable(kind) and has(store, name):
             done.append(mend_table(store, name, number))
         elif kind != "scope":
             done.append(Mended(name, "", "left out"))
@@ -238,7 +256,15 @@ def _inbox_marks(store: Store) -> dict[str, int]:
 
 def _create(store: Store, new: Snapshot, known: Mapping[str, Checksum]) -> None:
     sums = {name: known.get(name) or store.checksum(name) for name in sorted(new.names())}
-    store.create(file_name(new.agent, new.number), sealed(replace(new, sums=sums)))
+    _create_alone(store, replace(new, sums=sums))
+
+
+def _create_alone(store: Store, new: Snapshot) -> None:
+    if not store.create(file_name(new.agent, new.number), sealed(new)):
+        raise ArchiveBusy(
+            f"{where(store)}: another process has committed meanwhile (manifest {new.number} of {new.agent}); end it, "
+            "and repair again"
+        )
 
 
 def _take_out(store: Store, aside: Aside, named: set[str], numbers: Mapping[str, int]) -> int:

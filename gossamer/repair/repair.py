@@ -1,4 +1,4 @@
-"""`Repair` mends a crawl's directory in four steps, and deletes nothing.
+"""`Repair` mends a crawl, in a directory or in a bucket, in four steps, and deletes nothing.
 
 1. `verify.py` finds faults and changes nothing.
 2. `Repair.plan` decides: a file is restored from an intact copy, mended, or set aside; without good manifests all
@@ -9,7 +9,6 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,17 +17,18 @@ from gossamer.archive.copies import Copied, has
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document, site_of
-from gossamer.archive.mark import MARK, check_mark, write_mark
-from gossamer.archive.places import exists, unmarked
-from gossamer.archive.store import Store, Unchecked, new_mark
+from gossamer.archive.mark import MARK, decode_mark
+from gossamer.archive.migrate import locked
+from gossamer.archive.places import check_marked, exists, fresh, put_mark, remembered, unmarked
+from gossamer.archive.state import replace
+from gossamer.archive.store import Store, new_mark
 from gossamer.config import Config
-from gossamer.config.folders import Place, as_place
-from gossamer.config.last_run import recall
+from gossamer.config.folders import Address, Place, as_place
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
 from gossamer.frontier.frontier_file import KIND as FRONTIER
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_files import is_mendable
-from gossamer.repair.recommit import commit_anew, commit_mended
+from gossamer.repair.recommit import commit_anew, commit_mended, take_chains
 from gossamer.repair.verify import MANIFESTS, MARKS, OLD, STRAY, Fault, Progress, verify
 
 
@@ -66,28 +66,31 @@ class Plan:
 
 
 class Repair:
-    """`Repair` works on a crawl's directory in which no process crawls meanwhile."""
+    """`Repair` works on a crawl in which no process crawls meanwhile. A directory has locks to see to that. In a bucket
+    the repair takes the chains over, so that a crawl on another machine ends; and it reads nothing from this machine's
+    cache."""
 
-    def __init__(self, directory: Path, now_s: float, progress: Progress = lambda *_: None) -> None:
-        self._directory, self._now_s, self._progress = directory, now_s, progress
-        self._config = recall(directory) or Config()
+    def __init__(self, crawl: Place, now_s: float, progress: Progress = lambda *_: None) -> None:
+        self._crawl, self._now_s, self._progress = crawl, now_s, progress
+        self._config = remembered(crawl) or Config()
+        self._first = fresh(crawl)
         disks = [as_place(disk) for disk in self._config.site.disks] if self._config.site.copies > 1 else []
         there = [disk for disk in disks if (disk.is_dir() if isinstance(disk, Path) else exists(disk))]
         self._copies: dict[Place, Store] = {disk: unmarked(disk) for disk in there}
-        self._store: Store = Unchecked(directory)
+        self._store: Store = self._first
         if self._copies:
-            self._store = Copied(Unchecked(directory), [*self._copies.values()])
-        self._aside = Aside([Unchecked(directory), *self._copies.values()], now_s)
+            self._store = Copied(self._first, [*self._copies.values()])
+        self._aside = Aside([self._first, *self._copies.values()], now_s)
 
     def plan(self) -> Plan:
         """Decides what to do, and changes nothing."""
         try:
-            check_mark(self._directory)
+            check_marked(self._first)
         except ArchiveVersion:  # what we would write would not be read by the version that crawls there
             raise
         except ArchiveError:
             pass  # `verify` reports it too
-        found = verify(self._directory, self._progress)
+        found = verify(self._crawl, self._progress, self._first)
         plan = Plan(mark=any(fault.kind == MARKS for fault in found.faults))
         plan.restored = list(self._intact(found.faults))
         if plan.restored:
@@ -110,21 +113,29 @@ class Repair:
 
     def apply(self, report: Callable[[str], None]) -> Plan:
         """Repairs until nothing is left to do. After a crash, do it again. Returns the last plan."""
-        with ExitStack() as stack:
-            names = {"a0", *(name.partition("/")[2] for name in self._store.list("lock/"))}
-            for agent in sorted(names | chains(self._store)):
-                stack.enter_context(self._store.lock(agent))
+        with locked(unmarked(self._crawl)):
+            if isinstance(self._crawl, Address) and self.plan():
+                self._take_over()
             while (plan := self.plan()).restored:
                 for name, disk in plan.restored:
                     self._restore(name, disk)
                     report(f"{name}: restored from {disk}")
             self._carry_out(plan, report)
+            self._store.settle()
         return plan
+
+    def _take_over(self) -> None:
+        """Makes this machine the owner of a crawl in a bucket. All caches of it are emptied when they see the mark: a
+        repair may change files that they have."""
+        mark = decode_mark(self._first.get(MARK)) if has(self._first, MARK) else None
+        if mark is not None:
+            put_mark(self._first, replace(mark, repaired=self._now_s))
+        take_chains(self._store, self._now_s)
 
     def _carry_out(self, plan: Plan, report: Callable[[str], None]) -> None:
         if plan.mark:
             self._aside.keep(MARK)
-            write_mark(self._directory, new_mark(self._now_s))
+            put_mark(self._first, new_mark(self._now_s))
             report(f"{MARK}: written anew")
         if plan.rebuild:
             for line in commit_anew(self._store, self._aside, self._config, self._now_s):
@@ -137,7 +148,7 @@ class Repair:
             for mended in commit_mended(self._store, self._aside, agent, plan.mended, self._now_s):
                 report(f"{mended.old}: {mended.words}")
         if plan:
-            report(f"what was taken out is in {self._directory / self._aside.folder}; nothing was deleted")
+            report(f"what was taken out is in {self._crawl}/{self._aside.folder}; nothing was deleted")
 
     def _intact(self, faults: list[Fault]) -> Iterator[tuple[str, Place]]:
         """Yields faulty files of which a copy is as it was written, and manifests that only a copy has."""
@@ -160,15 +171,15 @@ class Repair:
             yield from ((name, disk) for name in more)
 
     def _restore(self, name: str, disk: Place) -> None:
-        """Restores a file in the crawl's directory only: the copy is as it should be."""
-        Aside([Unchecked(self._directory)], self._now_s).move(name)
+        """Restores a file at the crawl's own place only: the copy is as it should be."""
+        Aside([self._first], self._now_s).move(name)
         if MANIFEST.search(name):
-            Unchecked(self._directory).put(name, self._copies[disk].get(name))
+            self._first.put(name, self._copies[disk].get(name))
             return
         path = self._store.scratch(name)
         with disk_full_guard(path):
             shutil.copyfile(self._copies[disk].local(name), path)
-        Unchecked(self._directory).put(name, path)
+        self._first.put(name, path)
 
     def _is_replaced(self, name: str) -> bool:
         """Returns whether a file is of a commit that manifests know, and do not name any more."""
@@ -184,17 +195,18 @@ class Repair:
         sites = sorted({site_of(agent) for agent in chains(self._store)} - {""})
         if sites:
             raise ArchiveError(
-                f"{self._directory} belongs to the site {sites[0]} of a federation: what other sites have sent it is "
+                f"{self._crawl} belongs to the site {sites[0]} of a federation: what other sites have sent it is "
                 f"lost with its manifests. `gossamer federation adopt FILE {sites[0]}` takes a replica; without one, "
                 "take the site out of the file, and the others find its pages again"
             )
 
 
-def check_idle(directory: Path) -> None:
-    store = Unchecked(directory)
-    for name in store.list("lock/"):
-        if pid := store.holder(name.partition("/")[2]):
-            raise ArchiveBusy(f"{directory} is being crawled by process {pid}; stop that one first")
+def check_idle(crawl: Place) -> None:
+    """Raises an error if a process of this machine crawls there."""
+    store = unmarked(crawl)
+    for agent in sorted({name.partition("/")[2] for name in store.list("lock/")} | chains(store)):
+        if pid := store.holder(agent):
+            raise ArchiveBusy(f"{crawl} is being crawled by process {pid}; stop that one first")
 
 
 def _is_local(kind: str) -> bool:

@@ -4,24 +4,28 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gossamer.archive.copies import has
 from gossamer.archive.damage import fault, files_in_words, unnamed
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Snapshot, chains, file_names, load, number_of, read_document
-from gossamer.archive.mark import MARK, check_mark
-from gossamer.archive.store import Store, Unchecked
+from gossamer.archive.mark import MARK, no_crawl
+from gossamer.archive.places import check_marked, fresh
+from gossamer.archive.store import Directory, Store
 from gossamer.archive.views import KINDS
 from gossamer.arrays import I64
-from gossamer.config.folders import Place, cache_folder
+from gossamer.config.folders import Place
 from gossamer.errors import ArchiveError, ArchiveVersion
 from gossamer.repair.damaged_table import loss_of, read_group
 from gossamer.repair.damaged_warc import members
+
+if TYPE_CHECKING:
+    from gossamer.archive.object_store import ObjectStore
 
 MARKS, MANIFESTS, OLD, STRAY = "mark", "manifest", "old manifest", "stray"  # kinds beside those that manifests have
 _DERIVED = "made again from the WARC files"
@@ -76,30 +80,20 @@ class Verified:
 Progress = Callable[[int, int, str], None]  # files looked at, files in all, the next one's name
 
 
-def verify(crawl: Place, progress: Progress = lambda *_: None) -> Verified:
-    """Checks all files that manifests name, WARC files first: others point into them; then files that none names. What
-    is in a bucket is fetched anew: what the cache has of it says nothing about it."""
-    if isinstance(crawl, Path):
-        return _verified(Unchecked(crawl), _marked(crawl), progress)
-    from gossamer.archive.object_store import ObjectStore
-
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="verify-", dir=cache_folder()) as folder:
-        return _verified(ObjectStore.open(crawl, read_only=True, folder=Path(folder)), Verified(), progress)
-
-
-def _marked(directory: Path) -> Verified:
-    """Returns what is wrong with the mark of a directory."""
-    found = Verified()
+def verify(
+    crawl: Place, progress: Progress = lambda *_: None, store: "Directory | ObjectStore | None" = None
+) -> Verified:
+    """Checks all files that manifests name, WARC files first: others point into them; then files that none names."""
+    store, found = store or fresh(crawl), Verified()
     try:
-        check_mark(directory, read_only=True)
+        check_marked(store, read_only=True)
     except ArchiveVersion:
         raise
     except ArchiveError as error:
-        if not (directory / MARK).exists() and not (directory / "manifest").is_dir():
-            raise
-        found.faults.append(Fault(MARK, MARKS, str(error), (directory / MARK).exists()))
-    return found
+        if not has(store, MARK) and not store.list("manifest/"):
+            raise error if isinstance(crawl, Path) else no_crawl(crawl) from None
+        found.faults.append(Fault(MARK, MARKS, str(error), has(store, MARK)))
+    return _verified(store, found, progress)
 
 
 def _verified(store: Store, found: Verified, progress: Progress) -> Verified:
@@ -179,19 +173,16 @@ def _without_manifests(found: Verified, agent: str, newest: int, count: int) -> 
 
 
 def _named_fault(store: Store, name: str, kind: str, problem: str) -> Fault:
-    try:
-        path = store.local(name)
-        is_there = path.exists()
-    except FileNotFoundError:
-        is_there = False
+    is_there = has(store, name)
     if kind not in KINDS or not is_there:
         return Fault(name, kind, problem, is_there)
     again = "; pages that others link to, or that were visited, are found again in other tables" * (kind == "pages")
-    return Fault(name, kind, problem, loss=loss_of(path, kind).words + again)
+    return Fault(name, kind, problem, loss=loss_of(store.local(name), kind).words + again)
 
 
 def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
-    yield from ((kind, name) for kind, names in at.files.items() for name in names)
+    """Yields each file once, with its kind; a pack of the index has several."""
+    yield from {name: (kind, name) for kind, names in at.files.items() for name in names}.values()
     yield from (("outbox", entry.name) for entry in at.outbox)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from gossamer import Config, Crawl
+from gossamer.config.folders import Place
 from gossamer.sharing.control import Orders
 from gossamer.testweb.running import RunningWeb
 
@@ -21,7 +21,7 @@ QUICK: dict[str, Any] = {
 
 
 def crawl(
-    web: RunningWeb, directory: Path, values: Mapping[str, Any] | None = None, seeds: list[str] | None = None
+    web: RunningWeb, directory: Place, values: Mapping[str, Any] | None = None, seeds: list[str] | None = None
 ) -> Crawl:
     config = Config().replace({**QUICK, "resolve.map": {"*": web.address}, **(values or {})})
     found = Crawl(directory, seeds if seeds is not None else web.start_urls, config)

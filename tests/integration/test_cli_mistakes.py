@@ -149,7 +149,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...]
     ("arguments", "message"),
     [
         (("SELEC 1",), 'syntax error at or near "SELEC"'),
-        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots, signals, items, files"),
+        (("SELECT * FROM page",), "pages, visits, links, hosts, targets, robots, frontier, signals, items, files"),
         (("SELECT colour FROM pages",), "pages: key, url, host"),
         (("DROP TABLE pages",), "a query only reads the crawl"),
         (("COPY pages TO 'x.csv'",), "a query only reads the crawl"),
@@ -198,7 +198,7 @@ def test_other_mistakes(done: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("demo", "--dir"), ("repair", "--dry-run"),
+        ("demo", "--dir"),
         ("scan", "sites.txt", "--dir"), ("plan", "sites.txt", "--from"),
     ],
     ids=lambda command: command[0],

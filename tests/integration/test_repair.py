@@ -266,7 +266,8 @@ def damage(path: Path, column: str) -> int:
     [
         ("visits", "digest", ["digest"], []),
         ("visits", "warc_offset", [], ["warc", "warc_offset"]),
-        ("pages", "host", ["host"], []),
+        ("pages", "referrer", ["referrer"], []),
+        ("pages", "host", [], []),  # it is known from the URL
     ],
 )
 def test_a_damaged_column_costs_that_column_only(
@@ -281,6 +282,7 @@ def test_a_damaged_column_costs_that_column_only(
         for what, columns in (("NULL", nulls), ("empty", empty))
         for each in columns
     )
+    words = words or "all of its rows can be read: they are written anew"
     assert words in succeed("repair", damaged, "--dry-run", at=damaged.parent)
     assert any(words in line for line in repaired(damaged))
     rows = pq.read_table(damaged / at(damaged).files[kind][0])

@@ -220,12 +220,14 @@ def test_new_ranks_are_never_mixed_with_kept_ones():
     assert scans_after(world) == 0
 
 
-def test_a_file_is_written_only_when_the_old_one_is_of_no_use():
+def test_a_file_is_written_only_when_the_old_one_is_of_no_use(monkeypatch):
     world = filled()
     before = list(world.files[KIND])
     world.take(3, 9)
+    monkeypatch.setattr(table, "MAX_DELTAS", 9)  # no fold is due
     world.commit()
     assert world.files[KIND] == before
+    monkeypatch.setattr(table, "MAX_DELTAS", 1)
     world.write({key_of(8, 0): (5, 0, Status.NEW)})
     world.commit()
     assert len(world.files[KIND]) == 1

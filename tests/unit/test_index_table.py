@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.errors import ArchiveError
+from gossamer.frontier.index_pack import flush
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import Sorted, count_union, merge_two, merged, search, search_many
 from gossamer.frontier.table import Table
@@ -135,7 +136,7 @@ class Model:
         self.content |= content
 
     def flush(self, commits):
-        changes = self.table.flush(self.store, f"a0-{self.round:08d}")
+        changes = flush([self.table], self.store, f"a0-{self.round:08d}")
         if not commits:
             self.reopen()  # a crash: what was written is not named, and the round's number is used again
             return

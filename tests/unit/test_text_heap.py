@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gossamer.archive.store import Memory
 from gossamer.errors import ArchiveError
 from gossamer.frontier import text_heap as heap_module
+from gossamer.frontier.index_pack import flush
 from gossamer.frontier.text_heap import TextHeap
 
 
@@ -32,10 +33,10 @@ def test_locators_never_change(steps, random):
             assert offsets == sorted(offsets)
             texts |= dict(zip(offsets, step, strict=True))
         elif step == "commit":
-            commit(files, store, heap.flush(store, f"a0-{number:08d}"))
+            commit(files, store, flush([heap], store, f"a0-{number:08d}"))
             committed, number = dict(texts), number + 1
         else:
-            heap.flush(store, f"a0-{number:08d}")
+            flush([heap], store, f"a0-{number:08d}")
             heap, texts = TextHeap.open(store, files), dict(committed)
         asked = random.sample(sorted(texts), len(texts))
         assert heap.read(np.array(asked, np.uint64)) == [texts[offset] for offset in asked]
@@ -49,7 +50,7 @@ def test_segments_are_joined(monkeypatch):
         new = [b"%d/%d" % (number, i) for i in range(30)]
         offsets.append(heap.append(new))
         texts += new
-        changes = heap.flush(store, f"a0-{number:08d}")
+        changes = flush([heap], store, f"a0-{number:08d}")
         commit(files, store, changes)
         heap.release([name for names in changes.removed.values() for name in names])
     assert len(files["index.heap.delta"]) <= heap_module.MAX_DELTAS
@@ -63,7 +64,7 @@ def test_a_missing_segment_is_noticed():
     store, files, heap = Memory(), {}, TextHeap()
     for number in (1, 2, 3):
         heap.append([b"text"])
-        commit(files, store, heap.flush(store, f"a0-{number:08d}"))
+        commit(files, store, flush([heap], store, f"a0-{number:08d}"))
     del files["index.heap.delta"][1]
     with pytest.raises(ArchiveError, match="missing"):
         TextHeap.open(store, files)
