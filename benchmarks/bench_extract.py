@@ -121,6 +121,8 @@ def report(pages: int, size: float, crawl: dict[str, float], archive: dict[str, 
         f"{(empty - plain) * 1e6:,.0f} µs a page (60 are allowed).",
         f"- parsel is given bodies in memory. Beside it the selectors alone take {less:.1f} times less; with reading",
         f"  and unpacking WARC, passing pages to another process and storing items it is {in_all:.1f} times less.",
+        "- We aim at 2,000 pages a second for `gossamer extract`, and at a fifth of parsel's time. Most of what the",
+        "  selectors take is parsing (selectolax).",
     ]
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from gossamer.errors import GossamerError
 from gossamer.functions.protocol import Setup, Task
@@ -62,6 +62,26 @@ class PageHeaders(Mapping[str, str]):
         return len(self._all)
 
 
+# What those who come from Scrapy write first, and what it is here.
+_OF_SCRAPY = {
+    "get": ".text(), .attr(name) or .html()",
+    "getall": ".texts() or .attrs(name)",
+    "re": "re.findall(pattern, ....text())",
+    "re_first": "re.search(pattern, ....text())",
+    "xpath": "page.xpath(...)",
+}
+
+
+def _select(of: LexborHTMLParser | LexborNode, selector: str) -> list[LexborNode]:
+    try:
+        return of.css(selector)
+    except SelectolaxError:
+        hint = ""
+        if "::" in selector:
+            hint = "; there is no ::text or ::attr(name) here: write css(...).text() or css(...).attr(name)"
+        raise ValueError(f"css({selector!r}): this is no CSS selector{hint}") from None
+
+
 class Nodes:
     """`Nodes` are the elements that a selector found. `text` and `attr` read the first one; iterating gives each."""
 
@@ -90,7 +110,11 @@ class Nodes:
         return "".join(node.html or "" for node in self.nodes)
 
     def css(self, selector: str) -> "Nodes":
-        return Nodes([found for node in self.nodes for found in node.css(selector)])
+        return Nodes([found for node in self.nodes for found in _select(node, selector)])
+
+    def __getattr__(self, name: str) -> Any:
+        instead = f"; write {_OF_SCRAPY[name]}" if name in _OF_SCRAPY else ""
+        raise AttributeError(f"the elements that css(...) finds have no .{name}{instead}")
 
     def __iter__(self) -> Iterator["Nodes"]:
         return (Nodes([node]) for node in self.nodes)
@@ -166,7 +190,7 @@ class Page:
 
     def css(self, selector: str) -> Nodes:
         """Returns the elements that a CSS selector finds."""
-        return Nodes(self._tree.css(selector))
+        return Nodes(_select(self._tree, selector))
 
     def xpath(self, path: str) -> Any:
         """Returns what an XPath finds, as parsel's `SelectorList`."""

@@ -108,7 +108,7 @@ def test_a_shop(shop_web: RunningWeb, cook: Cook, tmp_path: Path) -> None:
 
 
 def test_an_api(loopback: Loopback, cook: Cook, tmp_path: Path) -> None:
-    pages = 8
+    pages = 20
 
     def entries(exchange: Exchange) -> bytes | None:
         found = re.fullmatch(r"/entries\?page=(\d+)", exchange.path)
