@@ -56,6 +56,7 @@ class Response(Protocol):
     elapsed_s: float
     address: str
     request_head: bytes
+    request_body: bytes
     head: bytes
     body: bytes
     truncated: str
@@ -104,8 +105,8 @@ class WarcWriter:
         location = self._append(_response(response, digest, refers_to, profile, date, record_id))
         beside = f"WARC-Concurrent-To: <{record_id}>\r\n{_common(response, date)}"
         if self._config.archive.requests and response.request_head:
-            block = _terminated(response.request_head)
-            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block), _SMALL_LEVEL)
+            block, body = _terminated(response.request_head), response.request_body
+            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block, body), _SMALL_LEVEL)
         if response.truncated:
             fields = f"fetchTimeMs: {response.elapsed_s * 1000:.0f}\r\n"
             if response.reason:

@@ -270,7 +270,7 @@ class Client:
         elif response.outcome is Outcome.REFUSED_ADDRESS:
             response.address = ""
         elif response.outcome is not Outcome.TLS_FAILED:
-            response.request_head = transfer.stored_head()
+            response.request_head, response.request_body = transfer.stored_head(), transfer.body
         transfer.lines.clear()
         transfer.chunks.clear()
         if transfer.is_lenient:

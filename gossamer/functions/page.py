@@ -13,6 +13,7 @@ from gossamer.functions.protocol import Setup, Task
 from gossamer.web.answer import Answer
 from gossamer.web.html import Document, parse_html
 from gossamer.web.http import Headers, content_type
+from gossamer.web.posts import body_of, post_of_data, post_of_json, split_name
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.sniff import HTML, is_html
 from gossamer.web.url import resolve
@@ -30,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """`Follow` asks to visit a page; `Page.follow` makes it."""
+    """`Follow` asks to visit a page; `Page.follow` and `Page.post` make it."""
 
     url: str
     priority: float
@@ -129,7 +130,7 @@ class Page:
     """`Page` is a page that was just fetched, or one from the archive."""
 
     def __init__(self, task: Task, setup: Setup) -> None:
-        self.url = task.url
+        self.url, self._post = split_name(task.url)
         self.status = task.status
         self.depth = task.depth
         self._time_s, self._setup = task.time_s, setup
@@ -205,6 +206,19 @@ class Page:
         if not 0 < priority <= _MOST_PRIORITY:
             raise ValueError(f"page.follow: priority must be above 0 and at most {_MOST_PRIORITY:g}, not {priority!r}")
         return Follow(target, float(priority))
+
+    def post(self, url: str, *, json: Any = None, data: Any = None, priority: float = 1.0) -> Follow:
+        """Asks to visit a page by POST: with a JSON body, or with the fields of a form (or its text). Each body makes a
+        page of its own."""
+        if (json is None) == (data is None):
+            raise ValueError("page.post needs a body: json=... or data=...")
+        target = self.follow(url, priority)
+        return target._replace(url=target.url + (post_of_data(data) if json is None else post_of_json(json)))
+
+    @property
+    def posted(self) -> bytes:
+        """Returns the body of the request that led here; empty unless it was a POST."""
+        return body_of(self._post)[1] if self._post else b""
 
     def file(self, name: str, data: bytes | str) -> File:
         """Stores a blob with this page, in the table `files`."""
