@@ -238,6 +238,8 @@ class Client:
     def _end(self, handle: Any, code: int, message: str) -> None:
         self._multi.remove_handle(handle)
         transfer = self._running.pop(handle)
+        if transfer.proxy:
+            message = message.replace(transfer.proxy, "(not stored)")  # it may have a password
         now_s = self._clock.monotonic()
         if code and self._try_next(transfer, code, now_s):
             return
