@@ -11,7 +11,7 @@ MINUTES ?= 20
 PAGES ?= 1000000
 SEED ?= 1
 
-.PHONY: help setup demo test test-all soak fuzz lint bench bench-shapes bench-index bench-agents bench-lab bench-place lab clean
+.PHONY: help setup demo test test-all soak fuzz lint bench bench-shapes bench-index bench-agents bench-extract bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ bench-index: setup  ## update and generate on 1 M, 10 M and 50 M known pages
 
 bench-agents: setup  ## one agent on one core, two agents on two
 	$(BIN)/python -m benchmarks.bench_agents --keep
+
+bench-extract: setup  ## what functions cost, beside a crawl and over an archive, and Scrapy's parsel
+	$(BIN)/python -m benchmarks.bench_extract
 
 bench-lab: setup  ## simulate a crawl of a million pages
 	$(BIN)/python -m benchmarks.bench_lab

@@ -36,6 +36,7 @@ class Response:
     request_head: bytes = b""  # the peer writes responses only
     head: bytes = HEAD
     truncated: str = ""
+    request_body: bytes = b""
 
 
 def pages(count: int) -> list[bytes]:

@@ -25,6 +25,7 @@ class Exchange:
     socket: Any
     head: bytes
     began_s: float
+    body: bytes = b""
     ended_s: float = 0.0  # just before the last bytes went out: the other side cannot have had them earlier
 
     @property
@@ -108,7 +109,8 @@ class RawServer:
                     head, rest = _read_head(stream, rest)
                     if not head:
                         return
-                    exchange = Exchange(number, stream, head, time.monotonic())
+                    body, rest = _read_body(stream, head, rest)
+                    exchange = Exchange(number, stream, head, time.monotonic(), body=body)
                     self.exchanges.append(exchange)
                     if not self.answer(exchange):
                         return
@@ -127,6 +129,17 @@ def _read_head(stream: Any, data: bytes) -> tuple[bytes, bytes]:
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
     return head + b"\r\n\r\n", rest
+
+
+def _read_body(stream: Any, head: bytes, data: bytes) -> tuple[bytes, bytes]:
+    lines = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    length = int(lines[0].partition(b":")[2]) if lines else 0
+    while len(data) < length:
+        more = stream.recv(65536)
+        if not more:
+            break
+        data += more
+    return data[:length], data[length:]
 
 
 class Visitor:

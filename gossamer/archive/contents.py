@@ -13,9 +13,8 @@ from gossamer.archive.views import statements
 from gossamer.archive.warc import read_record
 from gossamer.errors import ArchiveError
 from gossamer.web.answer import Answer
-from gossamer.web.http import Headers
 
-Place = tuple[str, int]  # WARC file, offset of the record
+Place = tuple[str, int] | tuple[str, int, int]  # WARC file, offset of the record, and its length where it is known
 Visited = tuple[str, int]  # URL, second since 1970: revisit records need not be more precise
 
 _HOPS = 5  # a revisit may refer to a visit that is itself a revisit, of the same content elsewhere
@@ -60,7 +59,7 @@ class Contents:
         if place[0] not in self._agents:
             return None, None
         try:
-            record = read_record(self._warc(place[0]), place[1])
+            record = read_record(self._warc(place[0]), *place[1:])
         except (EOFError, ValueError, KeyError, IsalError):  # type: ignore[misc]  # its stub is wrong
             raise ArchiveError(f"there is no record at offset {place[1]} of {place[0]}") from None
         if record.headers.get("WARC-Type") == "revisit":
@@ -68,7 +67,7 @@ class Contents:
             return None, (url, _second(record.headers.get("WARC-Refers-To-Date", "")))
         if record.headers.get("WARC-Type") != "response":  # a note in the place of a record that was damaged
             return None, None
-        return Answer(Headers(record.head), record.body), None
+        return Answer(record.head, record.body), None
 
     def _warc(self, name: str) -> Path:
         """Returns a WARC file, which is fetched when it is first asked for."""

@@ -135,7 +135,7 @@ class Directory:
         return self.local(name).read_bytes()
 
     def local(self, name: str) -> Path:
-        return self.path / checked(name)
+        return self.path.absolute() / checked(name)  # Arrow takes a relative name with a colon for an address
 
     def checksum(self, name: str) -> Checksum:
         return of_file(self.local(name))
@@ -173,7 +173,7 @@ class Directory:
         """Has all files near."""
 
     def scratch(self, name: str) -> Path:
-        path = self.path / SCRATCH / checked(name).replace("/", "+")
+        path = self.path.absolute() / SCRATCH / checked(name).replace("/", "+")
         with disk_full_guard(path):
             path.parent.mkdir(exist_ok=True)
         return path

@@ -56,6 +56,7 @@ class Response(Protocol):
     elapsed_s: float
     address: str
     request_head: bytes
+    request_body: bytes
     head: bytes
     body: bytes
     truncated: str
@@ -104,8 +105,8 @@ class WarcWriter:
         location = self._append(_response(response, digest, refers_to, profile, date, record_id))
         beside = f"WARC-Concurrent-To: <{record_id}>\r\n{_common(response, date)}"
         if self._config.archive.requests and response.request_head:
-            block = _terminated(response.request_head)
-            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block), _SMALL_LEVEL)
+            block, body = _terminated(response.request_head), response.request_body
+            self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block, body), _SMALL_LEVEL)
         if response.truncated:
             fields = f"fetchTimeMs: {response.elapsed_s * 1000:.0f}\r\n"
             if response.reason:
@@ -178,12 +179,12 @@ def _second(whole: int) -> str:
 
 def read_record(path: Path, offset: int, length: int = 0) -> Record:
     """Returns one record by its place; without a length it is found by decompressing."""
-    with path.open("rb", buffering=0) as file:
-        if length:
-            data = isal_zlib.decompress(os.pread(file.fileno(), length, offset), wbits=_GZIP)
-        else:
-            data = _member(file.fileno(), offset)
-    return parsed(data)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object would take longer than to read the record
+    try:
+        data = isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP) if length else b""
+        return parsed(data or _member(descriptor, offset))
+    finally:
+        os.close(descriptor)
 
 
 def parsed(data: bytes) -> Record:

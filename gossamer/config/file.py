@@ -69,6 +69,8 @@ _SEED = {
     "pages": 500,
     "include": ["*/blog/*"],
     "exclude": ["re:[?&]sort="],
+    "json": {"q": "shoes", "page": 1},
+    "data": "q=shoes&page=1",
 }
 _RULES = """
 ## Rules for single seeds
@@ -96,6 +98,9 @@ gossamer crawl https://example.org/ depth=2 scope=host pages=500 https://example
 ```
 
 And in Python: `Crawl("crawl", [Seed("https://example.org/", depth=2, scope="host", pages=500)])`.
+
+With `json` or `data` a seed is a POST ([how](requests.md#post)). In a seeds file they come last: the body is the
+rest of the line.
 
 What a seed leaves out is as for all. The rules belong to the seed's **website**: its host with and without `www.`, or
 with `scope=domain` its registrable domain.

@@ -1,9 +1,11 @@
 """`Config` has every key of the configuration, in frozen, typed sections; one TOML file becomes one `Config`."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -347,6 +349,8 @@ class Seed(msgspec.Struct, frozen=True):
     pages: Annotated[int, key("pages known of the website; 0: no limit", least=0)] | None = None
     include: Annotated[list[str], key("as crawl.include", like="*/blog/*")] | None = None
     exclude: Annotated[list[str], key("as crawl.exclude", like="*/blog/*")] | None = None
+    json: Annotated[Any, key("POST this to the URL, a table or JSON text")] | None = None
+    data: Annotated[Any, key("POST this form to the URL, a table or its text")] | None = None
 
     @property
     def line(self) -> str:
@@ -356,10 +360,21 @@ class Seed(msgspec.Struct, frozen=True):
             value = getattr(self, name)
             if value is not None:
                 words += [f"{name}={each}" for each in (value or [""] if isinstance(value, list) else [value])]
+        words += [f"json={_json_text(self.json)}"] if self.json is not None else []
+        words += [f"data={_form_text(self.data)}"] if self.data is not None else []
         return " ".join(words)
 
 
-SEED_OPTIONS = tuple(name for name in Seed.__struct_fields__ if name != "url")
+BODIES = ("json", "data")  # options of a seed that make it a POST
+SEED_OPTIONS = tuple(name for name in Seed.__struct_fields__ if name not in ("url", *BODIES))
+
+
+def _json_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _form_text(value: Any) -> str:
+    return value if isinstance(value, str) else urlencode(value, doseq=True)
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -455,7 +470,20 @@ def seed(table: Mapping[str, Any]) -> Seed:
     for pattern in [*(found.include or ()), *(found.exclude or ())]:
         if not pattern or any(map(str.isspace, pattern)):
             raise ConfigError(f"seeds: {pattern!r} can match nothing, as no URL has a space in it; write it as %20")
+    _check_body(found)
     return found
+
+
+def _check_body(found: Seed) -> None:
+    if found.json is not None and found.data is not None:
+        raise ConfigError("seeds: a seed has one body: json or data")
+    if found.data is not None and not isinstance(found.data, str | Mapping):
+        raise ConfigError("seeds.data must be the fields of a form, or its text like q=shoes&page=1")
+    try:
+        if found.json is not None:
+            json.loads(_json_text(found.json))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"seeds.json is no JSON: {error}") from None
 
 
 def _hosts(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -38,6 +38,7 @@ from gossamer.frontier.scores import Lesson
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
 from gossamer.geography import countries
+from gossamer.web.posts import url_of
 from gossamer.web.url import host_of
 
 Apply = Callable[[RoundColumns], UpdateResult]
@@ -310,7 +311,9 @@ def _captures(rows: dict[str, Any]) -> Iterator[Capture]:
         *(rows[n] for n in names), strict=True
     ):
         if warc:
-            yield Capture(url, time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length))
+            yield Capture(
+                url_of(url), time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length)
+            )
 
 
 def _write_links(

@@ -35,6 +35,7 @@ from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
 from gossamer.frontier.strategies import Strategy, own_first, strategy
+from gossamer.web.posts import url_of
 from gossamer.web.url import page_key, page_keys
 
 if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
@@ -182,7 +183,7 @@ class Known:
         if url := self._urls.get(key):
             return url
         found, rows = self._index.pages.look_up(np.array([key], np.uint64))
-        return self._index.urls(rows)[0] if found[0] else ""
+        return url_of(self._index.urls(rows)[0]) if found[0] else ""
 
     def stored_s(self, key: int) -> float:
         found, rows = self._index.visited.look_up(np.array([key], np.uint64))

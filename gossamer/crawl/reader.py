@@ -17,6 +17,7 @@ from gossamer.frontier.strategies import strategy
 from gossamer.web.html import parse_html, text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.links import NO_LINKS, Links, Listed
+from gossamer.web.posts import url_of
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.sniff import HTML, is_html
@@ -303,7 +304,7 @@ class Reader:
 
     def verdict(self, url: str, host: str, depth: int) -> int:
         """Returns the verdict of a link on a page of this host; `depth` is how deep it leads."""
-        judge = self._judge_at(host)
+        judge, url = self._judge_at(host), url_of(url)
         verdict = judge.verdict(url)
         return DEPTH if verdict == FOLLOWED and depth > deepest(url, judge.limits) else verdict
 

@@ -89,7 +89,7 @@ class Round:
         self.outcomes[_OUTCOMES[visit.outcome]] += 1
         self._link(visit)
         # The body has been stored; from here on only columns are needed.
-        response.body = response.head = response.request_head = b""
+        response.body = response.head = response.request_head = response.request_body = b""
         self.visits.append(visit)
 
     def _link(self, visit: Visit) -> None:
@@ -121,7 +121,7 @@ class Round:
         response, request = visit.response, visit.response.request
         values = (
             request.key,
-            request.url,
+            request.name,
             request.host,
             self.number,
             response.started_s,
@@ -199,7 +199,7 @@ class Round:
 
 def text_bytes(visit: Visit) -> int:
     """Returns the size of a visit's text besides its body and links."""
-    size = len(visit.response.request.url) + len(visit.title) + len(visit.canonical)
+    size = len(visit.response.request.name) + len(visit.title) + len(visit.canonical)
     size += len(visit.location) + len(visit.etag) + len(visit.last_modified)
     if visit.sitemaps:
         size += sum(len(url) + _TEXT_BYTES for url in visit.sitemaps)

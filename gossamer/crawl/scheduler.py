@@ -20,6 +20,7 @@ from gossamer.fetch.client import Request
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.strategies import Strategy
+from gossamer.web.posts import split_name
 from gossamer.web.url import host_of
 
 _PATIENCE = 4.0  # so many times what a take costs must pass before the next
@@ -231,6 +232,9 @@ def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_
         Request(key, url, host_of(url), depth, hops, tries, rank, known=pages)
         for url, key, depth, hops, tries, rank, pages in zip(index.urls(rows), *columns, ranks, known, strict=True)
     ]
+    for request in found:
+        if "#" in request.url:
+            request.url, request.post = split_name(request.url)
     _add_history(index, rows, found)
     return found
 

@@ -22,7 +22,7 @@ from gossamer.archive.manifest import NEWS, SEED_FILES, SEED_RULES, SEEDS, Chang
 from gossamer.archive.state import name_as_text, name_of_text
 from gossamer.archive.store import Store
 from gossamer.columns import NEVER, Contributions, Outcome
-from gossamer.config.sections import SEED_OPTIONS, Seed, seed
+from gossamer.config.sections import BODIES, SEED_OPTIONS, Seed, seed
 from gossamer.crawl.inbox import Aside, Inbox, blank, decode, encode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
@@ -33,6 +33,7 @@ from gossamer.errors import ConfigError, SeedError, Unreadable
 from gossamer.fetch.client import Request
 from gossamer.fetch.politeness import Deferred
 from gossamer.frontier.pages import PageIndex
+from gossamer.web.posts import post_of_data, post_of_json
 from gossamer.web.url import host_of, normalise, page_keys
 
 NO_SEEDS = "nothing to crawl: give at least one URL, or a file of URLs"
@@ -54,6 +55,8 @@ _SHOWN = 60  # characters of a line that a message quotes
 REMEDY = "write one web address per line, like https://example.org/"
 _SPACED = re.compile(r"\S[ \t]+[A-Za-z_]+=")  # in a line that may have options
 _OPTION = re.compile(r"([A-Za-z_]+)=(.*)", re.DOTALL)
+_BODY = tuple(f"{name}=" for name in BODIES)
+_WITH_BODY = re.compile(rf"\s*(\S.*?)\s+({'|'.join(BODIES)})=(.*?)\s*", re.DOTALL)
 _NUMBERS = ("depth", "pages")
 _LISTS = ("include", "exclude")
 _NOTES = 20  # more are not shown
@@ -66,7 +69,7 @@ def parse_seeds(arguments: Iterable[str | Seed]) -> tuple[list[str], list[Path]]
     urls: dict[str, None] = {}
     files: list[Path] = []
     for argument in _joined(each if isinstance(each, str) else each.line for each in arguments):
-        if Path(argument).is_file():
+        if _is_file(argument):
             check_file(Path(argument))
             files.append(Path(argument).resolve())
             continue
@@ -81,30 +84,55 @@ def parse_seeds(arguments: Iterable[str | Seed]) -> tuple[list[str], list[Path]]
 
 def _joined(arguments: Iterable[str]) -> list[str]:
     """Returns arguments, each with the options that follow it."""
-    found: list[str] = []
+    found: list[list[str]] = []
     for argument in arguments:
-        if found and _OPTION.fullmatch(argument) and not Path(argument).exists():
-            found[-1] += f" {argument}"
+        if found and _OPTION.fullmatch(argument) and not _is_file(argument):
+            found[-1].append(argument)
         else:
-            found.append(argument)
-    return found
+            found.append([argument])
+    # A body comes last, as it is the rest of a line.
+    return [" ".join([first, *sorted(options, key=lambda each: each.startswith(_BODY))]) for first, *options in found]
+
+
+def _is_file(argument: str) -> bool:
+    try:
+        return Path(argument).is_file()
+    except OSError:  # a name too long for a file
+        return False
 
 
 def parse_line(line: str) -> str | None:
     """Returns a seed's line in its normal form; None if it is no web address. Options that are wrong are an error."""
+    line, body = _without_body(line)
     words = line.split()
     count = len(words)
     while count > 1 and _OPTION.fullmatch(words[count - 1]):
         count -= 1
-    if count >= len(words):
+    if count >= len(words) and not body:
         return normalise(line)
     url = normalise(" ".join(words[:count]))
     if url is None:
         return None
     try:
-        return seed({"url": url, **_options(words[count:])}).line
-    except ConfigError as error:
+        return _named(seed({"url": url, **_options(words[count:]), **body})).line
+    except (ConfigError, ValueError) as error:
         raise SeedError(f"{line!r}: {str(error).replace('seeds.', '')}") from None
+
+
+def _without_body(line: str) -> tuple[str, dict[str, str]]:
+    """Returns a line up to its body, and the body; it has none unless it is a POST."""
+    if not (found := _WITH_BODY.fullmatch(line)):
+        return line, {}
+    return found[1], {found[2]: found[3]}
+
+
+def _named(found: Seed) -> Seed:
+    """Returns a seed with the body of a POST in the name of its page."""
+    if found.json is not None:
+        return msgspec.structs.replace(found, url=found.url + post_of_json(found.json), json=None)
+    if found.data is not None:
+        return msgspec.structs.replace(found, url=found.url + post_of_data(found.data), data=None)
+    return found
 
 
 def _options(words: Iterable[str]) -> dict[str, Any]:
@@ -112,7 +140,7 @@ def _options(words: Iterable[str]) -> dict[str, Any]:
     for word in words:
         name, _, value = word.partition("=")
         if name not in SEED_OPTIONS:
-            known = ", ".join(SEED_OPTIONS)
+            known = ", ".join((*SEED_OPTIONS, *BODIES))
             raise ConfigError(f"{name} is no option of a seed; there are {known} (a space in a URL is written as %20)")
         if name in _LISTS:
             found.setdefault(name, []).extend([value] if value else [])

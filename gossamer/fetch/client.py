@@ -238,6 +238,8 @@ class Client:
     def _end(self, handle: Any, code: int, message: str) -> None:
         self._multi.remove_handle(handle)
         transfer = self._running.pop(handle)
+        if transfer.proxy:
+            message = message.replace(transfer.proxy, "(not stored)")  # it may have a password
         now_s = self._clock.monotonic()
         if code and self._try_next(transfer, code, now_s):
             return
@@ -270,7 +272,7 @@ class Client:
         elif response.outcome is Outcome.REFUSED_ADDRESS:
             response.address = ""
         elif response.outcome is not Outcome.TLS_FAILED:
-            response.request_head = transfer.stored_head()
+            response.request_head, response.request_body = transfer.stored_head(), transfer.body
         transfer.lines.clear()
         transfer.chunks.clear()
         if transfer.is_lenient:

@@ -12,6 +12,7 @@ from gossamer.config.host_overrides import of_host
 from gossamer.config.secrets import auth_of, is_reference, read_secret
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request
+from gossamer.web.posts import body_of
 
 if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
     from gossamer.fetch.cookies import Cookies
@@ -94,7 +95,8 @@ class Fields:
         if self._by_host and (own := of_host(self._by_host, request.host)):
             constant = own[request.url.startswith("https:")]
         cookie = self._cookies.of(request) if self._cookies else ""
-        return constant.head(_conditions(request) if request.is_conditional else [], cookie, reuse)
+        more = _conditions(request) if request.is_conditional else _framing(request.post) if request.post else []
+        return constant.head(more, cookie, reuse)
 
     def remark(self, request: Request) -> str:
         """Returns why a request may have been answered with 401, if that is our doing."""
@@ -128,6 +130,11 @@ def _conditions(request: Request) -> list[bytes]:
     conditions = (("If-None-Match", request.etag), ("If-Modified-Since", request.last_modified))
     lines = [f"{name}: {value}" for name, value in conditions if value and value.isprintable()]
     return [line.encode("latin-1", "replace") for line in lines]
+
+
+def _framing(post: str) -> list[bytes]:
+    kind, body = body_of(post)
+    return [_line("Content-Type", kind), _line("Content-Length", str(len(body)))]
 
 
 def _line(name: str, value: str) -> bytes:

@@ -35,7 +35,7 @@ class LenientExchange:
         self.transfer, self.until_s = transfer, until_s
         self.fd: int = transfer.handle.getinfo(pycurl.ACTIVESOCKET)
         self._header_bytes = header_bytes
-        self._unsent = transfer.sent_head()
+        self._unsent = transfer.sent_head() + transfer.body
         self._start = b""  # what has come of a header block
         self._has_head = self._is_chunked = False
         self._left: int | None = None  # bytes of the body that are still to come; None: until the connection ends

@@ -9,7 +9,7 @@ import pycurl
 from gossamer.columns import Outcome
 from gossamer.fetch.request import Response
 from gossamer.web.http import Headers, content_type, location
-from gossamer.web.url import resolve
+from gossamer.web.url import host_of, resolve
 
 _TLS_ERRORS = frozenset(
     getattr(pycurl, name)
@@ -23,6 +23,7 @@ _UNREACHED = (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_PROXY, _PROXY_E
 # Refusals (RFC 9110 section 15.5, RFC 7725): they are about who asks, and do not say that the page is gone.
 _FORBIDDEN = (401, 402, 403, 407, 451)
 _PROXIED = (305, 306)  # Use Proxy and its heir: following them would let a server choose our proxy
+_SAME_METHOD = (307, 308)  # the others turn a POST into a GET (RFC 9110 section 15.4)
 _MOST_BYTES = (1 << 63) - 1
 UNWANTED = "unspecified"  # why a body is missing that was not read: WARC has no better word
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})[^\n]*\n")
@@ -155,7 +156,14 @@ def _classify_redirect(response: Response) -> None:
     url = resolve(target, response.request.url)
     if url is None:
         response.reason = f"redirect to something that is no web address: {target[:200]}"
-    elif url == response.request.url:
+        return
+    request = response.request
+    if request.post and response.http_status in _SAME_METHOD:
+        if host_of(url) != request.host:
+            response.reason = "redirect of a POST to another host"
+            return
+        url += request.post
+    if url == request.name:
         response.reason = "redirect to itself"
     else:
         response.outcome, response.location = Outcome.MOVED, url

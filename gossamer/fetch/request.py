@@ -24,10 +24,16 @@ class Request:
     known: int = 0  # pages known of that host
     digest: int = 0  # of the body at the last visit; 0 if there was none
     origin: str = ""  # robots.txt only: whose rules it brings; redirects may lead elsewhere
+    post: str = ""  # end of the page's name, if it is a POST (web/posts.py)
+
+    @property
+    def name(self) -> str:
+        """Returns the page's name, by which it is known."""
+        return self.url + self.post
 
     @property
     def is_conditional(self) -> bool:
-        return bool(self.etag or self.last_modified)
+        return bool(self.etag or self.last_modified) and not self.post
 
 
 @dataclass(slots=True)
@@ -51,6 +57,7 @@ class Response:
     connect_s: float = 0.0  # 0 on a connection that was kept open
     response_s: float = 0.0
     robots: Sequence[dict[str, Any]] = ()  # rows of the ROBOTS table that follow from this answer
+    request_body: bytes = b""
 
 
 def port_of(request: Request) -> int:

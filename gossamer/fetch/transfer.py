@@ -10,6 +10,7 @@ from gossamer.fetch.fields import Head
 from gossamer.fetch.outcome import UNWANTED, final_head, is_wanted
 from gossamer.fetch.request import Request
 from gossamer.fetch.resolver import Answer
+from gossamer.web.posts import body_of
 
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
@@ -21,9 +22,9 @@ class Transfer:
     """A handle is used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_head", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "chunks",
-        "handle", "is_lenient", "lines", "lookup_s", "proxy", "request", "reuse", "room", "start_s", "started_s",
-        "truncated",
+        "_head", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "body",
+        "chunks", "handle", "is_lenient", "lines", "lookup_s", "proxy", "request", "reuse", "room", "start_s",
+        "started_s", "truncated",
     )  # fmt: skip
 
     def __init__(self, config: Config, is_lenient: bool = False, proxy: str = "") -> None:
@@ -38,6 +39,7 @@ class Transfer:
         self.start_s = self.started_s = 0.0  # monotonic, and since 1970
         self.lookup_s = 0.0
         self._head: Head | None = None
+        self.body = b""  # of the request
         self._reuse = True
         self._is_literal = False
         self._pinned = ""
@@ -60,9 +62,20 @@ class Transfer:
         if self._head is not head:
             self._head = head
             handle.setopt(pycurl.HTTPHEADER, head.lines)
+        if request.post or self.body:
+            self._set_body(request)
         if self._reuse is not reuse and not self.is_lenient:  # or libcurl would close what it has just connected
             self._reuse = reuse
             handle.setopt(pycurl.FORBID_REUSE, not reuse)
+
+    def _set_body(self, request: Request) -> None:
+        self.body = body_of(request.post)[1] if request.post else b""
+        if request.post:
+            self.handle.setopt(pycurl.POST, 1)
+            self.handle.setopt(pycurl.POSTFIELDSIZE, len(self.body))
+            self.handle.setopt(pycurl.COPYPOSTFIELDS, self.body)
+        else:
+            self.handle.setopt(pycurl.HTTPGET, 1)
 
     def aim(self, config: Config, now_s: float) -> None:
         """Pins the next attempt to its address, within what is left of the time."""
@@ -103,7 +116,8 @@ class Transfer:
     def _start(self) -> bytes:
         url = self.request.url
         authority = url.index("//") + 2
-        line = f"GET {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
+        method = "POST" if self.request.post else "GET"
+        line = f"{method} {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
         return line.encode("ascii", "replace")
 
     def has_more_addresses(self) -> bool:

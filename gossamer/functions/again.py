@@ -48,7 +48,6 @@ _GROUP = 64  # answers that are read together
 _BEHIND_BYTES = 64 << 20
 _LOOK_S = 0.25
 _WRITTEN = (ITEMS, FILES, FUNCTION_ERRORS)
-_OF_VISIT = ("key", "url", "round", "time_ms", "http_status", "depth", "warc", "warc_offset")
 
 Show = Callable[[int, int], None]
 
@@ -70,6 +69,7 @@ class _Visit(NamedTuple):
     depth: int
     warc: str
     warc_offset: int
+    warc_bytes: int
 
 
 class _Nobody:
@@ -123,7 +123,7 @@ class _Again:
                 given[number] = visit
                 self.pool.put(_task(number, visit, answer))
 
-            contents.each([(visit.warc, visit.warc_offset) for visit in group], put)
+            contents.each([(visit.warc, visit.warc_offset, visit.warc_bytes) for visit in group], put)
             while self.pool.held_bytes > _BEHIND_BYTES:
                 self.pool.wait(_LOOK_S)
         while not self.pool.wait(_LOOK_S):
@@ -137,8 +137,7 @@ class _Again:
 
 
 def _task(number: int, visit: _Visit, answer: Answer) -> Task:
-    head = "".join(f"{name}: {value}\r\n" for name, value in answer.headers).encode("latin-1", "replace")
-    return Task(number, visit.url, visit.http_status, visit.time_ms / 1000, visit.depth, head, answer.wire)
+    return Task(number, visit.url, visit.http_status, visit.time_ms / 1000, visit.depth, answer.head, answer.wire)
 
 
 def extract(
@@ -187,7 +186,7 @@ def _digest(functions: Sequence[str], code: Sequence[str], where: str) -> str:
 
 def _visits(at: Reading, where: str) -> list[_Visit]:
     """Returns the visits with stored content that the condition selects, in the order of the WARC files."""
-    columns = "key, url, round, epoch_ms(time) AS time_ms, http_status, depth, warc, warc_offset"
+    columns = "key, url, round, epoch_ms(time) AS time_ms, http_status, depth, warc, warc_offset, warc_bytes"
     sql = f"""SELECT {columns} FROM visits WHERE outcome = 'ok' AND NOT is_robots AND warc <> ''
         AND ({where or "true"}\n) ORDER BY warc, warc_offset"""
 

@@ -91,7 +91,7 @@ class Functions:
             self._pool.put(
                 Task(
                     self._number,
-                    request.url,
+                    request.name,
                     response.http_status,
                     _cut(response.started_s),
                     request.depth,
@@ -127,7 +127,7 @@ class Functions:
             if result.follows or result.refused or result.weights:
                 _link(round_, visit, result, verdict)
             request = visit.response.request
-            rows.add(request.key, request.url, visit.response.started_s, result, round_.number)
+            rows.add(request.key, request.name, visit.response.started_s, result, round_.number)
         self._results = {}
         return rows.write(self._store, self._agent, round_.number)
 
@@ -141,6 +141,7 @@ class Functions:
             self._source.learn(result.columns)
             round_.held_bytes += sum(len(item) + _ROW_BYTES for _, item in result.items)
             round_.held_bytes += sum(len(data) + _ROW_BYTES for _, _, data in result.files)
+            round_.held_bytes += sum(len(url) + _ROW_BYTES for url, _ in result.follows)
             self._count(result)
             most = self._config.extract.max_errors
             if most and self._failed_in_a_row >= most and not self._why:

@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from gossamer.errors import GossamerError
 from gossamer.functions.protocol import Setup, Task
 from gossamer.web.answer import Answer
 from gossamer.web.html import Document, parse_html
 from gossamer.web.http import Headers, content_type
+from gossamer.web.posts import body_of, post_of_data, post_of_json, split_name
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.sniff import HTML, is_html
 from gossamer.web.url import resolve
@@ -30,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """`Follow` asks to visit a page; `Page.follow` makes it."""
+    """`Follow` asks to visit a page; `Page.follow` and `Page.post` make it."""
 
     url: str
     priority: float
@@ -61,6 +62,26 @@ class PageHeaders(Mapping[str, str]):
         return len(self._all)
 
 
+# What those who come from Scrapy write first, and what it is here.
+_OF_SCRAPY = {
+    "get": ".text(), .attr(name) or .html()",
+    "getall": ".texts() or .attrs(name)",
+    "re": "re.findall(pattern, ....text())",
+    "re_first": "re.search(pattern, ....text())",
+    "xpath": "page.xpath(...)",
+}
+
+
+def _select(of: LexborHTMLParser | LexborNode, selector: str) -> list[LexborNode]:
+    try:
+        return of.css(selector)
+    except SelectolaxError:
+        hint = ""
+        if "::" in selector:
+            hint = "; there is no ::text or ::attr(name) here: write css(...).text() or css(...).attr(name)"
+        raise ValueError(f"css({selector!r}): this is no CSS selector{hint}") from None
+
+
 class Nodes:
     """`Nodes` are the elements that a selector found. `text` and `attr` read the first one; iterating gives each."""
 
@@ -89,7 +110,11 @@ class Nodes:
         return "".join(node.html or "" for node in self.nodes)
 
     def css(self, selector: str) -> "Nodes":
-        return Nodes([found for node in self.nodes for found in node.css(selector)])
+        return Nodes([found for node in self.nodes for found in _select(node, selector)])
+
+    def __getattr__(self, name: str) -> Any:
+        instead = f"; write {_OF_SCRAPY[name]}" if name in _OF_SCRAPY else ""
+        raise AttributeError(f"the elements that css(...) finds have no .{name}{instead}")
 
     def __iter__(self) -> Iterator["Nodes"]:
         return (Nodes([node]) for node in self.nodes)
@@ -105,11 +130,11 @@ class Page:
     """`Page` is a page that was just fetched, or one from the archive."""
 
     def __init__(self, task: Task, setup: Setup) -> None:
-        self.url = task.url
+        self.url, self._post = split_name(task.url)
         self.status = task.status
         self.depth = task.depth
         self._time_s, self._setup = task.time_s, setup
-        self._answer = Answer(Headers(task.head), task.body)
+        self._answer = Answer(task.head, task.body)
 
     def __repr__(self) -> str:
         return f"<Page {self.url}>"
@@ -165,7 +190,7 @@ class Page:
 
     def css(self, selector: str) -> Nodes:
         """Returns the elements that a CSS selector finds."""
-        return Nodes(self._tree.css(selector))
+        return Nodes(_select(self._tree, selector))
 
     def xpath(self, path: str) -> Any:
         """Returns what an XPath finds, as parsel's `SelectorList`."""
@@ -181,6 +206,19 @@ class Page:
         if not 0 < priority <= _MOST_PRIORITY:
             raise ValueError(f"page.follow: priority must be above 0 and at most {_MOST_PRIORITY:g}, not {priority!r}")
         return Follow(target, float(priority))
+
+    def post(self, url: str, *, json: Any = None, data: Any = None, priority: float = 1.0) -> Follow:
+        """Asks to visit a page by POST: with a JSON body, or with the fields of a form (or its text). Each body makes a
+        page of its own."""
+        if (json is None) == (data is None):
+            raise ValueError("page.post needs a body: json=... or data=...")
+        target = self.follow(url, priority)
+        return target._replace(url=target.url + (post_of_data(data) if json is None else post_of_json(json)))
+
+    @property
+    def posted(self) -> bytes:
+        """Returns the body of the request that led here; empty unless it was a POST."""
+        return body_of(self._post)[1] if self._post else b""
 
     def file(self, name: str, data: bytes | str) -> File:
         """Stores a blob with this page, in the table `files`."""
@@ -212,7 +250,7 @@ class Page:
 
     @cached_property
     def _tree(self) -> LexborHTMLParser:
-        return LexborHTMLParser(self.html)
+        return LexborHTMLParser(self._answer.utf8() or b"")
 
     @cached_property
     def _selector(self) -> Any:

@@ -44,6 +44,14 @@ root in sys.path or sys.path.insert(0, root)
 from gossamer.functions.worker import run
 run()"""
 
+# A page's tree takes some hundred kB. To give them back to the system after each page, and get them again, takes as
+# long as to parse it: so the C library keeps what was freed.
+_ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
+}
+
 _ready = msgspec.msgpack.Decoder(Ready)
 _results = msgspec.msgpack.Decoder(Result)
 
@@ -64,7 +72,7 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             pass_fds=fds,
             start_new_session=True,  # Ctrl-C is for the crawl; and what a function starts ends with its group
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, **_ENVIRONMENT},
             bufsize=0,
         )
         assert self.process.stdin

@@ -171,6 +171,7 @@ class _Work:
     def _extract(self, function: Function, place: int, page: Page, made: "_Made") -> None:
         for item in _yielded(function(page)):
             if isinstance(item, Follow):
+                made.add(len(item.url))
                 made.follows.append((item.url, item.priority))
             elif isinstance(item, File):
                 made.add(len(item.data) + len(item.name))
@@ -188,7 +189,8 @@ class _Work:
             raise _Invalid(f"an item cannot be stored: {error}") from None
         if data[:1] != b"{":
             raise _Invalid(
-                f"a function yields dicts, dataclasses, page.follow(...) and page.file(...), not {kind.__name__}"
+                "a function yields dicts, dataclasses, page.follow(...), page.post(...) and page.file(...), not "
+                f"{kind.__name__}"
             )
         made.add(len(data))
         if (decoder := self._decoders[place]) is not None:

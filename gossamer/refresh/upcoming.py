@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.reading import Reading
 from gossamer.archive.views import FROM_INDEX
-from gossamer.arrays import F64, Bools, Generic, Indices, Keys, Rows, Strings
+from gossamer.arrays import F64, Bools, Generic, Indices, Keys, Rows
 from gossamer.clocks import Clock, RealClock
 from gossamer.columns import NEVER, PAGE, Column, Status
 from gossamer.config import NEVER as NO_POLICY
@@ -33,12 +34,15 @@ from gossamer.refresh.visit_history import RATE
 from gossamer.web.url import host_key
 
 _WAITING = (Status.NEW, Status.FAILED, Status.FORBIDDEN)
-_WHY = {
-    Status.NEW: "new",
-    Status.FETCHED: "due again",
-    Status.FAILED: "failed before",
-    Status.FORBIDDEN: "forbidden before",
-}
+# Words are looked up in these: a page has one of them, not a copy.
+_WHY = np.full(len(Status), "", object)
+_WHY[[Status.NEW, Status.FETCHED, Status.FAILED, Status.FORBIDDEN]] = (
+    "new",
+    "due again",
+    "failed before",
+    "forbidden before",
+)
+_WAITS_FOR = np.array(["", "its host's delay", "its host's rest", "its time"], object)
 
 
 class Waiting(NamedTuple):
@@ -56,8 +60,8 @@ class Order(NamedTuple):
 
     place: Indices
     ahead: Indices
-    why: Strings
-    waits_for: Strings
+    why: NDArray[np.object_]
+    waits_for: NDArray[np.object_]
 
 
 def ordered(pages: Waiting, rests: Bools, now_s: float, share: float, at_once: int, host_rank: F64 | None) -> Order:
@@ -78,11 +82,8 @@ def ordered(pages: Waiting, rests: Bools, now_s: float, share: float, at_once: i
     order = np.lexsort((pages.key, turn, np.where(now, 0.0, pages.may_s)))
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(1, len(order) + 1)
-    why = np.array([_WHY.get(Status(each), "") for each in pages.status.tolist()])
-    waits_for = np.select(
-        [now & (ahead > 0), ~now & rests, ~now], ["its host's delay", "its host's rest", "its time"], ""
-    )
-    return Order(place, ahead, why, waits_for)
+    waits_for = np.select([now & (ahead > 0), ~now & rests, ~now], [1, 2, 3], 0)
+    return Order(place, ahead, _WHY[pages.status], _WAITS_FOR[waits_for])
 
 
 def _waits(rows: Rows) -> Bools:

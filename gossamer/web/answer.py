@@ -1,5 +1,7 @@
 """`Answer` is an answer of a server as it came: it decodes the body, and reads it as text, when that is asked for."""
 
+import codecs
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,8 +21,12 @@ _SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
 class Answer:
     """`Answer` is an answer as it was stored."""
 
-    headers: Headers
+    head: bytes
     wire: bytes
+
+    @cached_property
+    def headers(self) -> Headers:
+        return Headers(self.head)
 
     @cached_property
     def body(self) -> bytes:
@@ -35,6 +41,18 @@ class Answer:
         """Returns the body as text; None if it is not text."""
         mime, declared = content_type(self.headers)
         return decode(self.body, declared_charset(self.body, declared)) if self._is_text(mime) else None
+
+    def utf8(self) -> bytes | None:
+        """Returns the same in UTF-8. What was valid UTF-8 is not encoded again: that takes as long as to parse it."""
+        mime, declared = content_type(self.headers)
+        if not self._is_text(mime):
+            return None
+        charset = declared_charset(self.body, declared)
+        if charset == "utf-8":
+            with contextlib.suppress(UnicodeDecodeError):
+                self.body.decode()
+                return self.body.removeprefix(codecs.BOM_UTF8)
+        return decode(self.body, charset).encode()
 
     def text(self) -> str | None:
         """Returns the text that a person would read."""

@@ -1,6 +1,7 @@
 """Page functions for tests: good ones, and some that do what no function should."""
 
 import ctypes
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -160,3 +161,14 @@ def longer(page: Any) -> Iterator[Size]:
     """The second version of `heading`, with a type."""
     yield Size(size=len(page.html))
     yield Size(size=len(page.links))
+
+
+def results(page: Any) -> Any:
+    """Asks an API for its pages, and says what was asked for."""
+    if page.posted:
+        yield {"posted": page.json()["you_sent"]}
+        number = json.loads(page.posted)["page"]
+        if number < page.json()["pages"]:
+            yield page.post("/api", json={"page": number + 1})
+    elif page.url.endswith("/"):
+        yield page.post("/api", json={"page": 1})

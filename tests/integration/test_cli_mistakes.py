@@ -149,7 +149,7 @@ def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...]
     ("arguments", "message"),
     [
         (("SELEC 1",), 'syntax error at or near "SELEC"'),
-        (("SELECT * FROM page",), "The tables are pages, visits, links, hosts, targets, robots, signals, items, files"),
+        (("SELECT * FROM page",), "pages, visits, links, hosts, targets, robots, frontier, signals, items, files"),
         (("SELECT colour FROM pages",), "pages: key, url, host"),
         (("DROP TABLE pages",), "a query only reads the crawl"),
         (("COPY pages TO 'x.csv'",), "a query only reads the crawl"),

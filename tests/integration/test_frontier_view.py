@@ -182,3 +182,12 @@ def test_a_frontier_cannot_be_written(web: RunningWeb, tmp_path: Path) -> None:
     found = crawl(web, tmp_path / "crawl", {**STRICT, "crawl.pages": 1})
     with pytest.raises(QueryError, match="only reads"):
         found.query("DELETE FROM frontier")
+
+
+def test_the_name_of_a_directory_may_have_a_colon(
+    web: RunningWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To Arrow a relative name such as `shop:1/...` is an address."""
+    monkeypatch.chdir(tmp_path)
+    found = crawl(web, Path("shop:1"), {**STRICT, "crawl.pages": WIDTH, "archive.merge_files": 2})
+    assert found.query("SELECT count(*) AS n FROM frontier")[0]["n"] > 0

@@ -118,6 +118,14 @@ def test_a_proxy_that_does_not_help(loopback: Loopback, server: RawServer, stack
         assert reason in response.reason
 
 
+def test_no_reason_has_the_password(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libcurl quotes an address that it does not understand."""
+    monkeypatch.setenv("PROXY_OF_A_TEST", f"http://me:{PASSWORD}%00@127.0.0.1:99999")
+    response = loopback.visitor(None, **{"fetch.proxy": "env:PROXY_OF_A_TEST"}).fetch("http://a.test/")
+    assert response.reason.startswith("by proxy: ")
+    assert PASSWORD not in response.reason
+
+
 def test_what_the_url_says_is_still_judged(loopback: Loopback, server: RawServer, stack: ExitStack) -> None:
     found = proxy(stack, server)
     visitor = loopback.visitor(None, **{"fetch.proxy": f"http://127.0.0.1:{found.port}"})

@@ -168,7 +168,10 @@ def count(wire: Wire) -> int:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("in_state", [True, False], ids=["of an earlier version", "of this version"])
+@pytest.mark.parametrize(
+    "in_state",
+    [pytest.param(True, marks=pytest.mark.slow, id="of an earlier version"), pytest.param(False, id="of this version")],
+)
 def test_more_hosts_rest_than_a_message_can_name(web: RunningWeb, tmp_path: Path, in_state: bool) -> None:
     """They change hands with their zones, there and back; the crawl goes on to its end, with one agent too."""
     site = Site(web, tmp_path / "crawl", [*OPTIONS, "--pages", "60"])

@@ -103,7 +103,8 @@ def mounted(path: Path) -> Iterator[Disk]:
         process.stdout.close()
 
 
-def test_disk_full(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_disk_full(tmp_path: Path, every: int) -> None:
     with RunningWeb(SPEC) as web, mounted(tmp_path / "disk") as disk:
         plain = Command(web, tmp_path / "undisturbed", OPTIONS)
         plain.finish(60)
@@ -111,7 +112,7 @@ def test_disk_full(tmp_path: Path) -> None:
         words = line(*command.arguments())
         numbers: list[int] = []
         places: set[str] = set()
-        for free_kb in FREE_KB:
+        for free_kb in FREE_KB[::every]:
             disk.fill(free_kb << 10)
             result = disk.run(*words)
             assert result.returncode == 1, (free_kb, result.stdout, result.stderr)
@@ -121,7 +122,7 @@ def test_disk_full(tmp_path: Path) -> None:
             place = result.stderr.removeprefix(f"gossamer: no space left for {command.directory}").split(":")[0]
             places.add(place.removeprefix("/tmp").strip("/").split("+")[0].split("/")[0])
             numbers.append(committed_rounds(disk, tmp_path / "copy"))
-        assert len(places) >= 4, f"it was always the same that found no space: {places}"
+        assert len(places) >= (4 if every == 1 else 2), f"it was always the same that found no space: {places}"
         assert numbers == sorted(numbers), "committed rounds vanished"
         assert 0 < numbers[-1] < snapshot_of(plain.directory).number, "the crawl ended, or never began"
         for command_line in (["status", command.directory, "--json"], ["query", command.directory, "FROM hosts"]):

@@ -179,6 +179,7 @@ def test_a_site_is_lost_for_good(web: RunningWeb, alone: Crawl, tmp_path: Path, 
         assert sites.visits("south") > 0
 
 
+@pytest.mark.slow
 def test_a_site_is_lost_for_good_and_its_holder_is_new(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
     """A site joins that holds the replica by the new list, and has nothing of it: what the old holder has counts."""
     lines = len(web.log())

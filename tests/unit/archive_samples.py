@@ -30,6 +30,7 @@ class Response:
     address: str = "192.0.2.7"
     request_head: bytes = b"GET / HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Gossamer\r\n\r\n"
     truncated: str = ""
+    request_body: bytes = b""
 
     @property
     def digest(self) -> str:

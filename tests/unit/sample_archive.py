@@ -43,6 +43,7 @@ class Response:
     elapsed_s: float = 0.125
     address: str = "192.0.2.1"
     truncated: str = ""
+    request_body: bytes = b""
     request_head: bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
     @property
