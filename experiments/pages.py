@@ -24,6 +24,7 @@ OUT = DOCS / "lab"
 ELSEWHERE = {
     name: DOCS / name for name in ("agents", "refresh", "green", "cloud")
 }  # experiments with a page of their own
+LATENCY = "cloud-latency"  # not on record yet
 CACHE = ROOT / ".cache"
 REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
@@ -82,7 +83,8 @@ def on_pages(experiment: str) -> Path:
 
 def tables() -> None:
     """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
-    experiment."""
+    experiment. <!-- figures cloud-latency --> ... <!-- end --> is for its figures. What is not on record stays as it
+    is."""
     for folder in (OUT, *ELSEWHERE.values()):
         fill_in(folder.with_suffix(".md"), folder)
 
@@ -98,7 +100,10 @@ def figures() -> list[tuple[Path, Figure]]:
     found += [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
     found += [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
     here = ELSEWHERE["cloud"]
-    return [*found, (here, cloud.sql_figure(rows(here, "cloud-sql")))]
+    found.append((here, cloud.sql_figure(rows(here, "cloud-sql"))))
+    if (here / f"{LATENCY}.json").exists():
+        found += [(here, each) for each in cloud.latency_figures(rows(here, LATENCY))]
+    return found
 
 
 def rows(folder: Path, name: str) -> list[Row]:
@@ -110,12 +115,24 @@ def rows(folder: Path, name: str) -> list[Row]:
 def fill_in(page: Path, folder: Path) -> None:
     def fill(found: re.Match[str]) -> str:
         name, title = found[1], found[2].strip()
+        if not (folder / f"{name}.json").exists():
+            return found[0]
         facts = json.loads((folder / f"{name}.json").read_text())
         block = facts["tables"][title or facts["title"]]
         return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
 
     text = re.sub(r"<!-- table ([\w-]+)([^>]*?) -->\n.*?<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
-    page.write_text(text)
+    page.write_text(_with_figures(text, folder))
+
+
+def _with_figures(text: str, folder: Path) -> str:
+    if not (folder / f"{LATENCY}.json").exists():
+        return text
+    shown = "\n\n".join(
+        f"![{f.title}]({folder.name}/{f.name}.svg)" for f in cloud.latency_figures(rows(folder, LATENCY))
+    )
+    place = re.compile(rf"(?<=<!-- figures {LATENCY} -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    return place.sub(lambda _: f"{shown}\n", text)
 
 
 def main() -> None:

@@ -176,9 +176,9 @@ class _Merger:
         self._store.fetch(pack)
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
-        schema = pq.read_schema(paths[0]) if kind in columns.GROWING else _TABLES[kind].arrow
+        schema = pq.read_schema(paths[0]) if kind in columns.GROWING else _joint_schema(_TABLES[kind].arrow, paths)
         with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
-            for rows in _grouped(paths):
+            for rows in _grouped(paths, schema):
                 writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
         return self._put(kind, name, path, pack)
 
@@ -192,13 +192,31 @@ class _Merger:
         return Changes({kind: [name]}, {kind: pack})
 
 
-def _grouped(paths: list[Path]) -> Iterator[pa.Table]:
+def _joint_schema(known: pa.Schema, paths: list[Path]) -> pa.Schema:
+    """Returns the columns that we know, and those that only some of the files have: a later version wrote them."""
+    more = {field.name: field for path in paths for field in pq.read_schema(path)}
+    return pa.schema([*known, *(field for name, field in more.items() if name not in known.names)])
+
+
+def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Returns rows with all of the columns; those that an earlier version did not write are NULL."""
+    if rows.schema.equals(schema):
+        return rows
+    has = set(rows.column_names)
+    values = [
+        rows.column(field.name).cast(field.type) if field.name in has else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(values, schema=schema)
+
+
+def _grouped(paths: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of the files, in order, in pieces that make good row groups and bound the memory."""
     waiting: list[pa.Table] = []
     for path in paths:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
-                waiting.append(file.read_row_group(group))
+                waiting.append(_aligned(file.read_row_group(group), schema))
                 if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS or sum(map(_size, waiting)) >= _GROUP_BYTES:
                     yield _together(waiting)
                     waiting = []

@@ -49,11 +49,11 @@ class _Constant:
         self._stored = [
             _line(field.name, _NOT_STORED if hides and field.is_secret else field.value) for field in by_name.values()
         ]
-        self._heads = {reuse: self._head([], "", reuse) for reuse in _LAST}
+        self.heads = {reuse: self._head([], "", reuse) for reuse in _LAST}
 
     def head(self, more: list[bytes], cookie: str, reuse: bool) -> Head:
         """Returns the same object for all requests with no more fields, so that a handle sees that nothing changed."""
-        return self._head(more, cookie, reuse) if more or cookie else self._heads[reuse]
+        return self._head(more, cookie, reuse) if more or cookie else self.heads[reuse]
 
     def _head(self, more: list[bytes], cookie: str, reuse: bool) -> Head:
         lines, stored = self._lines + more, self._stored + more
@@ -88,8 +88,11 @@ class Fields:
                     both[False] = both[True]
                 self._by_host[host] = {may: _Constant(fields, with_secrets) for may, fields in both.items()}
                 self._withheld[host] = both[True] != both[False]
+        self._are_alike = not (self._by_host or cookies)  # what most crawls send
 
     def of(self, request: Request, reuse: bool) -> Head:
+        if self._are_alike and not (request.etag or request.last_modified or request.post):
+            return self._for_all.heads[reuse]
         constant = self._for_all
         # A redirect is a request of its own: its host decides what it gets.
         if self._by_host and (own := of_host(self._by_host, request.host)):

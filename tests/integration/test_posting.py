@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import pytest
 from crawls import QUICK
 from raw_server import Exchange, Loopback, RawServer
 
@@ -166,6 +167,7 @@ def test_a_crawl_that_is_killed_posts_what_is_left(loopback: Loopback, tmp_path:
     assert [row["status"] for row in rows] == ["fetched", "fetched"]
 
 
+@pytest.mark.slow  # the unit test has the names that go from agent to agent
 def test_agents_that_share_a_crawl_pass_bodies_on(loopback: Loopback, tmp_path: Path) -> None:
     server = loopback.serve(api)
     seeds: list[str | Seed] = [Seed(f"http://h{number}.test/api", json={"n": number}) for number in range(8)]

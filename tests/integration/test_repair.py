@@ -322,7 +322,11 @@ def test_rows_of_pages_are_found_in_other_tables(damaged: Path, share: float) ->
 def test_rows_of_pages_are_whole_whichever_column_is_damaged(damaged: Path, column: str) -> None:
     """Only who linked first may be forgotten; the hosts of seeds stay the crawl's scope."""
     sql = "SELECT key, url, host, domain, round, depth, status FROM pages ORDER BY key"
-    before, name = Crawl(damaged, (), Config()).query(sql), at(damaged).files["pages"][0]
+    found = Crawl(damaged, (), Config())
+    before, alone = found.query(sql), found.query("SELECT key FROM pages WHERE referrer = 0 AND visits = 0")
+    traceless = {row["key"] for row in alone}  # sitemaps that were named and not visited yet: no other table has them
+    names = at(damaged).files["pages"]
+    name = next(each for each in names if not traceless & set(pq.read_table(damaged / each)["key"].to_pylist()))
     hosts = seed_hosts({kind: [damaged / each for each in names] for kind, names in at(damaged).files.items()})
     with pq.ParquetFile(damaged / name) as file:
         chunk = file.metadata.row_group(0).column(PAGES.names.index(column))
