@@ -328,13 +328,7 @@ def test_rows_of_pages_are_whole_whichever_column_is_damaged(damaged: Path, colu
     names = at(damaged).files["pages"]
     name = next(each for each in names if not traceless & set(pq.read_table(damaged / each)["key"].to_pylist()))
     hosts = seed_hosts({kind: [damaged / each for each in names] for kind, names in at(damaged).files.items()})
-    with pq.ParquetFile(damaged / name) as file:
-        chunk = file.metadata.row_group(0).column(PAGES.names.index(column))
-        middle = chunk.dictionary_page_offset or chunk.data_page_offset
-        middle += chunk.total_compressed_size // 2
-    data = bytearray((damaged / name).read_bytes())
-    data[middle] ^= 4
-    (damaged / name).write_bytes(data)
+    damage(damaged / name, column)
     repaired(damaged)
     assert Crawl(damaged, (), Config()).query(sql) == before
     files = {kind: [damaged / each for each in names] for kind, names in at(damaged).files.items()}
