@@ -144,7 +144,7 @@ class _Work:
         return made.result(new)
 
     def _guarded(self, name: str, made: "_Made", run: Callable[[], None]) -> bool:
-        """Runs a function for so long, and returns whether it worked. What it yielded before it failed does not count."""
+        """Runs a function for so long; returns whether it worked. What it yielded before it failed does not count."""
         mark = made.mark()
         try:
             try:
