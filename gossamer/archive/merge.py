@@ -8,7 +8,7 @@ before it leaves files that no manifest names.
 import heapq
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from gossamer.errors import ArchiveError, disk_full_guard
 Places = dict[str, tuple[str, int]]  # old WARC file: new one, and where in it the old one begins
 
 PUTS = 12  # files of a commit, with its manifest, as a rule
-_LATE = 2  # times as many WARC files as are worth merging: then they are merged, whatever room there is
+_LATE = 2  # times as many files of a kind as are worth merging: then they are merged, whatever room there is
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
@@ -70,13 +70,14 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
         # Whatever has the places of moved records must be rewritten.
         moved = {kind: work.rewritten(files.get(kind, ()), warc, packs[kind]) for kind in _PLACED}
         needed = 1 + sum(map(len, moved.values()))
-        if needed <= room or len(files["warc"]) >= _LATE * config.archive.merge_files:
+        if needed <= room or work.is_late(files["warc"]):
             changes |= work.join_warc(warc, places)
             packs, room = {**packs, **moved}, max(room - 1, needed - 1)
     for kind in (*_PLACED, *_TABLES):
-        for names in packs.pop(kind, [])[: max(room, 0)]:
-            changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
-            room -= 1
+        for names in packs.pop(kind, []):
+            if room > 0 or work.is_late(files[kind]):
+                changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
+                room -= 1
     return changes
 
 
@@ -115,6 +116,9 @@ class _Merger:
         self._warc_bytes = config.archive.warc_bytes
         self._least = config.archive.merge_files
         self._number = number
+
+    def is_late(self, names: Sequence[str]) -> bool:
+        return len(names) >= _LATE * self._least
 
     def pack(self, kind: str, files: Files) -> list[str]:
         """Returns the files of a kind that are to become one now: one set at a time, so that no commit waits long."""

@@ -337,6 +337,7 @@ class Host(msgspec.Struct, frozen=True):
     ] = ""
     proxy: Annotated[str, key("as fetch.proxy; 'none': no proxy for this host")] = ""
     cleartext: Annotated[bool, key("send its secrets to http:// URLs, too, where others can read them")] = False
+    ports: Annotated[list[int], key("ports that get its secrets, besides 80 and 443, as in [8443]")] = []
 
 
 class Seed(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,9 @@ Kept = dict[str, tuple[str]]  # by registrable domain: its cookies as JSON, in t
 
 _MOST_DOMAINS = 10_000  # the one not used for longest makes way
 _MOST_BYTES = 8 << 10  # of one domain's cookies: servers refuse longer header fields
-_LONGEST = 4096  # RFC 6265 section 6.1
+_MOST_COOKIES = 50  # of one domain, and of one answer: RFC 6265 section 6.1
+_LONGEST = 4096  # the same section
+_LONGEST_PATH = 1024  # longer ones are no paths, but ballast
 _HTTP_ONLY = "#HttpOnly_"
 _COLUMNS = 7  # of a line in Netscape's format
 _LOCAL = ".local"  # what http.cookiejar adds to names without a dot
@@ -41,16 +43,27 @@ _SAVED = ("name", "value", "domain", "domain_specified", "path", "secure", "expi
 class _Policy(DefaultCookiePolicy):
     """`_Policy` takes no cookie that is too long, that http:// may not set, or that belongs to others."""
 
+    jar: CookieJar
+
     def __init__(self) -> None:
         super().__init__(strict_ns_domain=DefaultCookiePolicy.DomainStrictNonDomain)
 
     def set_ok(self, cookie: Cookie, request: Any) -> bool:
         text = f"{cookie.name}={cookie.value or ''}"
-        if len(text) > _LONGEST or not text.isprintable() or (cookie.secure and request.type != "https"):
+        if len(text) > _LONGEST or len(cookie.path) > _LONGEST_PATH or not text.isprintable():
+            return False
+        if request.type != "https" and (cookie.secure or self._is_secured(cookie)):
             return False
         if cookie.domain_specified and len(cookie.domain.lstrip(".")) < len(domain_of(request.host.partition(":")[0])):
             return False  # a public suffix
         return super().set_ok(cookie, request)
+
+    def _is_secured(self, cookie: Cookie) -> bool:
+        """Returns whether https:// has set a cookie of this name that http:// may not replace."""
+        return any(
+            each.secure and each.name == cookie.name and each.domain.lstrip(".") == cookie.domain.lstrip(".")
+            for each in self.jar
+        )
 
 
 class _Answer:
@@ -63,7 +76,7 @@ class _Answer:
         return self
 
     def get_all(self, name: str, default: list[str]) -> list[str]:
-        return self._headers.get_all(name.lower()) or default
+        return self._headers.get_all(name.lower())[:_MOST_COOKIES] or default
 
 
 class Cookies:
@@ -72,12 +85,10 @@ class Cookies:
 
     def __init__(self, learns: bool, with_values: bool = False) -> None:
         self._learns, self._with_values = learns, with_values
-        self._policy = _Policy()
         self._jars: OrderedDict[str, CookieJar] = OrderedDict()
         self._changed: set[str] = set()
         self._kept: Kept = {}
-        self._secrets: set[str | None] = set()
-        self._pinned: set[str] = set()  # domains in the user's file
+        self._secrets: dict[str, set[str | None]] = {}  # values in the user's file, by domain: these are never evicted
 
     def give(self, cookies: Iterable[Cookie], are_secret: bool) -> None:
         """Adds cookies that no server has just set."""
@@ -86,8 +97,7 @@ class Cookies:
             self._jar(domain).set_cookie(cookie)
             self._changed.add(domain)
             if are_secret:
-                self._secrets.add(cookie.value)
-                self._pinned.add(domain)
+                self._secrets.setdefault(domain, set()).add(cookie.value)
 
     def of(self, request: Request) -> str:
         """Returns the value of the Cookie field; empty: none is sent."""
@@ -116,12 +126,12 @@ class Cookies:
         domain = domain_of(request.host)
         jar = self._jar(domain)
         jar.extract_cookies(_Answer(headers), UrlRequest(request.url))  # type: ignore[arg-type]
-        _shorten(jar)
+        _shorten(jar, self._secrets.get(domain, set()))
         self._changed.add(domain)
         if not len(jar):
             del self._jars[domain]
-        while len(self._jars) > _MOST_DOMAINS + len(self._pinned):
-            oldest = next(name for name in self._jars if name not in self._pinned)
+        while len(self._jars) > _MOST_DOMAINS + len(self._secrets):
+            oldest = next(name for name in self._jars if name not in self._secrets)
             del self._jars[oldest]
             self._changed.add(oldest)
 
@@ -138,12 +148,14 @@ class Cookies:
 
     def _text(self, domain: str) -> str:
         jar = self._jars.get(domain, ())
-        saved = [[getattr(cookie, name) for name in _SAVED] for cookie in jar if cookie.value not in self._secrets]
+        secrets = self._secrets.get(domain, set())
+        saved = [[getattr(cookie, name) for name in _SAVED] for cookie in jar if cookie.value not in secrets]
         return json.dumps(saved, separators=(",", ":")) if saved else ""
 
     def _jar(self, domain: str) -> CookieJar:
         if domain not in self._jars:
-            self._jars[domain] = CookieJar(self._policy)
+            policy = _Policy()
+            policy.jar = self._jars[domain] = CookieJar(policy)
         return self._jars[domain]
 
 
@@ -218,16 +230,16 @@ def _parsed(columns: list[str]) -> Cookie:
     )
 
 
-def _shorten(jar: CookieJar) -> None:
-    """Drops the oldest cookies if they take too much space."""
-    cookies = list(jar)
-    size = sum(_size(cookie) for cookie in cookies)
+def _shorten(jar: CookieJar, secrets: Set[str | None]) -> None:
+    """Drops the oldest cookies if they are too many or take too much space; the user's own stay."""
+    cookies = [cookie for cookie in jar if cookie.value not in secrets]
+    size, count = sum(map(_size, cookies)), len(cookies)
     for cookie in cookies:
-        if size <= _MOST_BYTES:
+        if size <= _MOST_BYTES and count <= _MOST_COOKIES:
             return
-        size -= _size(cookie)
+        size, count = size - _size(cookie), count - 1
         jar.clear(cookie.domain, cookie.path, cookie.name)
 
 
 def _size(cookie: Cookie) -> int:
-    return len(cookie.name) + len(cookie.value or "") + 3
+    return len(cookie.name) + len(cookie.value or "") + len(cookie.path) + 3

@@ -11,7 +11,7 @@ from gossamer.config import Config
 from gossamer.config.host_overrides import of_host
 from gossamer.config.secrets import auth_of, is_reference, read_secret
 from gossamer.errors import ConfigError
-from gossamer.fetch.request import Request
+from gossamer.fetch.request import Request, port_of
 from gossamer.web.posts import body_of
 
 if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
@@ -64,6 +64,26 @@ class _Constant:
         return Head(lines, _text(lines), _text(stored + _LAST[reuse]))
 
 
+class _Own(NamedTuple):
+    """`_Own` has the fields of one host, with its secrets and without them, and who gets the secrets."""
+
+    with_secrets: _Constant
+    without: _Constant
+    in_cleartext: bool
+    ports: frozenset[int]
+
+    def of(self, request: Request) -> _Constant:
+        return self.without if self.withheld(request) else self.with_secrets
+
+    def withheld(self, request: Request) -> str:
+        """Returns why a request gets no secrets; empty: it gets them. A host may have other people's ports."""
+        if not self.in_cleartext and not request.url.startswith("https:"):
+            return 'by https only; [host."..."] cleartext = true allows http'
+        if (port := port_of(request)) not in self.ports:
+            return f'to ports 80 and 443 only; [host."..."] ports = [{port}] allows this one'
+        return ""
+
+
 class Fields:
     """`Fields` has the header fields of all requests."""
 
@@ -78,16 +98,19 @@ class Fields:
         self._cookies = cookies
         with_secrets = config.archive.secrets
         self._for_all = _Constant(for_all, with_secrets)
-        self._by_host: dict[str, dict[bool, _Constant]] = {}  # by whether secrets may be sent
-        self._withheld: dict[str, bool] = {}  # hosts with secrets that plain HTTP does not get
+        self._by_host: dict[str, _Own] = {}
+        self._with_secrets: dict[str, bool] = {}
         for host, given in config.host.items():
             own = _own(host, given)
             if own:
-                both = {True: for_all + own, False: for_all + [field for field in own if not field.is_secret]}
-                if given.get("cleartext"):
-                    both[False] = both[True]
-                self._by_host[host] = {may: _Constant(fields, with_secrets) for may, fields in both.items()}
-                self._withheld[host] = both[True] != both[False]
+                open_ = [field for field in own if not field.is_secret]
+                self._by_host[host] = _Own(
+                    _Constant(for_all + own, with_secrets),
+                    _Constant(for_all + open_, with_secrets),
+                    bool(given.get("cleartext")),
+                    frozenset((80, 443, *given.get("ports", ()))),
+                )
+                self._with_secrets[host] = own != open_
         self._are_alike = not (self._by_host or cookies)  # what most crawls send
 
     def of(self, request: Request, reuse: bool) -> Head:
@@ -96,16 +119,16 @@ class Fields:
         constant = self._for_all
         # A redirect is a request of its own: its host decides what it gets.
         if self._by_host and (own := of_host(self._by_host, request.host)):
-            constant = own[request.url.startswith("https:")]
+            constant = own.of(request)
         cookie = self._cookies.of(request) if self._cookies else ""
         more = _conditions(request) if request.is_conditional else _framing(request.post) if request.post else []
         return constant.head(more, cookie, reuse)
 
     def remark(self, request: Request) -> str:
         """Returns why a request may have been answered with 401, if that is our doing."""
-        if request.url.startswith("https:") or not of_host(self._withheld, request.host):
-            return ""
-        return f'credentials of {request.host} are sent by https only; [host."..."] cleartext = true allows http'
+        own = of_host(self._by_host, request.host) if of_host(self._with_secrets, request.host) else None
+        why = own.withheld(request) if own else ""
+        return f"credentials of {request.host} are sent {why}" if why else ""
 
 
 def _own(host: str, given: Mapping[str, Any]) -> list[_Field]:

@@ -137,6 +137,16 @@ def test_few_files_after_many_rounds() -> None:
     assert rows == 80
 
 
+def test_commits_without_room_still_bound_the_number_of_files() -> None:
+    """Many agents have many messages: no commit has room, but what has waited for long is merged."""
+    store = Memory()
+    chain = Chain.open(store, "a0", InProcess())
+    for _ in range(40):
+        number = chain.round
+        commit(chain, small_tables(store, number) | merge(store, chain.files, CONFIG, number, room=0))
+    assert all(len(chain.files[kind]) <= 2 * 4 + 3 for kind in ("pages", "links"))
+
+
 def test_large_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_GROUP_ROWS", 5)
     store = Memory()

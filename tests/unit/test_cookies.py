@@ -76,6 +76,36 @@ def test_a_website_cannot_fill_the_memory() -> None:
     assert found.of(request("http://a.test/")).endswith("x")
 
 
+def test_paths_and_numbers_of_cookies_are_bounded() -> None:
+    found = learned("http://a.test/", f"a=1; Path=/{'x' * 90_000}", *(f"c{number}=1" for number in range(2000)))
+    found.take(request("http://a.test/"), answer(*(f"d{number}=1" for number in range(2000))))
+    sent = found.of(request("http://a.test/"))
+    assert 0 < sent.count("=") <= 50
+    ((text,),) = found.kept().values()
+    assert len(text) < 10_000
+
+
+def test_plain_http_replaces_no_secure_cookie() -> None:
+    found = learned("https://a.test/", "sid=good; Secure")
+    found.take(request("http://a.test/"), answer("sid=evil"))
+    assert found.of(request("https://a.test/")) == "sid=good"
+
+
+def test_a_server_cannot_push_the_cookies_of_the_user_out(tmp_path: Path) -> None:
+    (tmp_path / "cookies.txt").write_text("a.test\tFALSE\t/\tFALSE\t0\tsession\tLOGIN\n")
+    config = LEARNING.replace({"fetch.cookies_file": str(tmp_path / "cookies.txt")})
+    found = open_cookies(config, {}, 0.0)
+    found.take(request("http://a.test/"), answer(*(f"c{number}={'x' * 2000}" for number in range(9))))
+    assert "session=LOGIN" in found.of(request("http://a.test/"))
+
+
+def test_a_value_of_the_user_is_a_secret_of_its_website_only(tmp_path: Path) -> None:
+    (tmp_path / "cookies.txt").write_text("a.test\tFALSE\t/\tFALSE\t0\tconsent\t1\n")
+    found = open_cookies(LEARNING.replace({"fetch.cookies_file": str(tmp_path / "cookies.txt")}), {}, 0.0)
+    found.take(request("http://b.test/"), answer("seen=1", "x=2"))
+    assert "seen" in found.kept()["b.test"][0]
+
+
 def test_answers_are_stored_without_the_values() -> None:
     head = b"HTTP/1.1 200 OK\r\nSET-COOKIE: a=secret; Path=/x\r\nset-cookie : b=\r\n secret\r\n"
     head += b"Set-Cookie: secret\r\nX: y\r\n\r\n"

@@ -93,6 +93,17 @@ def test_other_hosts_and_plain_http_do_not_get_them(monkeypatch: pytest.MonkeyPa
     assert Fields(open_).remark(Request(1, "http://a.test/", "a.test")) == ""
 
 
+def test_other_ports_do_not_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirect may lead to a server of somebody else on the same machine."""
+    monkeypatch.setenv("KEY", SECRET)
+    url, own = "https://a.test:8443/", {"auth": "bearer env:KEY", "headers": {"X-Key": "env:KEY"}, "cleartext": True}
+    assert SECRET.encode() not in sent(told(**own), url)[0]
+    assert SECRET.encode() not in sent(told(**own), "http://a.test:8080/")[0]
+    assert "ports = [8443]" in Fields(told(**own)).remark(Request(1, url, "a.test"))
+    assert SECRET.encode() in sent(told(**own, ports=[8443]), url)[0]
+    assert SECRET.encode() in sent(told(**own, ports=[8443]), "https://a.test/")[0]
+
+
 def test_later_fields_take_the_place_of_earlier_ones() -> None:
     config = Config().replace({"fetch.headers": {"accept": "text/plain"}, "host.*.a.test": {"headers": {"DNT": "1"}}})
     config = config.replace({"fetch.headers": {"accept": "text/plain", "dnt": "0"}})
