@@ -16,6 +16,7 @@ class Asked(NamedTuple):
     port: int
     login: str = ""
     target: str = ""
+    agent: str = ""
 
 
 @dataclass
@@ -52,11 +53,13 @@ class ProxyServer:
         kind, target, *_ = head.decode("latin-1").split(" ")
         authority = target if kind == "CONNECT" else target.split("/")[2]
         host, _, port = authority.partition(":")
-        login = ""
+        login = agent = ""
         for line in head.decode("latin-1").split("\r\n"):
+            if line.lower().startswith("user-agent: "):
+                agent = line.partition(" ")[2]
             if line.lower().startswith("proxy-authorization: basic "):
                 login = base64.b64decode(line.split(" ")[2]).decode()
-        self.asked.append(Asked(kind, host, int(port or 80), login, target))
+        self.asked.append(Asked(kind, host, int(port or 80), login, target, agent))
         if login != self.login:
             client.sendall(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return

@@ -189,6 +189,8 @@ def _handle(config: Config, proxy: str) -> Any:
         (pycurl.SSL_VERIFYHOST, 2 if config.fetch.verify_tls else 0),
     ):
         handle.setopt(option, value)
+    if proxy:
+        handle.setopt(pycurl.USERAGENT, config.user_agent)  # for CONNECT, which our fields are not for
     # libcurl in a wheel knows the certificates of the machine it was built on; Python knows ours. One file only:
     # with a directory beside it libcurl would read them anew for every connection.
     paths = ssl.get_default_verify_paths()

@@ -124,7 +124,7 @@ class Functions:
             visit, result = self._visits.pop(number), self._results[number]
             if result.follows and verdict is None:
                 verdict = judge()
-            if result.follows or result.refused or result.weights:
+            if result.follows or result.refused or result.weights or result.refuses_all:
                 _link(round_, visit, result, verdict)
             request = visit.response.request
             rows.add(request.key, request.name, visit.response.started_s, result, round_.number)
@@ -170,8 +170,8 @@ def _link(round_: Round, visit: Visit, result: Result, verdict: Judge | None) ->
     """Applies what functions decided about the links of a page, and adds those that they follow."""
     targets, verdicts = visit.targets, visit.verdicts.copy()
     priority: F64 = np.ones(len(targets))
-    if result.refused:
-        refused = np.isin(targets, np.array(result.refused, np.uint64))
+    if result.refused or result.refuses_all:
+        refused = result.refuses_all | np.isin(targets, np.array(result.refused, np.uint64))
         verdicts[refused & ((verdicts == FOLLOWED) | (verdicts == DEPTH))] = BY_FUNCTION
     place = {key: at for at, key in enumerate(targets.tolist())}
     for key, weight in result.weights:

@@ -344,7 +344,8 @@ class Pool:
         culprit = worker.culprit()
         if culprit is not None:
             task = worker.given.pop(culprit)
-            self._finish(task, Result(task.number, errors=[self._failure(worker, why)]))
+            errors = [self._failure(worker, why)]
+            self._finish(task, Result(task.number, errors=errors, refuses_all=bool(self._setup.links)))
         elif not worker.is_ready:
             self._futile += 1
             if self._futile >= _FUTILE or self._ready is None:

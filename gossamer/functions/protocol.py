@@ -67,6 +67,7 @@ class Result(Struct, frozen=True, array_like=True):
     refused: list[int] = []  # keys of links that the links function refuses
     weights: list[tuple[int, float]] = []  # keys of links, and what they count
     columns: list[tuple[int, str, str]] = []  # typed columns that are new: place of the function, name, type
+    refuses_all: bool = False  # the links function has failed: no link of the page is followed
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -139,12 +139,12 @@ class _Work:
         for place, (name, function) in enumerate(self._functions):
             self._guarded(name, made, lambda f=function, p=place: self._extract(f, p, page, made))  # type: ignore[misc]
         if self._follows is not None:
-            self._guarded(self._setup.links, made, lambda: self._judge(page, made))
+            made.refuses_all = not self._guarded(self._setup.links, made, lambda: self._judge(page, made))
         new, self._new = self._new, []
         return made.result(new)
 
-    def _guarded(self, name: str, made: "_Made", run: Callable[[], None]) -> None:
-        """Runs a function for so long. What it yielded before it failed does not count."""
+    def _guarded(self, name: str, made: "_Made", run: Callable[[], None]) -> bool:
+        """Runs a function for so long; returns whether it worked. What it yielded before it failed does not count."""
         mark = made.mark()
         try:
             try:
@@ -152,7 +152,7 @@ class _Work:
                 run()
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            return
+            return True
         except _TooLong as error:
             kind, failed = TIMEOUT, error
             failed.args = (f"longer than extract.time_s = {self._setup.time_s:g}",)
@@ -167,6 +167,7 @@ class _Work:
             kind, failed = RAISED, error  # type: ignore[assignment]
         made.undo(mark)
         made.errors.append(_error(name, kind, failed))
+        return False
 
     def _extract(self, function: Function, place: int, page: Page, made: "_Made") -> None:
         for item in _yielded(function(page)):
@@ -254,6 +255,7 @@ class _Made:
         self.errors: list[Error] = []
         self.refused: list[int] = []
         self.weights: list[tuple[int, float]] = []
+        self.refuses_all = False
 
     def add(self, size: int) -> None:
         self._size += size
@@ -280,6 +282,7 @@ class _Made:
             self.refused,
             self.weights,
             columns,
+            self.refuses_all,
         )
 
 

@@ -69,6 +69,17 @@ def few(link: Any) -> bool | float:
     return 2.0 if link.text else True
 
 
+def fails_on_links(link: Any) -> bool | float:
+    """Follows what it can, and fails on some pages, each time in another way."""
+    if "/birds/" in link.source:
+        raise ValueError("not this one")
+    while "/chess/" in link.source:
+        time.sleep(0.01)
+    if "/gardening/" in link.source:
+        ctypes.string_at(0)
+    return float("nan") if "/cycling/" in link.source else True
+
+
 def _is_bad(page: Any) -> bool:
     return "/birds/" in page.url or page.url.endswith("/2")
 

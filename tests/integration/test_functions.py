@@ -166,6 +166,21 @@ def test_a_function_decides_about_links(web: RunningWeb, tmp_path: Path) -> None
     assert found.query("SELECT * FROM function_errors") == []
 
 
+def test_where_the_links_function_fails_no_link_is_followed(web: RunningWeb, tmp_path: Path) -> None:
+    values = {"extract.links": "page_functions:fails_on_links", "extract.time_s": 0.3, "crawl.pages": PAGES}
+    found = crawl(web, tmp_path / "c", values)
+    sql = """SELECT kind, verdict, count(*) AS n FROM links JOIN pages ON pages.key = source
+        LEFT JOIN function_errors e ON e.key = source GROUP BY ALL"""
+    verdicts: dict[str | None, set[str]] = {}
+    for row in found.query(sql):
+        verdicts.setdefault(row["kind"], set()).add(row["verdict"])
+    assert "followed" in verdicts.pop(None)
+    assert set(verdicts) == {"raised", "timeout", "crashed", "invalid"}
+    for kind, seen in verdicts.items():
+        assert "function" in seen, kind
+        assert "followed" not in seen, kind
+
+
 MISTAKES = {
     "nowhere:product": "No module named 'nowhere'",
     "page_functions:absent": "has no attribute 'absent'",

@@ -82,6 +82,7 @@ def test_https_by_proxy(loopback: Loopback, stack: ExitStack, certificate: Path,
         assert (response.outcome, response.reason) == (Outcome.OK, "")
         assert response.head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type"), "not the proxy's answer"
     assert asked_for(found) == {(kind, "a.test", 443)}
+    assert all("Gossamer" in asked.agent for asked in found.asked if asked.kind == "CONNECT")
     assert [exchange.connection for exchange in server.exchanges] == [1, 1], "kept open"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gossamer.config import Config
 from gossamer.errors import ConfigError
+from gossamer.fetch import cookies
 from gossamer.fetch.cookies import Cookies, Kept, open_cookies, read_file
 from gossamer.fetch.request import Request
 from gossamer.web.url import host_of, page_key
@@ -83,6 +84,21 @@ def test_paths_and_numbers_of_cookies_are_bounded() -> None:
     assert 0 < sent.count("=") <= 50
     ((text,),) = found.kept().values()
     assert len(text) < 10_000
+
+
+def test_the_website_not_used_for_longest_makes_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """But not the one in the user's file."""
+    monkeypatch.setattr(cookies, "_MOST_DOMAINS", 2)
+    (tmp_path / "cookies.txt").write_text("mine.test\tFALSE\t/\tFALSE\t0\tsession\tLOGIN\n")
+    found = open_cookies(LEARNING.replace({"fetch.cookies_file": str(tmp_path / "cookies.txt")}), {}, 0.0)
+    for name in ("a", "b", "c", "a", "d"):
+        found.take(request(f"http://{name}.test/"), answer("x=1"))
+    assert set(found.kept()) == {"a.test", "d.test"}
+    assert found.of(request("http://mine.test/")) == "session=LOGIN"
+
+
+def test_plain_http_sets_no_secure_cookie() -> None:
+    assert learned("http://a.test/", "sid=1; Secure").of(request("https://a.test/")) == ""
 
 
 def test_plain_http_replaces_no_secure_cookie() -> None:
