@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gossamer.archive.mark import SCRATCH, this_boot
+from gossamer.archive.mark import SCRATCH, shield, this_boot
 from gossamer.errors import OutOfSpace, disk_full_guard
 
 _FILES = "files"
@@ -57,6 +57,7 @@ class Cache:
         path = self.folder / SCRATCH / name.replace("/", "+")
         with self._guard(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+            shield(path, name)
         return path
 
     def scratched(self) -> list[str]:
@@ -107,6 +108,7 @@ class Cache:
             else:
                 part = self._part()
                 try:
+                    shield(part, path.name)
                     with part.open("wb") as file:
                         file.writelines([data] if isinstance(data, bytes) else data)
                     os.replace(part, path)

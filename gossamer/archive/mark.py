@@ -56,6 +56,12 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def shield(path: Path, name: str) -> None:
+    """Makes a file that will be `name`, if that has cookies in it, before it is written: only its owner may read it."""
+    if "cookies-" in name:
+        path.touch(0o600)
+
+
 def holds_scans(path: Path) -> bool:
     """Returns whether it is a directory of scans (`gossamer scan`), and not of a crawl."""
     return (path / "scans").is_dir() and not (path / MARK).exists()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
-from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, write_mark
+from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, shield, write_mark
 from gossamer.archive.mark import sync as sync
 from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
 from gossamer.version import __version__
@@ -176,6 +176,7 @@ class Directory:
         path = self.path.absolute() / SCRATCH / checked(name).replace("/", "+")
         with disk_full_guard(path):
             path.parent.mkdir(exist_ok=True)
+            shield(path, name)
         return path
 
     def lock(self, agent: str) -> AbstractContextManager[None]:

@@ -295,7 +295,7 @@ class Supervisor:
             self._ended = SITES_CHANGE
         elif self._is_all_over():
             idle = (agent.report.idle for agent in agents if agent.report and agent.report.idle)
-            self._ended = next(idle, "nothing left to visit")
+            self._ended = max(idle, key=len, default="nothing left to visit")  # who still waits has more to say
         self._stopping = bool(self._ended)
         return False
 

@@ -25,6 +25,9 @@ def parse_value(name: str, text: str) -> Any:
     """Returns the value of `section.key` given as text, as on the command line."""
     check_renamed([name])
     part, _, leaf = name.partition(".")
+    if part in ("host", "seeds"):
+        header = "[[seeds]]" if part == "seeds" else '[host."example.org"]'
+        raise ConfigError(f"rules for single {part.rstrip('s')}s are in the file only, under {header}: --config FILE")
     if leaf not in KEYS.get(part, ()):
         raise ConfigError(unknown(name, name, [f"{s}.{k}" for s, leaves in KEYS.items() for k in leaves]))
     hint = keys(SECTIONS[part])[leaf]

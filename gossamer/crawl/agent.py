@@ -2,6 +2,7 @@
 until nothing is left."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from math import ceil, inf
 from queue import Empty
 
@@ -159,7 +160,8 @@ class Agent:
             return "nothing left to visit"
         if due_s > now_s + self._config.crawl.patience_s:
             if self._scheduler.is_left_with_refusals:
-                return "nothing left to visit"
+                again = datetime.fromtimestamp(due_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+                return f"nothing left to visit; forbidden pages are due on {again}"
             minutes = ceil((due_s - now_s) / 60)
             return (
                 f"nothing is due for another {minutes:,} minute{'s' * (minutes > 1)}: what failed is tried again then, "

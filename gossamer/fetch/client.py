@@ -34,6 +34,7 @@ __all__ = ["Client", "Request", "Response"]
 
 _EVENTS = 256  # sockets served per poll: the caller has other things to do
 _LENIENT_HOSTS = 10_000  # remembered
+_PROXY_REFUSES = 407
 _EPOLL = {
     pycurl.POLL_IN: select.EPOLLIN,
     pycurl.POLL_OUT: select.EPOLLOUT,
@@ -249,7 +250,10 @@ class Client:
         response.lookup_s, response.connect_s, response.response_s = transfer.times()
         head = final_head(transfer.lines)
         too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
-        if head and not too_long and (not code or code in _CUTS):
+        if transfer.asks_proxy and status_code(head) == _PROXY_REFUSES:
+            response.outcome = Outcome.CONNECT_FAILED  # the website has not answered: nobody asked it
+            response.reason = "by proxy: response 407, it wants a login, or another one than fetch.proxy has"
+        elif head and not too_long and (not code or code in _CUTS):
             try:
                 self._answered(response, transfer, head, code)
             except Exception as error:  # whatever a server sends, it is this answer's problem and no other's

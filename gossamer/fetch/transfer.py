@@ -57,8 +57,7 @@ class Transfer:
         # libcurl writes escapes in capitals, and would ask for another URL than ours. The option stays set.
         if self._is_literal or "%" in request.url:
             self._is_literal = True
-            is_whole = self.proxy.startswith("http:") and request.url.startswith("http:")  # as a proxy wants it
-            handle.setopt(pycurl.REQUEST_TARGET, request.url if is_whole else _target(request.url))
+            handle.setopt(pycurl.REQUEST_TARGET, request.url if self.asks_proxy else _target(request.url))
         if self._head is not head:
             self._head = head
             handle.setopt(pycurl.HTTPHEADER, head.lines)
@@ -119,6 +118,11 @@ class Transfer:
         method = "POST" if self.request.post else "GET"
         line = f"{method} {_target(url)} HTTP/1.1\r\nHost: {url[authority : url.index('/', authority)]}\r\n"
         return line.encode("ascii", "replace")
+
+    @property
+    def asks_proxy(self) -> bool:
+        """Whether the request itself goes to a proxy, with the whole URL: there is no tunnel to the website."""
+        return self.proxy.startswith("http:") and self.request.url.startswith("http:")
 
     def has_more_addresses(self) -> bool:
         return self.attempt < len(self.answer.others)

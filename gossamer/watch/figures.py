@@ -69,7 +69,7 @@ def moment(seconds: float | None) -> str:
 
 def waiting(until_s: float) -> str:
     """Describes a crawl that has nothing to do for a moment, but is not over."""
-    return f"waits until {moment(until_s)[11:]}: what failed is tried again then, or hosts rest"
+    return f"waits until {moment(until_s)}: what failed is tried again, or hosts rest"
 
 
 def short(number: float | None) -> str:

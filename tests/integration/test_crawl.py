@@ -113,8 +113,12 @@ def test_a_crawl_that_is_left_with_what_is_forbidden_ends(loopback: Loopback, tm
     patient = {"crawl.patience_s": 7_200.0, "polite.backoff_max_s": 20.0, "polite.crawl_delay_max_s": 20.0}
     config = Config().replace({**QUICK, **patient, "resolve.map": {"*": address}})
     found = Crawl(tmp_path, ["http://a.test/"], config)
-    assert found.run().ended == "nothing left to visit"
+    ended = found.run().ended
+    due = found.query("SELECT due FROM pages WHERE status = 'forbidden'")[0]["due"]
+    assert ended == f"nothing left to visit; forbidden pages are due on {due:%Y-%m-%d %H:%M} UTC"
     assert statuses(found) == {"http://a.test/": "fetched", "http://a.test/no": "forbidden"}
+    again = Crawl(tmp_path, config=config.replace({"fetch.forbidden_s": 0.1, "crawl.patience_s": 0.0}))
+    assert again.run().run_visits, "as docs/requests.md has it for a credential that was corrected"
 
 
 def test_links_that_are_followed_later_are_of_the_same_version(web: RunningWeb, tmp_path: Path) -> None:
@@ -332,7 +336,7 @@ def test_what_servers_forbid_does_not_keep_a_crawl(loopback: Loopback, tmp_path:
     config = Config().replace({**QUICK, "resolve.map": {"*": f"127.0.0.1:{server.port}"}})
     for _ in range(2):
         crawl = Crawl(tmp_path, ["http://a.test/"], config)
-        assert crawl.run().ended == "nothing left to visit"
+        assert crawl.run().ended.startswith("nothing left to visit; forbidden pages are due on 20")
     assert Counter(server.paths) == Counter(["/robots.txt", *answers])
     assert statuses(crawl) == {
         "http://a.test/": "fetched", "http://a.test/401": "forbidden",

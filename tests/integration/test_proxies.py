@@ -110,13 +110,42 @@ def test_a_proxy_that_does_not_help(loopback: Loopback, server: RawServer, stack
     for proxy_, url, outcome, reason in (
         ("http://127.0.0.1:1", "http://a.test/", Outcome.CONNECT_FAILED, "by proxy: "),
         ("socks5h://127.0.0.1:1", "http://a.test/", Outcome.CONNECT_FAILED, "by proxy: "),
-        (f"http://127.0.0.1:{guarded.port}", "http://a.test/", Outcome.FORBIDDEN, ""),
+        (f"http://127.0.0.1:{guarded.port}", "http://a.test/", Outcome.CONNECT_FAILED, "by proxy: response 407"),
         (f"http://127.0.0.1:{guarded.port}", "https://a.test/", Outcome.CONNECT_FAILED, "response 407"),
         (f"socks5h://127.0.0.1:{guarded.port}", "http://a.test/", Outcome.CONNECT_FAILED, "by proxy: "),
     ):
         response = loopback.visitor(server, **{"fetch.proxy": proxy_}).fetch(url)
         assert response.outcome is outcome, (proxy_, url, response.reason)
         assert reason in response.reason
+
+
+def test_a_wrong_password_of_a_proxy_says_nothing_about_the_website(
+    server: RawServer, stack: ExitStack, tmp_path: Path
+) -> None:
+    """robots.txt is unreachable, so nothing is visited; with the right password the next run reads both."""
+    found = proxy(stack, server, LOGIN)
+    values = {"fetch.proxy": f"http://127.0.0.1:{found.port}", "fetch.contact": "me@example.org"}
+    config = Config().replace({**QUICK, **values, "crawl.patience_s": 0, "polite.backoff_s": 0.05})
+    first = Crawl(tmp_path / "c", ["http://a.test/"], config)
+    first.run()
+    rows = first.query("SELECT is_robots, outcome, reason FROM visits")
+    assert {(row["is_robots"], row["outcome"], row["reason"][:22]) for row in rows} == {
+        (True, "connect_failed", "by proxy: response 407")
+    }
+    assert {asked.target for asked in found.asked} == {"http://a.test/robots.txt"}
+    found.login = ""
+    again = Crawl(tmp_path / "c", config=config.replace({"crawl.patience_s": 60}))
+    again.run()
+    rows = again.query("SELECT url FROM visits WHERE outcome = 'ok' ORDER BY url")
+    assert [row["url"] for row in rows] == ["http://a.test/", "http://a.test/next%7e", "http://a.test/robots.txt"]
+
+
+def test_a_407_of_a_website_is_its_own(loopback: Loopback, stack: ExitStack) -> None:
+    """By SOCKS the website answers, not the proxy."""
+    server = loopback.serve(lambda exchange: exchange.send(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n"))
+    found = proxy(stack, server)
+    response = loopback.visitor(server, **{"fetch.proxy": f"socks5h://127.0.0.1:{found.port}"}).fetch("http://a.test/")
+    assert (response.outcome, response.http_status) == (Outcome.FORBIDDEN, 407)
 
 
 def test_no_reason_has_the_password(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:

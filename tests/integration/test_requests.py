@@ -13,6 +13,7 @@ from crawls import QUICK
 from raw_server import Exchange, Loopback, RawServer
 
 from gossamer import Config, Crawl
+from gossamer.archive.copies import restore
 from gossamer.columns import Outcome
 
 SECRET, PASSWORD = "tok3n-of-a-test", "pa55word-of-a-test"
@@ -180,6 +181,20 @@ def test_cookies_are_kept_through_a_crawl_and_a_restart(loopback: Loopback, tmp_
     assert b"\r\nCookie: visit=v1s1t-of-a-test" in everything_in(tmp_path / "asked" / "warc")
     without = crawled(server, tmp_path / "without", ["http://a.test/"])
     assert outcomes(without) == {"ok": 1, "forbidden": 6}
+
+
+def test_kept_cookies_are_for_their_owner_only(loopback: Loopback, tmp_path: Path) -> None:
+    """Wherever they are: merged, copied, restored."""
+    server, first, other = loopback.serve(members), tmp_path / "c", tmp_path / "other"
+    values = {"fetch.cookies": True, "site.copies": 2, "site.disks": [str(other)]}
+    crawled(server, first, ["http://a.test/", "http://b.test/"], {**values, "crawl.pages": 1})
+    crawled(server, first, [], values)
+    restore(tmp_path / "restored", [other])
+    for place in (first, other, tmp_path / "restored"):
+        modes = {path: path.stat().st_mode & 0o777 for path in place.rglob("tables/*.parquet")}
+        kept = {mode for path, mode in modes.items() if path.name.startswith("cookies-")}
+        assert kept == {0o600}, place
+        assert {*modes.values()} != kept, "the others are as the user's umask has it"
 
 
 def test_cookies_outlive_a_crawl_that_is_killed(loopback: Loopback, tmp_path: Path) -> None:

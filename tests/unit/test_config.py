@@ -85,6 +85,12 @@ def test_values_from_the_command_line() -> None:
     assert config.parse_value("crawl.seeds", '["a", "b"]') == ["a", "b"]
     with pytest.raises(ConfigError, match="whole number"):
         config.parse_value("crawl.width", "lots")
+    with pytest.raises(
+        ConfigError, match=r"^rules for single hosts are in the file only, under \[host.*: --config FILE$"
+    ):
+        config.parse_value('host."a.test".auth', "bearer env:TOKEN")
+    with pytest.raises(ConfigError, match=r"^rules for single seeds are in the file only, under \[\[seeds\]\]"):
+        config.parse_value("seeds", "[]")
     with pytest.raises(ConfigError, match=r"did you mean polite\.delay_s"):
         config.parse_value("polite.delay", "1")
 

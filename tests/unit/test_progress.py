@@ -160,7 +160,7 @@ def test_figures() -> None:
 def test_what_is_waited_for_is_said() -> None:
     progress, last = watched(Config(), waits_until_s=1_750_000_060.0)
     for text in (progress.line(last), drawn(progress.display(last))):
-        assert "waits until 15:07:40 UTC: what failed is tried again then, or hosts rest" in text
+        assert "waits until 2025-06-15 15:07:40 UTC: what failed is tried again, or hosts rest" in text
     assert "waits" not in progress.line(replace(last, waits_until_s=None))
 
 

@@ -42,7 +42,7 @@ function drawNow(now) {
   setText("name", shortName(now.name));
   byId("name").title = now.name;
   byId("state").dataset.state = now.state;
-  const waits = now.state === "waiting" ? ` until ${clock(now.waits_until_s)}` : "";
+  const waits = now.state === "waiting" ? ` until ${(now.waits_until_s - Date.now() / 1000 < 43200 ? clock : moment)(now.waits_until_s)}` : "";
   setText("state-word", (STATES[now.state] ?? now.state) + waits);
   drawSince();
   const bad = (state.outcomes ?? []).filter((row) => row.is_trouble).reduce((sum, row) => sum + row.visits, 0);
