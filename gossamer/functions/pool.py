@@ -155,7 +155,7 @@ class Pool:
         """Starts, and waits until the functions are loaded; a function that cannot be is the user's mistake."""
         self._thread.start()
         with self._lock:
-            self._lock.wait_for(lambda: self._ready is not None or self._broken, _START_S + 5)
+            self._lock.wait_for(lambda: self._ready is not None or self._broken, self._start_s + 5)
             ready, broken = self._ready, self._broken
         if ready is None or ready.error:
             self.close()
@@ -326,8 +326,12 @@ class Pool:
         now_s = time.monotonic()
         for worker in list(self._workers):
             at_it_s = worker.look(now_s)
-            if at_it_s > (self._limit_s if worker.is_ready else _START_S):
+            if at_it_s > (self._limit_s if worker.is_ready else self._start_s):
                 self._lost(worker, "hangs")
+
+    @property
+    def _start_s(self) -> float:
+        return max(_START_S, self._setup.time_s)
 
     @property
     def _limit_s(self) -> float:
@@ -349,11 +353,21 @@ class Pool:
         elif not worker.is_ready:
             self._futile += 1
             if self._futile >= _FUTILE or self._ready is None:
-                self._break(f"a worker {why or _ending(worker.process.returncode)} while it loads the functions")
+                self._break(self._why_not_loaded(worker, why))
         if worker.given:
             with self._lock:
                 self._queue.appendleft([*worker.given.values()])
         worker.close()
+
+    def _why_not_loaded(self, worker: _Worker, why: str) -> str:
+        names = ", ".join([*self._setup.functions.values(), *filter(None, [self._setup.links])])
+        if why == "hangs":
+            where = next((line.strip() for line in worker.trace().splitlines() if line.endswith(" in <module>")), "")
+            return (
+                f"the module of {names} is not loaded after {self._start_s:g} s (60, or extract.time_s if that is "
+                f"more): what it does when it is imported takes too long{f', at {where}' if where else ''}"
+            )
+        return f"a worker {why or _ending(worker.process.returncode)} while it loads {names}"
 
     def _failure(self, worker: _Worker, why: str) -> Error:
         names = ", ".join([*self._setup.functions, *([self._setup.links] if self._setup.links else [])])

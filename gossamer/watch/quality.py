@@ -105,6 +105,20 @@ PARTS = (
         is_wide=True,
     ),
     Part(
+        "Functions",
+        "table",
+        """WITH made AS (SELECT function, count(*) AS items, count(DISTINCT key) AS pages FROM items GROUP BY function),
+        failed AS (SELECT function, count(*) AS errors, arg_min(error, time) AS first FROM function_errors
+            GROUP BY function)
+        SELECT function, coalesce(items, 0) AS items, coalesce(pages, 0) AS pages, coalesce(errors, 0) AS errors,
+            left(coalesce(first, ''), 200) AS first_error
+        FROM made FULL JOIN failed USING (function) ORDER BY errors DESC, function LIMIT 20""",
+        "what your code found, and where it failed; the table `function_errors` has the tracebacks",
+        "none was given, or none has found anything",
+        is_wide=True,
+        columns=("text", "count", "count", "count", "text"),
+    ),
+    Part(
         "Links that were not followed",
         "table",
         """SELECT verdict, count(*) AS links, count(DISTINCT target) AS addresses, any_value(target_url) AS example

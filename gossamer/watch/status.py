@@ -33,6 +33,7 @@ _SCANNED = ("statuses", "top_hosts", "costs_by_country")
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
 _SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
+_OF_FUNCTIONS = ("items", "files", "function_errors")
 _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
 
@@ -91,11 +92,17 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
         "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
         "costs": _costs(at),
+        "functions": {kind: _rows(at, kind) for kind in _OF_FUNCTIONS},
         **scanned,
         "disk": disk,
         "disk_bytes": sum(disk.values()),
         "where": {name: f"{at.directory}/{name}" for name in _PLACES},
     }
+
+
+def _rows(at: Reading, kind: str) -> int | None:
+    """Returns how many rows a table has, by the ends of its files; None in a bucket, where files must be fetched."""
+    return None if at.stores else sum(pq.read_metadata(path).num_rows for path in at.paths(kind))
 
 
 def _is_small(at: Reading, most_rows: float) -> bool:
@@ -203,6 +210,11 @@ def _totals(found: Mapping[str, Any]) -> Table:
     rows.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
     rows.add_row("frontier", count(found["frontier"]), "pages not yet visited")
     rows.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")
+    made = found["functions"]
+    if any(made.values()):
+        failed = made["function_errors"]
+        words = f"and {count(made['files'])} files by functions; {count(failed)} errors"
+        rows.add_row("items", count(made["items"]), Text(words + " (table function_errors)" * bool(failed)))
     cost = found["costs"]
     if cost:
         rows.add_row(

@@ -1,5 +1,6 @@
 """Functions run over an archive make what they would have made in the crawl; a new version replaces the old one."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from crawls import crawl
+from rich.console import Console
 
 from gossamer import Crawl
 from gossamer.archive.export_items import export_items
@@ -16,6 +18,7 @@ from gossamer.errors import ConfigError, QueryError
 from gossamer.functions import again
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.watch import quality, status
 
 ROWS = "SELECT url, round, time, function, number, item FROM items ORDER BY ALL"
 
@@ -178,3 +181,24 @@ def test_items_are_written_in_known_formats_only(crawled: Path, tmp_path: Path) 
 def test_a_module_alone_names_no_function(crawled: Path) -> None:
     with pytest.raises(ConfigError, match="'shop' names no function; write it like 'shop:product'"):
         again.extract(crawled, ["shop"], "", 2e9, lambda *_: None)
+
+
+def test_status_and_report_show_items_and_errors(crawled: Path, tmp_path: Path) -> None:
+    (counts,) = rows(
+        crawled,
+        """SELECT (SELECT count(*) FROM items) AS items, (SELECT count(*) FROM files) AS files,
+        (SELECT count(*) FROM function_errors) AS function_errors""",
+    )
+    found = status.status(crawled)
+    assert found["functions"] == counts
+    assert all(counts.values())
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(status.render(found))
+    shown = " ".join(console.export_text().split())
+    files, errors = counts["files"], counts["function_errors"]
+    assert f"items {counts['items']} and {files} files by functions; {errors} errors (table function_errors)" in shown
+    (part,) = [each for each in quality.examined(crawled)[1] if each.part.title == "Functions"]
+    by_function = {row[0]: row[1:] for row in part.rows}
+    assert by_function["page_functions:raises"][2:] == (errors, "ValueError: not this one")
+    assert by_function["page_functions:heading"][2:] == (0, "")
+    assert sum(items for items, *_ in by_function.values()) == counts["items"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.errors import ConfigError
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Setup, Task
 
@@ -97,3 +98,11 @@ def test_a_links_function_refuses_and_weighs() -> None:
         (result,) = found.take()
     assert len(result.refused) == 1
     assert [weight for _, weight in result.weights] == [2.0]
+
+
+def test_a_module_that_hangs_when_it_is_imported_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(3600)\n")
+    monkeypatch.setattr("gossamer.functions.pool._START_S", 2.0)
+    found = Pool(Setup(functions={"slow:product": "slow:product"}, path=[str(tmp_path)], time_s=0.1), 1)
+    with pytest.raises(ConfigError, match=r"the module of slow:product is not loaded after 2 s .*when it is imported"):
+        found.start()
