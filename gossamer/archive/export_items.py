@@ -20,6 +20,8 @@ from gossamer.errors import ConfigError
 _KEYS_SQL = """SELECT key FROM (SELECT unnest(json_keys(item)) AS key, time, number FROM items)
     GROUP BY key ORDER BY min(time), min(number), key"""
 
+_ENDINGS = ("", ".jsonl", ".ndjson", ".csv", ".parquet")
+
 
 class _Format(Protocol):
     """`_Format` writes rows of `items` to one file after the other."""
@@ -93,6 +95,10 @@ def _cell(value: Any) -> Any:
 def export_items(where: Where, out: str | Path, force: bool = False, shard_bytes: int = 0) -> int:
     """Exports all items; returns how many. The ending of OUT decides: .csv, .parquet, or JSON lines. With `shard_bytes`
     OUT.jsonl becomes OUT-00001.jsonl, OUT-00002.jsonl and so on, each about as large."""
+    if not is_stdout(out) and Path(out).suffix not in _ENDINGS:
+        raise ConfigError(
+            f"{out}: items are written as JSON lines, CSV or Parquet: end it in {', '.join(filter(None, _ENDINGS))}"
+        )
     if shard_bytes and is_stdout(out):
         raise ConfigError("--shard-mb needs a file to write to, not -")
     if str(out).endswith(".parquet") and not shard_bytes:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 
 from gossamer.api import Crawl
 from gossamer.cli import options
@@ -25,6 +26,8 @@ def crawl_arguments(parser: argparse.ArgumentParser) -> None:
 
 def crawl(arguments: argparse.Namespace) -> int:
     config, kept = options.resumed(arguments)
+    if dropped := options.dropped_functions(arguments):
+        print(f"gossamer: {dropped}", file=sys.stderr)
     tune()
     crawl = Crawl(arguments.dir, arguments.seeds, config)
     notes = [kept] * bool(kept) + config.warnings() + _slower()

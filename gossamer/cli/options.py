@@ -174,6 +174,24 @@ def _on_loopback(address: str) -> str:
     return address
 
 
+def dropped_functions(arguments: argparse.Namespace) -> str:
+    """Returns a warning if the last run had functions that --config silently leaves out; otherwise nothing."""
+    before = remembered(arguments.dir) if arguments.config else None
+    if before is None:
+        return ""
+    now, asked = configuration(arguments).extract, given(arguments)
+    functions = before.extract.functions if not now.functions and "extract.functions" not in asked else []
+    links = before.extract.links if not now.links and "extract.links" not in asked else ""
+    flags = [f"--extract {each}" for each in functions] + [f"--links {links}"] * bool(links)
+    if not flags:
+        return ""
+    missed = f"; `gossamer extract {arguments.dir} {' '.join(functions)}` makes up for pages without items"
+    return (
+        f"the last run had functions that this one has not, as --config takes the place of its options: "
+        f"give {' '.join(flags)} again{missed if functions else ''}"
+    )
+
+
 def resumed(arguments: argparse.Namespace) -> tuple[config.Config, str]:
     """Returns the configuration of a crawl that may have run before, and a note on options kept from its last run."""
     before = None if arguments.config else remembered(arguments.dir)

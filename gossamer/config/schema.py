@@ -40,6 +40,7 @@ _FORMS = {
     "shop:": re.compile(r"|[^\x00-\x1f\x7f]+:[A-Za-z_][\w.]*"),
     "": re.compile(r"[^\x00-\x1f\x7f]*"),
 }
+_WRONG = {"shop:product": "names no function"}  # what is wrong with an item, if not that it can match nothing
 _HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
 EXPRESSION = "re:"  # a pattern that begins so is a regular expression
@@ -119,7 +120,9 @@ def _value(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name} must be one line of text{example}, not {value!r}")
     for item in value if isinstance(value, list) and extra["like"] else ():
         if not form.fullmatch(item):
-            raise ConfigError(f"{name}: {item!r} can match nothing; write it like {extra['like']!r}")
+            raise ConfigError(
+                f"{name}: {item!r} {_WRONG.get(extra['like'], 'can match nothing')}; write it like {extra['like']!r}"
+            )
         if item.startswith(EXPRESSION):
             _check_expression(name, item)
     if extra["folder"] or extra["place"]:

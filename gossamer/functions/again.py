@@ -38,6 +38,7 @@ from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS, Table
 from gossamer.config import Config
 from gossamer.errors import ConfigError, disk_full_guard
 from gossamer.functions.functions import setup_of, workers_of
+from gossamer.functions.loading import canonical
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Task
 from gossamer.functions.tables import Rows, Source
@@ -158,7 +159,9 @@ def extract(
             raise ConfigError(
                 "no visit to run functions on: they need stored content (archive.warc), that --where selects"
             )
-        pool = Pool(setup_of(config), config.extract.workers or workers_of(config) + 1)
+        setup = setup_of(config)
+        functions = [*setup.functions]
+        pool = Pool(setup, config.extract.workers or workers_of(config) + 1)
         ready = pool.start()
         stack.callback(pool.close)
         source = Source(functions, ready.code, ready.columns)
@@ -243,7 +246,9 @@ def _without(
 ) -> Changes:
     """Returns how a file becomes one without the rows that are replaced."""
     rows = pq.read_table(store.local(name))
-    goes = pc.is_in(rows.column("function").cast(pa.string()), pa.array(list(functions)))
+    names = rows.column("function").cast(pa.string())
+    replaced = [name for name in pc.unique(names).to_pylist() if canonical(name) in functions]
+    goes = pc.is_in(names, pa.array(replaced, pa.string()))
     if chosen is not None:
         visits = zip(rows.column("key").to_pylist(), rows.column("round").to_pylist(), strict=True)
         goes = pc.and_(goes, pa.array([visit in chosen for visit in visits], pa.bool_()))

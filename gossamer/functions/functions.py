@@ -7,7 +7,7 @@ tables of the round, and links that functions follow are links of their pages.
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gossamer.crawl.reader import BY_FUNCTION, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.refusals import Judge
 from gossamer.crawl.round import Round
 from gossamer.errors import ConfigError
-from gossamer.functions.loading import NotFound, name_of
+from gossamer.functions.loading import NotFound, canonical, name_of
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Setup, Task
 from gossamer.functions.tables import Rows, Source
@@ -34,7 +34,7 @@ _ROW_BYTES = 200  # what an item takes besides its text
 def setup_of(config: Config) -> Setup:
     extract = config.extract
     return Setup(
-        functions=list(extract.functions),
+        functions=by_name(extract.functions),
         links=extract.links,
         time_s=extract.time_s,
         memory_mb=extract.memory_mb,
@@ -45,6 +45,11 @@ def setup_of(config: Config) -> Setup:
         path=[each for each in sys.path if each],
         argv=list(sys.argv),
     )
+
+
+def by_name(functions: Iterable[str]) -> dict[str, str]:
+    """Returns functions by their canonical names; one that is given in two spellings is run once."""
+    return {canonical(each): each for each in functions}
 
 
 def workers_of(config: Config) -> int:
@@ -72,9 +77,10 @@ class Functions:
 
     def __init__(self, config: Config, store: Store, agent: str) -> None:
         self._config, self._store, self._agent = config, store, agent
-        self._pool = Pool(setup_of(config), workers_of(config))
+        setup = setup_of(config)
+        self._pool = Pool(setup, workers_of(config))
         ready = self._pool.start()
-        self._source = Source(list(config.extract.functions), ready.code, ready.columns)
+        self._source = Source([*setup.functions], ready.code, ready.columns)
         self._number = 0
         self._visits: dict[int, Visit] = {}  # those of the round, by their number
         self._results: dict[int, Result] = {}

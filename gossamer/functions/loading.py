@@ -2,10 +2,12 @@
 
 import hashlib
 import importlib
+import inspect
 import os
 import sys
 import types
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,36 @@ def load(name: str) -> Function:
         raise NotFound(f'"{name}" cannot be loaded from {here}: {type(error).__name__}: {error}; {_HOW}') from error
     if not callable(found):
         raise NotFound(f'"{name}" is not a function; {_HOW}')
+    _check_shape(name, found)
     return found  # type: ignore[no-any-return]
+
+
+def _check_shape(name: str, function: Function) -> None:
+    """Refuses what would fail on every page."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise NotFound(f'"{name}" is async; write a plain function: `def`, not `async def`')
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise NotFound(
+            f'"{name}" cannot be called with one argument, the page or link: {error}; write a function of one parameter'
+        ) from None
+    except ValueError:  # of some functions in C nothing is known
+        return
+
+
+def canonical(name: str) -> str:
+    """Returns the one name of a function that goes by several: "shop:product" for ./shop.py:product, if `import shop`
+    finds that very file; of other files, the path from here, or the whole path of one that is elsewhere."""
+    place, _, attribute = name.rpartition(":")
+    path, here = Path(place).absolute().resolve(), Path.cwd().resolve()
+    if not (place.endswith(".py") and path.is_file()):
+        return name
+    if path.parent == here and path.stem not in sys.stdlib_module_names:
+        spec = PathFinder.find_spec(path.stem, [*filter(None, sys.path), str(here)])
+        if spec and spec.origin and Path(spec.origin).resolve() == path:
+            return f"{path.stem}:{attribute}"
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{attribute}"
 
 
 def _of_file(path: Path) -> types.ModuleType:

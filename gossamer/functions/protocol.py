@@ -15,7 +15,7 @@ RAISED, TIMEOUT, MEMORY, CRASHED, INVALID, TOO_LARGE = "raised", "timeout", "mem
 class Setup(Struct, frozen=True):
     """`Setup` is the first frame that a worker gets."""
 
-    functions: list[str] = []  # "module:name", or "file.py:name"
+    functions: dict[str, str] = {}  # by the name that tables have: where it is, "module:name" or "file.py:name"
     links: str = ""
     time_s: float = 10.0
     memory_mb: int = 1024

@@ -62,7 +62,7 @@ def main() -> None:
     sys.argv = setup.argv or sys.argv
     sys.path += [each for each in setup.path if each not in sys.path]
     try:
-        functions = [(name, load(name)) for name in setup.functions]
+        functions = [(name, load(where)) for name, where in setup.functions.items()]
         follows = load(setup.links) if setup.links else None
     except NotFound as error:
         results.write(framed(Ready(error=str(error))))

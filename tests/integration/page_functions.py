@@ -168,6 +168,23 @@ def asynchronous(page: Any) -> Any:
 NOT_A_FUNCTION = 3
 
 
+async def later(page: Any) -> None:
+    return None
+
+
+async def later_items(page: Any) -> Any:
+    yield {}
+
+
+class Shop:
+    def product(self, page: Any) -> None:
+        return None
+
+
+def of_nothing() -> None:
+    return None
+
+
 def longer(page: Any) -> Iterator[Size]:
     """The second version of `heading`, with a type."""
     yield Size(size=len(page.html))

@@ -139,3 +139,42 @@ def test_a_query_writes_json_lines(crawled: Path, tmp_path: Path) -> None:
         lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         assert len(lines) == len(rows(crawled))
         assert set(lines[0]) == {"url", "number"}
+
+
+def test_a_function_has_one_name_however_it_is_spelled(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text("def product(page):\n    yield {'title': page.title}\n")
+    monkeypatch.chdir(tmp_path)
+    pages = len(rows(copy, "SELECT * FROM visits WHERE outcome = 'ok' AND NOT is_robots"))
+    for spelling in ("shop:product", "shop.py:product", "./shop.py:product", str(tmp_path / "shop.py:product")):
+        done = again.extract(copy, [spelling, "shop.py:product"], "", 2e9, lambda *_: None, workers=1)
+        assert done.items == pages
+        (found,) = rows(copy, "SELECT count(*) AS n, function FROM items WHERE function LIKE '%:product' GROUP BY ALL")
+        assert found == {"n": pages, "function": "shop:product"}
+
+
+def test_items_of_an_archive_with_another_spelling_are_replaced(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As archives have it that were written before functions had one name."""
+    (tmp_path / "shop.py").write_text("def product(page):\n    yield {'title': page.title}\n")
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as before:
+        before.setattr("gossamer.functions.functions.canonical", str)
+        again.extract(copy, ["./shop.py:product"], "", 2e9, lambda *_: None, workers=1)
+    functions = "SELECT DISTINCT function FROM items WHERE function LIKE '%:product'"
+    assert rows(copy, functions) == [{"function": "./shop.py:product"}]
+    again.extract(copy, ["shop:product"], "", 2e9, lambda *_: None, workers=1)
+    assert rows(copy, functions) == [{"function": "shop:product"}]
+
+
+def test_items_are_written_in_known_formats_only(crawled: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"end it in .jsonl, .ndjson, .csv, .parquet"):
+        export_items(crawled, tmp_path / "items.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_module_alone_names_no_function(crawled: Path) -> None:
+    with pytest.raises(ConfigError, match="'shop' names no function; write it like 'shop:product'"):
+        again.extract(crawled, ["shop"], "", 2e9, lambda *_: None)

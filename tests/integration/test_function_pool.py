@@ -18,7 +18,7 @@ PAGES = 9
 @contextlib.contextmanager
 def pool(*names: str, workers: int = 1, links: str = "", **values: float) -> Iterator[Pool]:
     functions = [f"page_functions:{name}" for name in names]
-    found = Pool(Setup(functions=functions, links=links, path=[HERE], **values), workers)  # type: ignore[arg-type]
+    found = Pool(Setup(functions={name: name for name in functions}, links=links, path=[HERE], **values), workers)  # type: ignore[arg-type]
     found.start()
     try:
         yield found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run, succeed
 from crawls import QUICK, crawl, visited
 
 from gossamer import Config, Crawl
@@ -186,6 +187,10 @@ MISTAKES = {
     "page_functions:absent": "has no attribute 'absent'",
     "page_functions:NOT_A_FUNCTION": "is not a function",
     "missing.py:product": "No such file",
+    "page_functions:later": "is async",
+    "page_functions:later_items": "is async",
+    "page_functions:Shop.product": "cannot be called with one argument.*missing a required argument",
+    "page_functions:of_nothing": "cannot be called with one argument.*too many positional arguments",
 }
 
 
@@ -193,7 +198,7 @@ MISTAKES = {
 def test_a_function_that_cannot_be_loaded_is_a_mistake(web: RunningWeb, tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=MISTAKES[name]) as caught:
         crawl(web, tmp_path / "c", {"extract.functions": [name]})
-    assert "module:function" in str(caught.value)
+    assert "; write " in str(caught.value)
     assert not (tmp_path / "c").exists()
 
 
@@ -219,6 +224,21 @@ def test_a_script_hands_its_own_function_over(web: RunningWeb, tmp_path: Path) -
         command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
     )
     assert done.stdout == "10\n", done.stderr
+
+
+def test_a_run_with_a_file_says_which_functions_it_drops(web: RunningWeb, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def product(page):\n    yield {}\n\ndef follow(link):\n    return True\n")
+    (tmp_path / "c.toml").write_text("[polite]\ndelay_s = 0.0\n")
+    start = ["crawl", web.start_urls[0], "--testweb", web.address, "--quiet", "--config", "c.toml", "--pages"]
+    flags = ["--extract", "shop:product", "--links", "shop:follow"]
+    succeed(*start, 3, *flags, at=tmp_path)
+    again = run(*start, 6, at=tmp_path)
+    assert again.returncode == 0
+    (line,) = again.stderr.decode().splitlines()
+    assert line.startswith("gossamer: the last run had functions that this one has not")
+    assert "give --extract shop:product --links shop:follow again" in line
+    assert "`gossamer extract crawl shop:product`" in line
+    succeed(*start, 9, at=tmp_path)  # now the last run had none
 
 
 def test_a_function_inside_another_is_refused(tmp_path: Path) -> None:
