@@ -84,6 +84,8 @@ class Crawl:
         if runtime.is_worker:  # a script that is loaded for its functions
             raise runtime.InWorker
         config = self.config
+        if not (self.urls or self.files or self._exists()):
+            raise SeedError(NO_SEEDS)  # first of all: nobody who resumes what never began misses a contact
         check_contact(config)
         checked_map(config.resolve)  # a mistake should leave nothing behind
         Fields(config), Proxies(config)  # nor a secret that is missing
@@ -100,8 +102,6 @@ class Crawl:
             from gossamer.functions.functions import check_functions
 
             check_functions(config)
-        if not (self.urls or self.files or self._exists()):
-            raise SeedError(NO_SEEDS)
         clock = self._clock
         store = prepare(self.directory, config, clock.now())
         if (site := foreign_site(store, config.crawl.agent)) is not None:
@@ -114,8 +114,11 @@ class Crawl:
         copied = store if is_alone_there else copies.open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), EventLog(folder_of(self.directory) / "log" / "crawl.jsonl") as log:
             inbox = FarInbox(store, clock) if is_far else Inbox(store)
+            is_new = not chains(store)
+            if is_new and (self.urls or self.files):
+                remember(store, config)  # before the seeds: whoever finds those after a crash knows who is crawling
             hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
-            if not (chains(store) or inbox.pending(config.crawl.agent, {})):
+            if is_new and not inbox.pending(config.crawl.agent, {}):
                 raise SeedError(NO_SEEDS)
             crawler: _Crawler
             if _is_shared(store, config):

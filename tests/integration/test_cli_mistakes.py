@@ -145,6 +145,11 @@ def test_mistakes_on_the_command_line(tmp_path: Path, arguments: tuple[str, ...]
     assert message in complaint("crawl", "http://a.test/", *arguments, at=tmp_path)
 
 
+def test_resuming_what_never_began(tmp_path: Path) -> None:
+    """It was killed before it made its directory: a contact is not what is missing."""
+    assert "nothing to crawl: give at least one URL" in complaint("crawl", "--dir", "c", at=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -42,6 +42,7 @@ def test_seeds_outlive_a_death_before_the_first_commit(tmp_path: Path, agents: i
             with command.forked(Death(at, command.directory, tmp_path / f"report-{at}")) as process:
                 process.join(60)
                 assert process.exitcode == -9, command.said()
+            assert (command.directory / "last-run.toml").exists(), "with the options, such as who is crawling"
             again = Command(web, command.directory, options, seeds=[])
             again.finish(60)
             assert statuses(again.directory) == everything, f"died of {lines[at - 1]}"
