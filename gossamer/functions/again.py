@@ -38,7 +38,7 @@ from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS, Table
 from gossamer.config import Config
 from gossamer.errors import ConfigError, disk_full_guard
 from gossamer.functions.functions import setup_of, workers_of
-from gossamer.functions.loading import canonical
+from gossamer.functions.loading import canonical, is_same
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Task
 from gossamer.functions.tables import Rows, Source
@@ -247,7 +247,8 @@ def _without(
     """Returns how a file becomes one without the rows that are replaced."""
     rows = pq.read_table(store.local(name))
     names = rows.column("function").cast(pa.string())
-    replaced = [name for name in pc.unique(names).to_pylist() if canonical(name) in functions]
+    found = pc.unique(names).to_pylist()
+    replaced = [each for each in found if any(is_same(canonical(each), function) for function in functions)]
     goes = pc.is_in(names, pa.array(replaced, pa.string()))
     if chosen is not None:
         visits = zip(rows.column("key").to_pylist(), rows.column("round").to_pylist(), strict=True)

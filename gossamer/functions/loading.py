@@ -69,6 +69,15 @@ def canonical(name: str) -> str:
     return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{attribute}"
 
 
+def is_same(one: str, other: str) -> bool:
+    """Returns whether two canonical names, given in different directories, are those of one function: the path from
+    one directory is the end of the path from another."""
+    if one == other:
+        return True
+    short, long = (Path(name) for name in sorted((one, other), key=lambda name: len(Path(name).parts)))
+    return ".py:" in short.name and not short.is_absolute() and long.parts[-len(short.parts) :] == short.parts
+
+
 def _of_file(path: Path) -> types.ModuleType:
     """Runs a file as a module. It may be the very script that crawls: then it is run up to there."""
     name = f"gossamer_function_{path.stem}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.functions.loading import canonical
+from gossamer.functions.loading import canonical, is_same
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +31,19 @@ def test_other_names_stay(name: str) -> None:
 def test_a_file_elsewhere_goes_by_its_whole_path(here: Path) -> None:
     assert canonical("../elsewhere/shop.py:f") == f"{here}/elsewhere/shop.py:f"
     assert canonical("./lib/shop.py:f") == canonical(f"{here}/work/lib/shop.py:f") == "lib/shop.py:f"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("lib/shop.py:f", "/work/lib/shop.py:f", True),
+        ("/work/lib/shop.py:f", "work/lib/shop.py:f", True),
+        ("lib/shop.py:f", "/work/lib/shop.py:g", False),
+        ("lib/shop.py:f", "/work/mylib/shop.py:f", False),
+        ("/lib/shop.py:f", "/work/lib/shop.py:f", False),
+        ("shop:f", "/work/shop.py:f", False),
+        ("shop:f", "shop:f", True),
+    ],
+)
+def test_the_path_from_one_directory_is_the_end_of_another(one: str, other: str, expected: bool) -> None:
+    assert is_same(one, other) is is_same(other, one) is expected
