@@ -397,8 +397,8 @@ def describe() -> str:
         "# The tables",
         "",
         '`gossamer query DIR "SQL"` runs [DuckDB](https://duckdb.org) SQL over a crawl. It only reads, and',
-        "the crawl may be running. Times are UTC. Keys join the tables: `links.source`, `links.target` and",
-        "`pages.referrer` are keys of pages.",
+        "the crawl may be running. Times are UTC. Columns that the version that wrote a row did not have are NULL.",
+        "Keys join the tables: `links.source`, `links.target` and `pages.referrer` are keys of pages.",
     ]
     for table in TABLES:
         lines += ["", f"## {table.name}", "", f"{table.meaning[0].upper()}{table.meaning[1:]}.", ""]
