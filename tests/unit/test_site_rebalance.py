@@ -1,6 +1,7 @@
 """A proposal which hosts should change sites, made while the sites go on crawling."""
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -31,8 +32,8 @@ def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             archive.commit([url], [page(url, f"<p>{url}")], [(url, URLS[0], "followed")])
     original, looks = query.open_reading, list[Reading]()
 
-    def look(at: Reading) -> duckdb.DuckDBPyConnection:
-        database = original(at)
+    def look(at: Reading, **more: Any) -> duckdb.DuckDBPyConnection:
+        database = original(at, **more)
         if not looks:
             archives[0].merge()
         looks.append(at)
