@@ -12,6 +12,7 @@ import duckdb
 
 from gossamer.archive.query import with_database
 from gossamer.archive.reading import Where
+from gossamer.crawl.stats import CALM
 
 Row = tuple[Any, ...]
 
@@ -29,14 +30,14 @@ class Part:
     columns: Sequence[str] = ()  # of a table: how their values are written, as `quality_page` knows it
 
 
-_NOT_CALM = "outcome NOT IN ('ok', 'unchanged', 'moved', 'denied')"
+_TROUBLE = f"NOT is_robots AND outcome NOT IN {CALM}"
 
-TOTALS = """
+TOTALS = f"""
     SELECT (SELECT count(*) FROM pages) AS known, (SELECT count(*) FROM pages WHERE visits > 0) AS visited,
         (SELECT count(*) FROM pages WHERE status = 'fetched') AS fetched,
         (SELECT count(*) FROM pages WHERE status = 'gone') AS gone, (SELECT count(DISTINCT host) FROM pages) AS hosts,
         count(*) FILTER (NOT is_robots) AS visits, coalesce(sum(wire_bytes), 0) AS wire_bytes,
-        count(*) FILTER (NOT is_robots AND outcome NOT IN ('ok', 'unchanged', 'moved', 'denied')) AS trouble,
+        count(*) FILTER ({_TROUBLE}) AS trouble,
         epoch(min(time)) AS first_s, epoch(max(time)) AS last_s, coalesce(sum(energy_j), 0) AS energy_j,
         coalesce(sum(carbon_g), 0) AS carbon_g, count(DISTINCT digest) FILTER (outcome = 'ok') AS contents,
         count(*) FILTER (outcome = 'ok' AND NOT is_robots) AS contents_fetched,
@@ -99,7 +100,7 @@ PARTS = (
         "What went wrong",
         "trouble",
         f"""SELECT outcome, count(*) AS visits, count(DISTINCT host) AS hosts, mode(nullif(reason, '')) AS reason,
-            any_value(url) AS example FROM visits WHERE NOT is_robots AND {_NOT_CALM}
+            min(url) AS example FROM visits WHERE {_TROUBLE}
         GROUP BY outcome ORDER BY visits DESC, outcome LIMIT 12""",
         empty="nothing did",
         is_wide=True,
@@ -121,7 +122,7 @@ PARTS = (
     Part(
         "Links that were not followed",
         "table",
-        """SELECT verdict, count(*) AS links, count(DISTINCT target) AS addresses, any_value(target_url) AS example
+        """SELECT verdict, count(*) AS links, count(DISTINCT target) AS addresses, min(target_url) AS example
         FROM links WHERE verdict <> 'followed' GROUP BY verdict ORDER BY links DESC, verdict""",
         "why, and an example; `gossamer status` names the setting that decides",
         "all links were followed, or none are kept (archive.links)",
@@ -194,15 +195,15 @@ PARTS = (
         "Quality of what is stored",
         "table",
         """SELECT * FROM (
-            SELECT 'the body is not whole: ' || truncated AS finding, count(*) AS pages, any_value(url) AS example
+            SELECT 'the body is not whole: ' || truncated AS finding, count(*) AS pages, min(url) AS example
             FROM pages WHERE truncated <> '' AND status = 'fetched' GROUP BY truncated
-            UNION ALL SELECT 'the same content as another page', count(*), any_value(url) FROM (
+            UNION ALL SELECT 'the same content as another page', count(*), min(url) FROM (
                 SELECT url, row_number() OVER (PARTITION BY digest ORDER BY version_time, key) AS copy
                 FROM pages WHERE status = 'fetched' AND digest <> '') WHERE copy > 1
-            UNION ALL SELECT 'no title, though it is HTML', count(*), any_value(url) FROM pages
+            UNION ALL SELECT 'no title, though it is HTML', count(*), min(url) FROM pages
                 WHERE status = 'fetched' AND content_type = 'text/html' AND coalesce(title, '') = ''
-            UNION ALL SELECT 'asks not to be indexed', count(*), any_value(url) FROM pages WHERE noindex
-            UNION ALL SELECT 'another address is called canonical', count(*), any_value(url) FROM pages
+            UNION ALL SELECT 'asks not to be indexed', count(*), min(url) FROM pages WHERE noindex
+            UNION ALL SELECT 'another address is called canonical', count(*), min(url) FROM pages
                 WHERE coalesce(canonical, '') NOT IN ('', url) AND status = 'fetched'
         ) WHERE pages > 0 ORDER BY pages DESC, finding""",
         empty="nothing is remarkable",
