@@ -11,7 +11,7 @@ MINUTES ?= 20
 PAGES ?= 1000000
 SEED ?= 1
 
-.PHONY: help setup demo test test-all soak fuzz lint bench bench-shapes bench-index bench-agents bench-extract bench-lab bench-place lab clean
+.PHONY: help setup browser demo test test-all soak fuzz docs packages lint bench bench-shapes bench-index bench-agents bench-extract bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,10 +29,13 @@ demo: setup  ## crawl a test web on loopback and ask the archive questions
 PYTEST := $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder \
 	tests/reliability tests/integration tests/contract tests/unit
 
-test: setup  ## the tests
+browser:
+	@command -v chromium >/dev/null || scripts/install chromium
+
+test: setup browser  ## the tests
 	$(PYTEST) -m "not slow"
 
-test-all: setup  ## the tests, slow ones included
+test-all: setup browser  ## the tests, slow ones included
 	$(PYTEST)
 
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
@@ -40,6 +43,12 @@ soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each 
 
 fuzz: setup  ## compare the compiled links of PAGES=1000000 mutated pages from SEED=1 with those of the URL library
 	$(BIN)/python tests/reliability/fuzz_links.py --pages $(PAGES) --seed $(SEED)
+
+docs: setup  ## the documentation's site, into build/site
+	$(BIN)/python scripts/build_docs.py
+
+packages: setup  ## build sdist and wheel into dist/, and check them (INSTALL="python3.11 python3.12": install them there, too)
+	BIN=$(BIN) scripts/check_packages $(if $(INSTALL),--install $(INSTALL))
 
 lint: setup  ## format, lint, type, layer and budget checks
 	$(BIN)/ruff format --check .

@@ -37,6 +37,7 @@ class Response:
     head: bytes = HEAD
     truncated: str = ""
     request_body: bytes = b""
+    protocol: str = ""
 
 
 def pages(count: int) -> list[bytes]:

@@ -14,7 +14,7 @@ import numpy as np
 from experiments import agents_latency, agents_modes, agents_scaling
 from experiments.harness import Block, Results, Row, columns, publish
 from gossamer.config import CROSS_OVER
-from gossamer.sim.figures import Curve, Figure
+from gossamer.sim.figures import GREY, Curve, Figure
 from gossamer.sim.numbers import positive, span
 
 PARTS = ("scaling", "latency", "modes")
@@ -122,12 +122,7 @@ def scaling_figures(rows: Sequence[Row]) -> list[Figure]:
         Curve("as many times as agents", counts, counts, dashed=True, color="tab:gray"),
     ]
     title = "Pages per second, one agent (node) = 1"
-    phases = {"round_s": "round", "inject_s": "inject", "generate_s": "generate", "commit_s": "update, commit"}
-    more = [Curve(label, counts, np.maximum(_column(rows, key), 1e-4)) for key, label in phases.items()]
-    return [
-        Figure("agents-scaling", title, "agents", "factor", curves, markers=True),
-        Figure("agents-phases", "Seconds per phase", "agents", "seconds", more, log_y=True, markers=True),
-    ]
+    return [Figure("agents-scaling", title, "agents", "factor", curves, markers=True)]
 
 
 # --- latency
@@ -173,6 +168,9 @@ def _latency(arguments: argparse.Namespace) -> Results:
     return Results("agents-latency", "How soon a link is known", rows, LATENCY, notes, latency_figures(rows), blocks)
 
 
+_BEHIND = (2, 24)  # numbers of agents whose lines stand behind the others
+
+
 def latency_figures(rows: Sequence[Row]) -> list[Figure]:
     return [
         _by_rate(rows, "known_ms", "agents-latency", "Published until in the owner's index", QUEUE_MS + TABLE_MS),
@@ -185,7 +183,9 @@ def _by_rate(rows: Sequence[Row], key: str, name: str, title: str, paper_ms: flo
     curves = []
     for agents in sorted({row["agents"] for row in rows}):
         points = sorted((row["per_s"], row[key]) for row in rows if row["agents"] == agents)
-        curves.append(Curve(f"{agents} agents" if agents > 1 else "1 agent", *np.array(points).T))
+        color = GREY if agents in _BEHIND else ""
+        per_s, ms = np.array(points).T
+        curves.append(Curve(f"{agents} agents" if agents > 1 else "1 agent", per_s, ms, color=color))
     ends = np.array([min(row["per_s"] for row in rows), max(row["per_s"] for row in rows)])
     curves.append(Curve("Bahrami et al., average", ends, np.full(2, paper_ms), dashed=True, color="tab:gray"))
     return Figure(name, title, "links per second", "ms, mean", curves, log_y=True, markers=True)

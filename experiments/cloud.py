@@ -247,9 +247,7 @@ def _figure(rows: Sequence[Row], name: str, title: str, key: str, by: str) -> Fi
     fixed, label = (
         (f"{rate:g} links a second", "agents") if by == "agents" else (f"{agents} agents", "links per second")
     )
-    return Figure(
-        name, f"{title}, {fixed}", label, "milliseconds", curves, log_y=True, markers=True, ticks=ticks, at_ends=True
-    )
+    return Figure(name, f"{title}, {fixed}", label, "milliseconds", curves, log_y=True, markers=True, ticks=ticks)
 
 
 # --- SQL against table
@@ -323,5 +321,5 @@ def sql_figure(rows: Sequence[Row]) -> Figure:
     ticks = sorted({float(value) for curve in curves for value in curve.x})
     return Figure(
         "cloud-sql", "One page by its key: mean time of a query", "agents that ask at the same time", "milliseconds",
-        curves, log_y=True, markers=True, ticks=ticks, at_ends=True,
+        curves, log_y=True, markers=True, ticks=ticks
     )  # fmt: skip

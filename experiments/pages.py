@@ -4,9 +4,11 @@ python -m experiments.pages                  graphs made on the spot, results in
 python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
                                              lab.md, agents.md, refresh.md, green.md and cloud.md
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
+python -m experiments.pages --record         notes that all figures are those of their data (docs/figures.json)
 """
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -25,6 +27,30 @@ ELSEWHERE = {
     name: DOCS / name for name in ("agents", "refresh", "green", "cloud")
 }  # experiments with a page of their own
 LATENCY = "cloud-latency"  # not on record yet
+RECORD = DOCS / "figures.json"
+# Figures whose data has another name than theirs.
+DATA = {
+    "agents-coverage": "agents-modes",
+    "agents-cross-over": "agents-modes",
+    "agents-queue": "agents-latency",
+    "agents-table": "agents-latency",
+    **dict.fromkeys(
+        (
+            "cloud-look-up-agents",
+            "cloud-queue-agents",
+            "cloud-queue-rate",
+            "cloud-table-agents",
+            "cloud-table-rate",
+            "cloud-way-agents",
+        ),
+        LATENCY,
+    ),
+    "green-carbon": "green-figures",
+    "green-staleness": "green-figures",
+    "jobs-3": "jobs",
+    "jobs-5": "jobs",
+    "jobs-scale": "jobs",
+}
 CACHE = ROOT / ".cache"
 REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
@@ -70,8 +96,8 @@ def make_graphs(folder: Path) -> tuple[str, str, str]:
 
 
 def run(commands: list[list[str]], place: Callable[[str], Path]) -> None:
-    for arguments in commands:
-        print("gossamer lab", *arguments, flush=True)
+    for number, arguments in enumerate(commands, 1):
+        print(f"[{number} of {len(commands)}] gossamer lab", *arguments, flush=True)
         out = place(arguments[0])
         subprocess.run([sys.executable, "-m", "experiments", *arguments, "--out", str(out)], check=True, cwd=ROOT)
 
@@ -104,6 +130,32 @@ def figures() -> list[tuple[Path, Figure]]:
     if (here / f"{LATENCY}.json").exists():
         found += [(here, each) for each in cloud.latency_figures(rows(here, LATENCY))]
     return found
+
+
+def record() -> dict[str, dict[str, str]]:
+    """Returns the digests of all figures that pages show, and of the data of each: DOCS/figures.json has those of the
+    time when they were drawn. A figure that no page shows is deleted when results go to the pages."""
+    found: dict[str, dict[str, str]] = {}
+    for figure in sorted(DOCS.glob("*/*.svg")):
+        if figure.parent.name == "images":
+            continue
+        at = figure.parent
+        name = DATA.get(figure.stem) or next(
+            (each.stem for each in sorted(at.glob("*.json"), reverse=True) if figure.stem.startswith(each.stem)), ""
+        )
+        digests = {path.name: _digest(path) for path in (figure, at / f"{name}.json") if path.exists()}
+        found[figure.relative_to(DOCS).as_posix()] = digests
+    return found
+
+
+def unshown() -> list[Path]:
+    """Returns figures that no page shows."""
+    pages = "".join(page.read_text() for page in (ROOT / "README.md", *DOCS.rglob("*.md")))
+    return [path for path in sorted(DOCS.glob("*/*.svg")) if f"{path.parent.name}/{path.name}" not in pages]
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def rows(folder: Path, name: str) -> list[Row]:
@@ -140,7 +192,11 @@ def main() -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--graphs", type=Path, metavar="DIR", help="the public graphs: results go into docs/")
     what.add_argument("--tables", action="store_true", help="run nothing, fill the pages from the JSON in docs/")
+    what.add_argument("--record", action="store_true", help="all figures were drawn from the data in docs/ just now")
     arguments = parser.parse_args()
+    if arguments.record:
+        RECORD.write_text(json.dumps(record(), indent=1) + "\n")
+        return
     if not arguments.graphs and not arguments.tables:
         names = make_graphs(CACHE / "graphs")
         run(experiments(CACHE / "graphs", names), lambda _: CACHE / "lab")
@@ -151,8 +207,13 @@ def main() -> None:
             raise SystemExit(f"{arguments.graphs} has no {missing[0]}.npz: docs/lab.md says where it comes from")
         run(experiments(arguments.graphs.resolve()), on_pages)
     tables()
-    for folder, figure in figures():
-        draw(figure, folder)
+    drawn = {f"{folder.name}/{figure.name}.svg" for folder, figure in figures() if draw(figure, folder)}
+    for path in unshown():
+        path.unlink()
+    before = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    now = record()
+    kept = {name: now[name] if arguments.graphs or name in drawn else before.get(name, {}) for name in now}
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from gossamer.arrays import F64, Bools, Indices
-from gossamer.refresh.change_rates import counted, none_counted, rates
-from gossamer.refresh.policies import POLICIES, Intervals, Pages, best, next_interval_s
+from gossamer.refresh.change_rates import counted, none_counted, rates, shortest_s
+from gossamer.refresh.policies import POLICIES, Intervals, Pages, best, doubted, next_interval_s, probes_s
 
 DAY_S = 86_400.0
 ADAPTS = 10.0  # adaptive intervals are at most so many times shorter or longer than the mean one
@@ -29,6 +29,9 @@ class World(Protocol):
     def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         """Whether each has changed since its last visit."""
 
+    def quiet_s(self, pages: Indices, last_s: F64, now_s: float) -> F64:
+        """How long before now each has changed last, if it has since its last visit."""
+
     def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         """How long, between two times, our copy of each was the current one."""
 
@@ -44,6 +47,10 @@ class Poisson:
 
     def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         return self.random.random(len(pages)) < -np.expm1(-self.change_per_s[pages] * (now_s - last_s))
+
+    def quiet_s(self, pages: Indices, last_s: F64, now_s: float) -> F64:
+        change = self.change_per_s[pages]
+        return -np.log1p(self.random.random(len(pages)) * np.expm1(-change * (now_s - last_s))) / change
 
     def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         change = self.change_per_s[pages]
@@ -67,6 +74,9 @@ class Recorded:
     def changed(self, pages: Indices, last_s: F64, now_s: float) -> Bools:
         return self._next(pages, last_s) <= now_s
 
+    def quiet_s(self, pages: Indices, *_: object) -> F64:
+        return np.full(len(pages), np.nan)  # nobody saw when exactly
+
     def fresh_s(self, pages: Indices, last_s: F64, from_s: F64, to_s: float) -> F64:
         return np.maximum(np.minimum(self._next(pages, last_s), to_s) - from_s, 0.0)
 
@@ -88,6 +98,7 @@ class Run:
     learns: bool = False  # rates from its own visits, not the truth
     visits_per_page: float = 30.0
     warm: float = 0.5  # the part of the run that is not measured
+    dated: float = 0.0  # part of the pages whose server says when they changed last
 
     @property
     def label(self) -> str:
@@ -99,6 +110,7 @@ class Outcome:
     freshness: float  # part of all weight whose copy is current, over time
     visits: int
     starved: float  # part of the pages never visited while measured
+    spent: float  # part of the visits that the budget allowed while measured
     change_per_s: F64  # as believed at the end
 
 
@@ -131,6 +143,8 @@ class _State:
         self._rule = Intervals(least_s=mean_s / ADAPTS, most_s=mean_s * ADAPTS)
         self._counters, self._mean_s = none_counted(pages), mean_s
         self._touched: list[int] = []
+        self._shortest_s, self._changes = np.full(pages, np.nan), np.zeros(pages, np.int64)
+        self._dated = random.random(pages) < run.dated if run.dated else np.zeros(pages, np.bool_)
         self._change = world.change_per_s if not run.learns else rates(self._counters, mean_s)
         self._rates: F64 | None = None
         self._look = max(1, pages // _LOOKS)
@@ -145,10 +159,14 @@ class _State:
                 self._rates = self._policy.rates(self._change, self._world.weight, self._run.budget_per_s, None)
             values = age_s * self._rates
         else:
-            rows = Pages(self._change, self._world.weight, age_s, self._interval_s)
+            change, probe_s = self._change, np.zeros(len(age_s))
+            if self._run.learns and self._policy.explores:
+                change = doubted(change, self._changes)
+                probe_s = probes_s(self._shortest_s, age_s, self._mean_s)
+            rows = Pages(change, self._world.weight, age_s, self._interval_s, probe_s=probe_s)
             values = self._policy.value(rows, self._run.budget_per_s)
         chosen = best(values, self._keys, count)
-        return chosen[values[chosen] >= self._policy.due_at]
+        return chosen[values[chosen] >= self._policy.due_from(self._run.budget_per_s)]
 
     def visit(self, page: int, now_s: float, begin_s: float) -> None:
         one = self._every[page : page + 1]
@@ -160,21 +178,26 @@ class _State:
             changed = self._world.changed(one, last_s, now_s)
             self._interval_s[one] = next_interval_s(self._run.policy, self._interval_s[one], changed, self._rule)
             if self._run.learns:
-                self._counters[one] = counted(self._counters[one], now_s - last_s, changed)
+                quiet_s = self._world.quiet_s(one, last_s, now_s) if self._dated[page] else np.nan
+                self._counters[one] = counted(self._counters[one], now_s - last_s, changed, quiet_s=quiet_s)
                 self._touched.append(page)
+                self._changes[one] += changed
         self._last_s[page] = now_s
 
     def _learn(self) -> None:
         if self._touched:
             pages = np.unique(self._touched)
             self._change[pages] = rates(self._counters[pages], self._mean_s)
+            self._shortest_s[pages] = shortest_s(self._counters[pages])
             self._touched, self._rates = [], None
 
     def outcome(self, end_s: float, begin_s: float) -> Outcome:
         last = self._world.fresh_s(self._every, self._last_s, np.maximum(self._last_s, begin_s), end_s)
         weight = self._world.weight
         fresh = float((weight * (self._fresh_s + last)).sum() / weight.sum() / (end_s - begin_s))
-        return Outcome(fresh, int(self._visits.sum()), float((self._visits == 0).mean()), self._change)
+        visits = int(self._visits.sum())
+        spent = visits / ((end_s - begin_s) * self._run.budget_per_s)
+        return Outcome(fresh, visits, float((self._visits == 0).mean()), spent, self._change)
 
 
 # --- the best that is possible

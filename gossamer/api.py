@@ -10,19 +10,19 @@ from typing import Any, Protocol
 
 from gossamer import runtime
 from gossamer.archive import copies
-from gossamer.archive.chain import chains, snapshots
+from gossamer.archive.chain import chains, is_import, snapshots
 from gossamer.archive.manifest import site_of
-from gossamer.archive.places import exists, opened, prepare, remember
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.places import exists, opened, prepare, remember, remembered
+from gossamer.archive.store import Directory, Store, where
 from gossamer.clocks import Clock, RealClock
-from gossamer.config import NEVER, PROCESSES, Config, Seed
+from gossamer.config import NEVER, PROCESSES, Config, Seed, reload
 from gossamer.config.folders import as_place, folder_of
 from gossamer.crawl.inbox import FarInbox, Inbox
 from gossamer.crawl.opening import check_contact
 from gossamer.crawl.seeds import NO_SEEDS, SeedFiles, hand_in, parse_seeds
-from gossamer.crawl.stats import Stats
+from gossamer.crawl.stats import CALM, Stats
 from gossamer.errors import ArchiveError, SeedError
-from gossamer.event_log import EventLog
+from gossamer.event_log import log_of
 from gossamer.fetch.fields import Fields
 from gossamer.fetch.proxies import Proxies
 from gossamer.fetch.resolver import checked_map
@@ -45,6 +45,24 @@ class Page:
     time: datetime
     html: str
     text: str
+
+    @property
+    def main_text(self) -> str:
+        """Returns the text of the page itself, without navigation and notices (docs/text.md)."""
+        from gossamer.web.main_text import main_text
+
+        return main_text(self.html) if self._is_html else self.text
+
+    @property
+    def markdown(self) -> str:
+        """Returns the same as Markdown."""
+        from gossamer.web.main_text import markdown
+
+        return markdown(self.html) if self._is_html else self.text
+
+    @property
+    def _is_html(self) -> bool:
+        return "html" in self.content_type or self.html.lstrip()[:1] == "<"
 
 
 class _Stoppable(Protocol):
@@ -78,30 +96,16 @@ class Crawl:
         self.urls, self.files = parse_seeds([*self.config.crawl.seeds, *seeds])
         self.config = self.config.replace(_functions(extract, links))
         self._crawler: _Crawler | None = None
+        self._is_stopped = False
 
     def run(self, progress: Callable[[Stats], None] | None = None, signals: bool = False) -> Stats:
         """Crawls until a limit is reached or nothing is left. With `signals`, they end it cleanly."""
         if runtime.is_worker:  # a script that is loaded for its functions
             raise runtime.InWorker
-        config = self.config
+        config, self._is_stopped = self.config, False
         if not (self.urls or self.files or self._exists()):
             raise SeedError(NO_SEEDS)  # first of all: nobody who resumes what never began misses a contact
-        check_contact(config)
-        checked_map(config.resolve)  # a mistake should leave nothing behind
-        Fields(config), Proxies(config)  # nor a secret that is missing
-        if config.fetch.cookies_file:
-            from gossamer.fetch.cookies import read_file
-
-            read_file(config.fetch.cookies_file)
-        check_scores(strategy(config.crawl.order), config)
-        if config.refresh.policy != NEVER:
-            from gossamer.refresh.refresher import check_refresh
-
-            check_refresh(config)
-        if config.extract.functions or config.extract.links:
-            from gossamer.functions.functions import check_functions
-
-            check_functions(config)
+        check(config)
         clock = self._clock
         store = prepare(self.directory, config, clock.now())
         if (site := foreign_site(store, config.crawl.agent)) is not None:
@@ -109,10 +113,11 @@ class Crawl:
                 f"{self.directory} belongs to the site {site} of a federation: "
                 f"`gossamer site run --name {site} FILE`, or `gossamer federation run FILE`, resumes the crawl"
             )
+        _check_crawled(store)
         is_far = not isinstance(store, Directory)
         is_alone_there = is_far and config.site.copies == 1
         copied = store if is_alone_there else copies.open_store(self.directory, config, config.crawl.agent, clock.now())
-        with store.lock(config.crawl.agent), EventLog(folder_of(self.directory) / "log" / "crawl.jsonl") as log:
+        with store.lock(config.crawl.agent), log_of(folder_of(self.directory), config.log) as log:
             inbox = FarInbox(store, clock) if is_far else Inbox(store)
             is_new = not chains(store)
             if is_new and (self.urls or self.files):
@@ -120,27 +125,73 @@ class Crawl:
             hand_in(inbox, self.urls, self.files, clock.now())  # before anything else: from here on they cannot be lost
             if is_new and not inbox.pending(config.crawl.agent, {}):
                 raise SeedError(NO_SEEDS)
-            crawler: _Crawler
-            if _is_shared(store, config):
-                from gossamer.cluster.supervisor import Supervisor  # NATS: whoever crawls alone need not wait for it
+            reload.take(folder_of(self.directory))  # for a run before this one
 
-                crawler = Supervisor(self.directory, config, clock, log, store=store)
-            else:
-                crawler = lone_agent(copied, config, clock, inbox, log)
-            remember(store, config)
-            copies.remember(config)
-            self._crawler = crawler
-            with stopped_by_signals(crawler) if signals else nullcontext():
-                return crawler.run(progress or (lambda _: None))
+            def keep(found: dict[str, Any]) -> None:
+                remember(store, self.config.replace(found))
+
+            with stopped_by_signals(self) if signals else nullcontext():
+                while True:
+                    crawler: _Crawler
+                    if _is_shared(store, self.config):
+                        from gossamer.cluster.supervisor import Supervisor  # NATS: only who shares waits for it
+
+                        crawler = Supervisor(self.directory, self.config, clock, log, store=store)
+                    else:
+                        crawler = lone_agent(copied, self.config, clock, inbox, log)
+                    remember(store, self.config)
+                    copies.remember(self.config)
+                    stats, changes = self._run(crawler, progress or (lambda _: None), keep)
+                    if self._is_stopped or not changes:
+                        return stats
+                    self.config = self.config.replace(changes)
+                    log.event("reloaded", keys=sorted(changes))
+
+    def _run(
+        self, crawler: _Crawler, progress: Callable[[Stats], None], keep: Callable[[dict[str, Any]], None]
+    ) -> tuple[Stats, dict[str, Any]]:
+        """Runs until the end, or until there are changed options: then it ends cleanly, to go on with them. If it is
+        killed before that, the next run has them."""
+        changes: dict[str, Any] = {}
+        self._crawler = crawler
+
+        def show(stats: Stats) -> None:
+            progress(stats)
+            if not changes and (found := reload.take(folder_of(self.directory), keep)):
+                changes.update(found)
+                crawler.stop()
+
+        return crawler.run(show), changes
 
     def stop(self) -> None:
         """Ends the crawl cleanly; called from the function that shows the progress, or from another thread."""
+        self._is_stopped = True
         if self._crawler is not None:
             self._crawler.stop()
 
+    def reload(self, changes: dict[str, Any]) -> None:
+        """Hands changed options, by `section.key`, to the crawl that is running in this directory. It commits its round
+        and goes on with them."""
+        reload.check_reload(changes)
+        store = opened(self.directory)
+        check((remembered(self.directory) or Config()).replace(changes))
+        if not isinstance(store, Directory):
+            raise ArchiveError(
+                f"{self.directory} is not a directory: stop the crawl, and start it with the new options"
+            )
+        if (site := foreign_site(store, self.config.crawl.agent)) is not None:
+            raise ArchiveError(
+                f"{self.directory} belongs to the site {site} of a federation: stop it, and start it again"
+            )
+        if not store.holder(self.config.crawl.agent):
+            raise ArchiveError(f"no crawl is running in {self.directory}: `gossamer crawl` takes the same options")
+        reload.offer(store.path, changes)
+
     def add(self, seeds: Iterable[str | Seed]) -> int:
         """Hands seeds to the crawl, whether it is running or not. Returns how many there were."""
-        inbox = Inbox(opened(self.directory))
+        store = opened(self.directory)
+        _check_crawled(store)
+        inbox = Inbox(store)
         urls, files = parse_seeds(seeds)
         reader = SeedFiles(files, {})
         while more := reader.read(float("inf")):
@@ -156,6 +207,19 @@ class Crawl:
         sql = "SELECT max(http_status) AS best, arg_max(url, time) AS url, arg_max(reason, time) AS reason FROM visits"
         (row,) = self.query(sql)
         return f"{row['url']}: {row['reason']}" if row["best"] == 0 else ""
+
+    def failed(self) -> str:
+        """Returns what became of the last visit, if no visit ever brought a page or led to one; otherwise nothing."""
+        words = ", ".join(f"'{word}'" for word in CALM)
+        (row,) = self.query(
+            f"""SELECT count(*) FILTER (outcome IN ({words})) AS calm, arg_max(url, time) AS url,
+            arg_max(outcome, time) AS outcome, arg_max(http_status, time) AS status, arg_max(reason, time) AS reason
+            FROM visits WHERE NOT is_robots"""
+        )
+        if row["calm"] or not row["url"]:
+            return ""
+        why = row["reason"] or f"HTTP {row['status']}"
+        return f"{row['url']}: {row['outcome'].replace('_', ' ')} ({why})"
 
     def places(self) -> dict[str, str]:
         """Returns what is where."""
@@ -190,6 +254,30 @@ class Crawl:
         return query.ask(locate(self.directory), sql, index_of)
 
 
+def check(config: Config) -> None:
+    """Raises an error for a configuration that no crawl can begin with: a mistake should leave nothing behind."""
+    check_contact(config)
+    checked_map(config.resolve)
+    Fields(config), Proxies(config)  # nor a secret that is missing
+    if config.fetch.cookies_file:
+        from gossamer.fetch.cookies import read_file
+
+        read_file(config.fetch.cookies_file)
+    check_scores(strategy(config.crawl.order), config)
+    if config.refresh.policy != NEVER:
+        from gossamer.refresh.refresher import check_refresh
+
+        check_refresh(config)
+    if config.crawl.render:
+        from gossamer.render.renderer import check_render
+
+        check_render(config)
+    if config.extract.functions or config.extract.links:
+        from gossamer.functions.functions import check_functions
+
+        check_functions(config)
+
+
 def _functions(extract: Function | str | list[Function | str] | None, links: Function | str | None) -> dict[str, Any]:
     """Returns the configuration that names these functions."""
     if extract is None and links is None:
@@ -211,6 +299,14 @@ def _is_shared(store: Store, config: Config) -> bool:
     from gossamer.cluster.plan import is_shared
 
     return is_shared(snapshots(store), config.crawl.agent, config.site.agents)
+
+
+def _check_crawled(store: Store) -> None:
+    """Raises an error for an import: a crawl there would not know its pages, and record them a second time."""
+    if is_import(store):
+        raise ArchiveError(
+            f"{where(store)} was made by `gossamer import`, and is for reading: choose another --dir to crawl to"
+        )
 
 
 def foreign_site(store: Store, agent: str) -> str | None:

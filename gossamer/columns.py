@@ -57,6 +57,11 @@ _ARROW = {
 }
 
 NEVER = 0xFFFFFFFF  # a due time that never comes
+# `hops` of a requisite, which is no page of its own: this, plus the style sheets and redirects between a page and it.
+# The least of a page's hops counts, so that whatever a link leads to is a page.
+REQUISITE = 128
+MOST_HOPS = REQUISITE - 1  # of a page
+VANISHED = 255  # of a link that is no longer there
 ZONE_BITS = 8
 HOST_BITS = 24
 
@@ -70,7 +75,7 @@ class Status(IntEnum):
     FAILED = 3  # a passing failure; due again later
     GONE = 4  # does not exist, or failed too often
     DENIED = 5  # robots.txt forbids it
-    REFUSED = 6  # we will not go there: address, port, content type
+    REFUSED = 6  # we will not go there, or not keep it: address, port, content type, purpose
     FORBIDDEN = 7  # the server does not let us have it; due again much later
 
 
@@ -97,6 +102,7 @@ class Outcome(IntEnum):
     OTHER = 17  # a status that fits nowhere (1xx, unasked 304, 600 ...)
     REFUSED_TYPE = 18  # a content type that nobody asked for: only the headers were read
     FORBIDDEN = 19  # 401, 402, 403, 407, 451: there may be a page, but not for us
+    REFUSED_USE = 20  # its publisher asks not to use it for the purpose of this crawl (crawl.purpose)
 
 
 PAGE = Table(
@@ -110,7 +116,7 @@ PAGE = Table(
         Column("due_s", "u4", "seconds since 1970 when it may be visited (0: at once; NEVER)"),
         Column("status", "u1", "Status"),
         Column("depth", "u1", "links from a seed"),
-        Column("hops", "u1", "redirects that led here in a row"),
+        Column("hops", "u1", "redirects that led here in a row; REQUISITE and more: it is a requisite"),
         Column("tries", "u1", "failed visits in a row"),
     ),
 )
@@ -211,7 +217,11 @@ VISITS = Table(
             "dict",
             "length, time, disconnect, corrupt, coding, unspecified (by reason): why the body is not whole; or empty",
         ),
-        Column("digest", "string", "sha1 of the payload, base32, as in WARC and CDXJ; empty if none"),
+        Column(
+            "digest",
+            "string",
+            "sha1 of the payload without its chunks, base32; empty if none. Of a 304, that of the content it confirms",
+        ),
         Column("links", "u4", "distinct links found"),
         Column("depth", "u1", "links from a seed"),
         Column("cash", "i8", "OPIC cash it passed on, in quanta"),
@@ -225,7 +235,26 @@ VISITS = Table(
         Column("warc_bytes", "u4", "compressed length of the record"),
         Column("is_revisit", "bool", "the record refers to another one that has the same content"),
         Column("noindex", "bool", "the page asks not to be indexed"),
-        Column("is_robots", "bool", "a visit to /robots.txt, made for its rules"),
+        Column(
+            "is_robots",
+            "bool",
+            "no page's own visit: to /robots.txt or crawl.opt_out_file, made for its rules, or of kind part",
+        ),
+        Column(
+            "preferences",
+            "dict",
+            "what its publisher asks about its use, a line each, with its source (preferences.md)",
+        ),
+        Column("not_for", "dict", "the purposes that these lines refuse, as in 'ai-train ai-input'; empty: none"),
+        Column(
+            "kind",
+            "dict",
+            "page; requisite: what a page needs to be shown (docs/media.md); part: what its scripts asked for when it"
+            " was rendered (docs/render.md)",
+        ),
+        Column("width", "u4", "of an image, in pixels, if its header says so (PNG, GIF, JPEG, WebP); else NULL"),
+        Column("height", "u4", "the same"),
+        Column("rendered", "bool", "its scripts were run (crawl.render): text and links are as they made the page"),
         Column("country", "dict", "where the host is: two letters of ISO 3166, empty if unknown"),
         Column("g_per_kwh", "f8", "carbon intensity of the power there, then: grams of CO2 equivalent per kWh"),
         Column("energy_j", "f8", "joules that the visit took, by carbon.kwh_per_gb; 0 if nobody was contacted"),
@@ -246,6 +275,7 @@ PAGES = Table(
         Column("referrer", "u8", "the page whose link was seen first; 0 for seeds"),
         Column("round", "u4", "the round that discovered it"),
         Column("depth", "u1", "links from a seed: in the file as known then, in SQL the least that is known"),
+        Column("kind", "dict", "page, or requisite: what a page needs to be shown (docs/media.md)"),
     ),
 )
 
@@ -269,10 +299,17 @@ LINKS = Table(
         Column(
             "verdict",
             "dict",
-            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign, function;"
+            "followed, or why not: nofollow, scope, pattern, depth, trap, port, length, cap, best, foreign, function,"
+            " requisites, purpose;"
             " later: followed since a shorter way was found, or since scope, depth or patterns are wider",
         ),
         Column("round", "u4", "the round that committed it"),
+        Column(
+            "kind",
+            "dict",
+            "link, redirect or sitemap; of what a page needs or embeds: image, style, script, font, audio, video,"
+            " track, object, icon, manifest (docs/media.md)",
+        ),
     ),
 )
 
@@ -280,7 +317,7 @@ ROBOTS = Table(
     "robots",
     "one row per robots.txt fetched; also read at restart, so that none is fetched twice within a day",
     (
-        Column("origin", "string", "scheme://name[:port]"),
+        Column("origin", "string", "scheme://name[:port]; for crawl.opt_out_file followed by its path"),
         Column("time", "time", "when"),
         Column("expires", "time", "when it must be fetched again"),
         Column("http_status", "u2", "status code, 0 if there was no answer"),

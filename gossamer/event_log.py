@@ -5,9 +5,32 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from gossamer.clocks import Clock, RealClock
+
+LEVELS = ("debug", "info", "warning")
+
+
+class Settings(Protocol):
+    """`Settings` is what the configuration says about a log."""
+
+    @property
+    def level(self) -> str: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def mb(self) -> int: ...
+
+
+def log_of(folder: Path, settings: Settings, agent: str = "") -> "EventLog":
+    """Returns the log of the crawl in a folder, or that of one of its agents."""
+    path = Path(settings.file) if settings.file else folder / "log" / f"{agent or 'crawl'}.jsonl"
+    if settings.file and agent:
+        path = path.with_stem(f"{path.stem}-{agent}")
+    return EventLog(path, file_bytes=settings.mb << 20, level=settings.level)
 
 
 class EventLog:
@@ -17,8 +40,17 @@ class EventLog:
     counted, and the next line that can be written says how many were lost.
     """
 
-    def __init__(self, path: Path, clock: Clock | None = None, file_bytes: int = 16 << 20, files: int = 4) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock | None = None,
+        file_bytes: int = 16 << 20,
+        files: int = 4,
+        level: str = "info",
+    ) -> None:
         self.path = path
+        self.logs_debug = level == "debug"  # whoever logs often asks before
+        self._least = LEVELS.index(level)
         self.dropped = 0
         self._clock = clock or RealClock()
         self._file_bytes = file_bytes
@@ -27,9 +59,11 @@ class EventLog:
         self._file: BinaryIO | None = None
         self._size = 0
 
-    def event(self, name: str, **fields: Any) -> None:
+    def event(self, name: str, level: str = "info", **fields: Any) -> None:
+        if LEVELS.index(level) < self._least:
+            return
         with self._lock:
-            line = self._line(name, fields)
+            line = self._line(name, level, fields)
             try:
                 self._append(line)
             except OSError:
@@ -38,9 +72,8 @@ class EventLog:
             else:
                 self.dropped = 0
 
-    def _line(self, name: str, fields: dict[str, Any]) -> bytes:
-        time = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds")
-        entry: dict[str, Any] = {"time": time.replace("+00:00", "Z"), "event": name, **fields}
+    def _line(self, name: str, level: str, fields: dict[str, Any]) -> bytes:
+        entry: dict[str, Any] = {"time": moment(self._clock.now()), "level": level, "event": name, **fields}
         if self.dropped:
             entry["dropped"] = self.dropped
         # `default=str` because a log must take whatever it is given: paths, enums, NumPy numbers.
@@ -99,6 +132,11 @@ class EventLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def moment(time_s: float) -> str:
+    """Returns a time as logs have it."""
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _ends_with_newline(path: Path) -> bool:

@@ -16,7 +16,7 @@ from gossamer.event_log import EventLog
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
     """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon], with
-    functions if any are named."""
+    functions if any are named, with a browser if pages are to be rendered."""
     books = Books.open(store, config, chain)
     carbon = None
     if config.carbon != type(config.carbon)():
@@ -31,6 +31,10 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
         from gossamer.functions.functions import Functions
 
         books.functions = Functions(config, store, chain.agent)
+    if config.crawl.render:
+        from gossamer.render.renderer import Renderer
+
+        books.rendering = Renderer(config)
     return books
 
 

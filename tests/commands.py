@@ -1,6 +1,8 @@
 """The command `gossamer` as users run it: real processes, their output, and crawls that are still running."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -9,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from warm_start import WarmStart
 
 ROOT = Path(__file__).parents[1]
 _PATIENCE_S = 120.0
@@ -25,9 +29,15 @@ def line(*arguments: object) -> list[str]:
 
 def run(*arguments: object, at: Path, given: str = "") -> "subprocess.CompletedProcess[bytes]":
     """Runs a command to its end; output as bytes, because some commands write files to standard output."""
-    return subprocess.run(
-        line(*arguments), cwd=at, env=environment(), input=given.encode(), capture_output=True, timeout=_PATIENCE_S
-    )
+    return _warm_start().run([str(each) for each in arguments], at, environment(), given.encode(), _PATIENCE_S)
+
+
+@functools.cache
+def _warm_start() -> WarmStart:
+    """Starts the process that waits, once in a process of tests."""
+    warm = WarmStart(environment())
+    atexit.register(warm.close)
+    return warm
 
 
 def succeed(*arguments: object, at: Path, given: str = "") -> str:

@@ -1,4 +1,5 @@
-"""Real object stores on loopback, for tests: SeaweedFS, moto, Azurite; and a proxy that counts, drops and refuses."""
+"""Object stores on loopback, for tests: SeaweedFS, moto, Azurite, and a server of ours that speaks as Google's;
+and a proxy that counts, drops and refuses."""
 
 import contextlib
 import http.client
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import google_storage
 import pytest
 
 from experiments import servers
@@ -85,7 +87,14 @@ def azurite(folder: Path) -> Iterator[Server]:
         yield server
 
 
-STORES = {"seaweedfs": seaweedfs, "moto": moto, "azurite": azurite}
+@contextlib.contextmanager
+def google(_: Path) -> Iterator[Server]:
+    with google_storage.serving(BUCKET) as port:
+        settings = {"GOOGLE_BASE_URL": f"http://127.0.0.1:{port}", "GOOGLE_BEARER_TOKEN": "token"}
+        yield Server("google", port, "gs", settings)
+
+
+STORES = {"seaweedfs": seaweedfs, "moto": moto, "azurite": azurite, "google": google}
 
 
 def make_bucket(server: Server, name: str) -> None:
@@ -157,9 +166,12 @@ class Asked:
 
     @property
     def is_create(self) -> bool:
-        return self.method == "PUT" and self.headers.get("if-none-match") == "*"
+        return self.method == "PUT" and (
+            self.headers.get("if-none-match") == "*" or self.headers.get(google_storage.CONDITION) == "0"
+        )
 
 
+CONDITIONS = ("if-none-match", google_storage.CONDITION)
 PASS, DROP_BEFORE, DROP_AFTER, STRIP = "pass", "drop before", "drop after", "without its condition"
 Answer = tuple[int, str, bytes]  # status, reason, body
 
@@ -237,7 +249,7 @@ class Proxy:
             return True
         server.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         for name, value in headers:
-            if name.lower() not in ("expect", "connection", *(["if-none-match"] if verdict == STRIP else [])):
+            if name.lower() not in ("expect", "connection", *(CONDITIONS if verdict == STRIP else ())):
                 server.putheader(name, value)
         server.endheaders(body)
         answer = server.getresponse()

@@ -55,6 +55,7 @@ def connect(address: Address, retry: dict[str, Any] | None = None) -> "Bucket":
             return stores.S3Store(address.bucket, prefix=prefix, **options, **_s3(options["client_options"]))
         if address.scheme == "az":
             return stores.AzureStore(address.bucket, prefix=prefix, **options, **_azure(options["client_options"]))
+        _google(options["client_options"])
         return stores.GCSStore(address.bucket, prefix=prefix, **options)
 
 
@@ -91,6 +92,11 @@ def _azure(client: dict[str, Any]) -> dict[str, Any]:
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
         client["allow_http"] = True
     return {}
+
+
+def _google(client: dict[str, Any]) -> None:
+    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
+        client["allow_http"] = True
 
 
 def asked(address: Address, work: Callable[[], T]) -> T:

@@ -40,6 +40,7 @@ from gossamer.archive.manifest import (
     file_name,
     file_names,
     load,
+    load_best,
     number_of,
     sealed,
 )
@@ -268,6 +269,13 @@ def taken_over(old: Snapshot, now_s: float, quiet_until_s: float = 0.0, zones: I
 def snapshots(store: Store) -> dict[str, Snapshot]:
     """Returns what each agent has committed, by agent."""
     return {agent: Chain.read(store, agent) for agent in sorted(chains(store))}
+
+
+def is_import(store: Store) -> bool:
+    """Returns whether `gossamer import` made this archive: it has pages, and no index of them."""
+    found = [load_best(store, agent).files for agent in chains(store)]
+    has_index = any(names for files in found for kind, names in files.items() if kind.startswith("index."))
+    return not has_index and any(files.get("pages") for files in found)
 
 
 def _is_confirmed(message: Message, exchange: Publisher) -> bool:

@@ -24,8 +24,8 @@ def of_file(path: Path) -> Checksum:
     digest = xxh3_64()
     with path.open("rb") as file:
         size = file.seek(0, 2)
-        if size:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                for start in range(0, size, _PIECE):
-                    digest.update(data[start : start + _PIECE])
+        for start in range(0, size, _PIECE):  # one at a time, or a large file would count as our memory
+            length = min(_PIECE, size - start)
+            with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=start) as data:
+                digest.update(data)
     return Checksum(size, digest.hexdigest())

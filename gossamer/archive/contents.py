@@ -13,11 +13,15 @@ from gossamer.archive.views import statements
 from gossamer.archive.warc import read_record
 from gossamer.errors import ArchiveError
 from gossamer.web.answer import Answer
+from gossamer.web.http import rendered_head
 
 Place = tuple[str, int] | tuple[str, int, int]  # WARC file, offset of the record, and its length where it is known
-Visited = tuple[str, int]  # URL, second since 1970: revisit records need not be more precise
+Visited = tuple[str, int]  # URL, milliseconds since 1970
 
-_HOPS = 5  # a revisit may refer to a visit that is itself a revisit, of the same content elsewhere
+_HOPS = 5  # archives of earlier versions have revisits that refer to revisits, of the same content elsewhere
+# The name of a page that is a POST has its body at the end (web/posts.py); records do not.
+_ORIGINALS = """SELECT split_part(url, '#', 1) AS target, epoch_ms(time), warc, warc_offset FROM visits
+    WHERE warc <> '' AND target IN (SELECT unnest(?::VARCHAR[])) ORDER BY is_revisit DESC, time DESC"""
 
 
 class Contents:
@@ -54,6 +58,10 @@ class Contents:
             pending = {i: originals[visit] for i, visit in revisits.items() if visit in originals}
         return found
 
+    def path(self, name: str) -> Path | None:
+        """Returns a WARC file of the archive, on this machine; None if the archive has none of that name."""
+        return self._warc(name) if name in self._agents else None
+
     def _read(self, place: Place) -> tuple[Answer | None, Visited | None]:
         """Returns the answer at a place, and for a revisit the visit that it refers to."""
         if place[0] not in self._agents:
@@ -64,9 +72,11 @@ class Contents:
             raise ArchiveError(f"there is no record at offset {place[1]} of {place[0]}") from None
         if record.headers.get("WARC-Type") == "revisit":
             url = record.headers.get("WARC-Refers-To-Target-URI", "")
-            return None, (url, _second(record.headers.get("WARC-Refers-To-Date", "")))
+            return None, (url, _milliseconds(record.headers.get("WARC-Refers-To-Date", "")))
         if record.headers.get("WARC-Type") != "response":  # a note in the place of a record that was damaged
             return None, None
+        if record.rendered is not None:
+            return Answer(rendered_head(record.head), record.rendered), None
         return Answer(record.head, record.body), None
 
     def _warc(self, name: str) -> Path:
@@ -83,12 +93,15 @@ class Contents:
                 self._visits = duckdb.connect()
                 for statement in statements({"visits": self._at.paths("visits")}):
                     self._visits.execute(statement)
-            rows = self._visits.execute(
-                "SELECT url, epoch_ms(time) // 1000, warc, warc_offset FROM visits"
-                " WHERE warc <> '' AND url IN (SELECT unnest(?::VARCHAR[])) ORDER BY time DESC",
-                [[url for url, _ in wanted]],
-            ).fetchall()
-        return {(url, second): (warc, offset) for url, second, warc, offset in rows}
+            rows = self._visits.execute(_ORIGINALS, [[url for url, _ in wanted]]).fetchall()
+        exact: dict[Visited, Place] = {(url, ms): (warc, offset) for url, ms, warc, offset in rows}
+        # Earlier versions noted the second alone.
+        seconds: dict[Visited, Place] = {(url, ms // 1000): (warc, offset) for url, ms, warc, offset in rows}
+        found = {
+            (url, ms): exact.get((url, ms)) or (seconds.get((url, ms // 1000)) if ms % 1000 == 0 else None)
+            for url, ms in wanted
+        }
+        return {visit: place for visit, place in found.items() if place is not None}
 
     def close(self) -> None:
         with self._lock:
@@ -97,8 +110,8 @@ class Contents:
                 self._visits = None
 
 
-def _second(date: str) -> int:
+def _milliseconds(date: str) -> int:
     try:
-        return int(datetime.fromisoformat(date).timestamp())
+        return round(datetime.fromisoformat(date).timestamp() * 1000)
     except ValueError:
         return -1

@@ -60,7 +60,7 @@ _READS = {"SELECT", "EXPLAIN", "CREATE"}  # CREATE makes helpers in memory, for 
 _MISSING_TABLE = "Table with name"
 _MISSING_COLUMN = "not found in FROM clause"
 # What DuckDB puts before the text of our own exceptions.
-_OURS = "Invalid Input Error: Python exception occurred while executing the UDF: ArchiveError: "
+_OURS = re.compile(r"Invalid Input Error: Python exception occurred while executing the UDF: (?:Archive|Config)Error: ")
 
 
 def open_database(where: Where, index: OpenIndex | None = None) -> duckdb.DuckDBPyConnection:
@@ -154,9 +154,15 @@ def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> N
     functions: list[tuple[str, Callable[..., Any], Any, str]] = [
         ("content", column(Answer.content, pa.string()), VARCHAR, ""),
         ("text", column(Answer.text, pa.string()), VARCHAR, ""),
+        ("main_text", column(Answer.main_text, pa.string()), VARCHAR, ""),
+        ("markdown", column(Answer.markdown, pa.string()), VARCHAR, ""),
         ("body", column(lambda answer: answer.body, pa.binary()), BLOB, ""),
         ("header", header, VARCHAR, ", name"),
     ]
+    database.create_function("detected_language", _languages, [VARCHAR], VARCHAR, type=ARROW, null_handling=SPECIAL)
+    database.create_function("text_simhash", _simhashes, [VARCHAR], UBIGINT, type=ARROW, null_handling=SPECIAL)
+    database.execute("CREATE MACRO simhash(text) AS text_simhash(text::VARCHAR)")
+    database.execute("CREATE MACRO language_of(text) AS detected_language(text::VARCHAR)")
     for name, function, result, extra in functions:
         types: list[Any] = [VARCHAR, UBIGINT, *([VARCHAR] if extra else [])]
         database.create_function(f"stored_{name}", function, types, result, type=ARROW, null_handling=SPECIAL)
@@ -175,6 +181,19 @@ def _add_index(database: duckdb.DuckDBPyConnection, index: Callable[[], Index]) 
     for name, columns in FROM_INDEX.items():
         fields = {column.name: duckdb.dtype(SQL_TYPES[column.dtype]) for column in columns}
         database.create_function(f"index_{name}", answer(name), [UBIGINT], duckdb.struct_type(fields), type=ARROW)
+
+
+def _languages(texts: Any) -> Any:
+    from gossamer.web.main_text import language_of
+
+    return pa.array([None if text is None else language_of(text) for text in texts.to_pylist()], pa.string())
+
+
+def _simhashes(texts: Any) -> Any:
+    from gossamer.web.similar import Words, simhash
+
+    words = Words()
+    return pa.array([None if text is None else simhash(words.runs(text)) for text in texts.to_pylist()], pa.uint64())
 
 
 def _places(warcs: Any, offsets: Any) -> list[Place | None]:
@@ -267,7 +286,7 @@ def _counted(database: duckdb.DuckDBPyConnection, sql: str) -> int | None:
 
 def _explained(error: Exception, sql: str, tables: Sequence[Named]) -> str:
     """Returns DuckDB's own message, and which names exist where it misses one."""
-    message = str(error).strip().removeprefix(_OURS)
+    message = _OURS.sub("", str(error).strip(), 1)
     if _MISSING_TABLE in message:
         return f"{message}\n\nThe tables are {', '.join(table.name for table in tables)}."
     if _MISSING_COLUMN in message:

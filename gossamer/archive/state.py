@@ -36,6 +36,8 @@ class Counters(Strict, frozen=True):
     several agents add up, and nothing is counted twice."""
 
     visits: int = 0  # of pages; robots.txt is not counted
+    requisites: int = 0  # visits to them, which are not counted in `visits` and `outcomes`
+    truncated: int = 0  # visits that brought a body, but not all of it
     rounds: int = 0
     deferred: int = 0
     wire_bytes: int = 0  # bodies, as sent
@@ -44,6 +46,7 @@ class Counters(Strict, frozen=True):
     frontier: int = 0  # of these pages, not yet visited
     outcomes: Mapping[str, int] = {}  # of visits
     refused: Mapping[str, int] = {}  # links, by the setting that kept them from being followed
+    functions: Mapping[str, int] = {}  # what page functions found: items, files, pages, and pages on which they failed
 
     def __add__(self, other: "Counters") -> "Counters":
         return Counters(**{name: _sum(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__})

@@ -43,7 +43,14 @@ SQL_TYPES = {
 _OF_ARROW = {"bool": "BOOLEAN", "int64": "BIGINT", "double": "DOUBLE", "binary": "BLOB", "date32[day]": "DATE"}
 _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
-NO_ERROR = (*_FETCHED, Outcome.MOVED, Outcome.DENIED, Outcome.REFUSED_ADDRESS, Outcome.REFUSED_TYPE)
+NO_ERROR = (
+    *_FETCHED,
+    Outcome.MOVED,
+    Outcome.DENIED,
+    Outcome.REFUSED_ADDRESS,
+    Outcome.REFUSED_TYPE,
+    Outcome.REFUSED_USE,
+)
 
 _STORED = {
     "visits": VISITS,
@@ -75,7 +82,7 @@ _OF_INDEX = "score hits due change_rate"
 _OF_VISIT = "outcome http_status reason location elapsed_s"
 _OF_VERSION = (
     "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
-    " warc_bytes noindex"
+    " warc_bytes noindex preferences not_for width height"
 )
 
 # What the index of the crawl knows of a page, by the question that is put to it: `index_ranked(key)` and so on. It is
@@ -110,7 +117,7 @@ KNOWN_PAGES = Table(
     " moved or gone since. Of a page that never had content they describe the latest answer; of a page never visited"
     " they are NULL",
     (
-        *_of(PAGES, "key url host domain referrer round depth"),
+        *_of(PAGES, "key url host domain referrer round depth kind"),
         Column(
             "status",
             "string",
@@ -135,7 +142,8 @@ HOSTS = Table(
         Column("domain", "string", "its registrable domain"),
         Column("pages", "i8", "pages known"),
         Column("visited", "i8", "pages visited at least once"),
-        Column("visits", "i8", "visits in all, those to robots.txt not counted"),
+        Column("visits", "i8", "visits to pages, those to robots.txt not counted"),
+        Column("requisites", "i8", "visits to requisites: what pages need to be shown"),
         Column("ok", "i8", "visits that brought content, or found it unchanged"),
         Column("errors", "i8", "visits that failed: no content, no redirect, not our own decision"),
         Column("wire_bytes", "u8", "bodies as sent"),
@@ -185,6 +193,14 @@ TABLES = (KNOWN_PAGES, VISITS, LINKS, HOSTS, TARGETS, ROBOTS, FRONTIER, SIGNALS,
 FUNCTIONS = (
     ("content(warc, warc_offset)", "VARCHAR", "the body, decoded to text"),
     ("text(warc, warc_offset)", "VARCHAR", "the readable text of the page, without markup; a `pre` keeps its lines"),
+    (
+        "main_text(warc, warc_offset)",
+        "VARCHAR",
+        "the text of the page itself, without navigation and notices (docs/text.md; needs the extra `text`)",
+    ),
+    ("markdown(warc, warc_offset)", "VARCHAR", "the same as Markdown"),
+    ("simhash(text)", "UBIGINT", "64 bits of a text; of near-duplicates at most 8 differ: bit_count(xor(a, b)) <= 8"),
+    ("language_of(text)", "VARCHAR", "the language of a text, as two letters, by what it says; empty if unclear"),
     ("body(warc, warc_offset)", "BLOB", "the body after transfer and content decoding"),
     ("header(warc, warc_offset, name)", "VARCHAR", "a header of the answer; several are joined by commas"),
 )
@@ -221,15 +237,30 @@ def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
     if kind in GROWING and paths:
         return f"CREATE VIEW stored.{kind} AS {_grown(table, paths)}"
     if paths:
-        return f"CREATE VIEW stored.{kind} AS {_selected(table, set(pq.read_schema(paths[0]).names), paths)}"
+        present, is_mixed = _present(table, paths)
+        return f"CREATE VIEW stored.{kind} AS {_selected(table, present, paths, is_mixed=is_mixed)}"
     columns = ", ".join(f"NULL::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
     return f"CREATE VIEW stored.{kind} AS SELECT {columns} WHERE false"
 
 
-def _selected(table: Table, present: set[str], paths: Sequence[Path], more: Sequence[str] = ()) -> str:
-    """Returns SQL for the rows of files that have the same columns; `more` are expressions for others."""
+def _present(table: Table, paths: Sequence[Path]) -> tuple[set[str], bool]:
+    """Returns which columns files have, and whether some files lack some of them: an earlier version wrote those. The
+    first and the last file tell, as long as they have all columns; others need not be read."""
+    ends = [set(pq.read_schema(path).names) for path in {paths[0], paths[-1]}]
+    if all(end.issuperset(table.names) for end in ends):
+        return ends[0], False
+    found = [set(pq.read_schema(path).names) for path in paths]
+    return set.union(*found), any(names != found[0] for names in found)
+
+
+def _selected(
+    table: Table, present: set[str], paths: Sequence[Path], more: Sequence[str] = (), is_mixed: bool = False
+) -> str:
+    """Returns SQL for the rows of files that have the same columns, unless they are `is_mixed`; `more` are expressions
+    for others."""
     columns = [f"{_value(c, present)}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns]
-    return f"SELECT {', '.join([*columns, *more])} FROM read_parquet([{', '.join(quoted(str(p)) for p in paths)}])"
+    files = f"[{', '.join(quoted(str(p)) for p in paths)}]{', union_by_name = true' if is_mixed else ''}"
+    return f"SELECT {', '.join([*columns, *more])} FROM read_parquet({files})"
 
 
 def _grown(table: Table, paths: Sequence[Path]) -> str:
@@ -250,7 +281,7 @@ def _grown(table: Table, paths: Sequence[Path]) -> str:
             table,
             set(names),
             group,
-            [f"{_name(each)}::{common[each]} AS {_name(each)}" for each in names if each in common],
+            more=[f"{_name(each)}::{common[each]} AS {_name(each)}" for each in names if each in common],
         )
         for names, group in groups.items()
     )
@@ -311,17 +342,30 @@ def _visits() -> str:
 _STATUS_SQL = """(CASE WHEN outcome IN ('ok', 'unchanged') THEN 'fetched'
     WHEN outcome IN ('moved', 'denied') THEN outcome
     WHEN outcome IN ('gone', 'rejected', 'bad_redirect', 'other') THEN 'gone'
-    WHEN outcome IN ('refused_address', 'refused_type') THEN 'refused' ELSE 'failed' END)"""
+    WHEN outcome IN ('refused_address', 'refused_type', 'refused_use') THEN 'refused' ELSE 'failed' END)"""
+
+
+def _united(name: str, apart: str) -> str:
+    """Returns SQL for words of a page's version `c`, and those of its latest visit `v`, which may have found the same
+    content under another header or robots.txt."""
+    both = f"string_split(c.{name} || {apart} || v.{name}, {apart})"
+    return f"""CASE WHEN coalesce(v.{name}, '') IN ('', c.{name}) THEN c.{name}
+        WHEN coalesce(c.{name}, '') = '' THEN v.{name}
+        ELSE array_to_string(list_sort(list_distinct({both})), {apart}) END AS {name}"""
+
+
+_UNITED = {"preferences": _united("preferences", "chr(10)"), "not_for": _united("not_for", "' '")}
 
 
 def _pages() -> str:
     # Windows, not joins with max(time): two visits may begin in the same millisecond. DuckDB reads only the columns
     # that a query asks for. (One GROUP BY with arg_max per column would need thrice the memory.)
     visit = ", ".join(f"v.{name}" for name in _OF_VISIT.split())
-    version = ", ".join(f"c.{name}" for name in _OF_VERSION.split())
+    version = ", ".join(_UNITED.get(name, f"c.{name}") for name in _OF_VERSION.split())
     newest = "time DESC, round DESC, warc_offset DESC"
     return f"""CREATE VIEW pages AS
         SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, least(p.depth, d.depth) AS depth,
+            coalesce(v.kind, p.kind, 'page') AS kind,
             coalesce(v.status, {quoted(word(Status.NEW))}) AS status,
             coalesce(v.visits, 0) AS visits, v.time AS last_visit, {visit},
             index_ranked(p.key).score AS score, index_ranked(p.key).hits AS hits, index_due(p.key).due AS due,
@@ -356,19 +400,24 @@ def _words(outcomes: Sequence[Outcome]) -> str:
 
 
 # A host can have visits and no pages: a robots.txt that redirects to another host.
+_OF_A_PAGE = "NOT is_robots AND coalesce(kind, 'page') = 'page'"
 _HOSTS_SQL = f"""CREATE VIEW hosts AS
     SELECT coalesce(p.host, v.host) AS host, p.domain, coalesce(p.pages, 0) AS pages,
-        coalesce(v.visited, 0) AS visited, coalesce(v.visits, 0) AS visits, coalesce(v.ok, 0) AS ok,
+        coalesce(v.visited, 0) AS visited, coalesce(v.visits, 0) AS visits,
+        coalesce(v.requisites, 0) AS requisites, coalesce(v.ok, 0) AS ok,
         coalesce(v.errors, 0) AS errors, coalesce(v.wire_bytes, 0) AS wire_bytes, coalesce(v.country, '') AS country,
         coalesce(v.energy_j, 0) AS energy_j, coalesce(v.energy_low_j, 0) AS energy_low_j,
         coalesce(v.carbon_g, 0) AS carbon_g,
         v.first_visit, v.last_visit, v.mean_elapsed_s
-    FROM (SELECT host, any_value(domain) AS domain, count(*) AS pages FROM stored.pages GROUP BY host) p
+    FROM (
+        SELECT host, any_value(domain) AS domain, count(*) FILTER (coalesce(kind, 'page') = 'page') AS pages
+        FROM stored.pages GROUP BY host
+    ) p
     FULL JOIN (
-        SELECT host, count(DISTINCT key) FILTER (NOT is_robots) AS visited,
-            count(*) FILTER (NOT is_robots) AS visits,
-            count(*) FILTER (NOT is_robots AND outcome IN ({_words(_FETCHED)})) AS ok,
-            count(*) FILTER (NOT is_robots AND outcome NOT IN ({_words(NO_ERROR)})) AS errors,
+        SELECT host, count(DISTINCT key) FILTER ({_OF_A_PAGE}) AS visited,
+            count(*) FILTER ({_OF_A_PAGE}) AS visits, count(*) FILTER (kind = 'requisite') AS requisites,
+            count(*) FILTER ({_OF_A_PAGE} AND outcome IN ({_words(_FETCHED)})) AS ok,
+            count(*) FILTER ({_OF_A_PAGE} AND outcome NOT IN ({_words(NO_ERROR)})) AS errors,
             sum(wire_bytes)::UBIGINT AS wire_bytes, arg_max(country, time) AS country, sum(energy_j) AS energy_j,
             sum(energy_low_j) AS energy_low_j, sum(carbon_g) AS carbon_g,
             min(time) AS first_visit, max(time) AS last_visit,

@@ -1,29 +1,34 @@
 """This module writes exchanges as WARC/1.1 records, and reads single records.
 
-The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). The payload
-that `digest` names is the body without transfer coding, but with its content coding. `warcio check` digests the stored
-bytes instead. So that both are content, a chunked response carries a WARC-Block-Digest and leaves the
-optional WARC-Payload-Digest out; CDXJ, the visits table and revisit records have it all the same. (Replay of
-revisits by digest needs our CDXJ therefore: pywb's indexer would digest the chunks.)
+The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). There are
+two digests of a body, which differ if it is chunked. `payload_digest` is without transfer coding: by it content is
+recognised, and the visits table has it. `stored_digest` is of the body as it is stored, as warcio, fastwarc and pywb
+compute it: WARC and CDXJ have it. A revisit record has that of the record it refers to, so that it is found
+whoever made the index. What came in HTTP/2 is stored in the form of HTTP/1.1, with a field WARC-Protocol
+(iipc/warc-specifications#42).
 """
 
 import hashlib
 import os
 import re
+import struct
 import time
 import uuid
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from isal import isal_zlib
 
+from gossamer.archive.digests import letters, octets
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.config import Config
 from gossamer.errors import disk_full_guard
 from gossamer.version import __version__
-from gossamer.web.http import dechunk
+from gossamer.web.http import RENDERED_TYPE, dechunk
 
 _PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
 IDENTICAL = _PROFILE + "identical-payload-digest"
@@ -33,11 +38,18 @@ _LEVEL = 1  # of isal: as small as zlib's fastest, at a fraction of its time
 _SMALL_LEVEL = 0  # of records that are short: a code of their own would take more time than their text
 _GZIP = 31  # the window bits that mean a gzip member
 _BUFFER = 1 << 20
+_END = b"\r\n\r\n"  # of a record
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\r\n]*chunked", re.IGNORECASE | re.MULTILINE)
 _EMPTY_LINE = re.compile(rb"\r?\n\r?\n")
 _HTTP = "application/http;msgtype="
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_PAIRS = [one + other for one in _LETTERS for other in _LETTERS]
+_FIELDS = "application/warc-fields"  # what indexers leave out
+_PACKED = struct.Struct("<QB")  # milliseconds, number of digests
+_SHA1 = 20  # bytes of a digest
+_EMPTY = "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
+_RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
+_HTTP_RESPONSE = f"\r\nContent-Type: {_HTTP}response\r\n".encode()
+_RENDERED_AS = "Gossamer-Rendered-As"  # a field of response records: the next one has the page as a browser made it
+_LAST_FIELD = b"\r\nContent-Length: "
 
 
 class Request(Protocol):
@@ -61,6 +73,19 @@ class Response(Protocol):
     body: bytes
     truncated: str
 
+    @property
+    def large(self) -> "Large | None": ...
+
+    protocol: str
+
+
+class Large(Protocol):
+    """A body must have these to be stored piece by piece."""
+
+    size: int
+
+    def pieces(self) -> Iterator[bytes]: ...
+
 
 class Location(NamedTuple):
     """The place of a record: the file's name in the archive, offset and compressed length in bytes."""
@@ -70,10 +95,36 @@ class Location(NamedTuple):
     length: int
 
 
+class Stored(NamedTuple):
+    """`Stored` names the record that has a content: revisit records refer to it by its URL and time."""
+
+    url: str
+    time_ms: int  # since 1970
+    digest: str  # of the payload
+    stored_digest: str  # WARC-Payload-Digest
+
+    def packed(self, url: str) -> bytes:
+        """Returns it as few bytes, as the index keeps it for the page with this URL."""
+        digests = [self.digest] if self.digest == self.stored_digest else [self.digest, self.stored_digest]
+        head = _PACKED.pack(self.time_ms, len(digests)) + b"".join(octets(each) for each in digests)
+        return head if self.url == url else head + self.url.encode()
+
+    @classmethod
+    def unpacked(cls, data: bytes, url: str) -> "Stored | None":
+        """Returns the same again; None if nothing is known."""
+        if not data:
+            return None
+        time_ms, count = _PACKED.unpack_from(data)
+        end = _PACKED.size + _SHA1 * count
+        digests = [letters(data[at : at + _SHA1]) for at in range(_PACKED.size, end, _SHA1)]
+        return cls(data[end:].decode() or url, time_ms, digests[0], digests[-1])
+
+
 class Record(NamedTuple):
     headers: dict[str, str]  # of the WARC record
     head: bytes  # of the HTTP message, with the empty line
     body: bytes  # as on the wire
+    rendered: bytes | None = None  # the page as a browser made it, if one did
 
 
 class WarcWriter:
@@ -90,28 +141,44 @@ class WarcWriter:
         self._ids = _Identifiers()
 
     def write_exchange(
-        self, response: Response, digest: str, refers_to: tuple[str, float] | None = None, profile: str = ""
+        self,
+        response: Response,
+        digest: str,
+        refers_to: Stored | None = None,
+        profile: str = "",
+        rendered: bytes = b"",
     ) -> Location:
         """Stores an answer and its request. Returns where the response (or revisit) record is.
 
-        `digest` is what `payload_digest` returns. With a `profile` a revisit record without the body is written;
-        `refers_to` is then the URL and time (started_s) of the visit that has the content, and for a 304
-        `digest` is that visit's ("" if no longer known).
+        `digest` is what `stored_digest` returns. With a `profile` a revisit record without the body is written, which
+        refers to the record that has the content and has its digest. What a browser made of the page is a conversion
+        record right behind it.
         """
         if self._file is None or self._offset >= self._config.archive.warc_bytes:
             self._roll(response.started_s)
         date = warc_date(response.started_s)
         record_id = self._ids.next()
-        location = self._append(_response(response, digest, refers_to, profile, date, record_id))
+        rendered_id = self._ids.next() if rendered else ""
+        record = _response(response, digest, refers_to, profile, date, record_id, rendered_id)
+        large = None if profile else response.large
+        location = self._append(record) if large is None else self._append_large(record, large)
+        if rendered:
+            fields = (
+                f"WARC-Target-URI: {response.request.url}\r\nWARC-Date: {date}\r\nWARC-Refers-To: <{record_id}>\r\n"
+            )
+            self._append(_record("conversion", rendered_id, RENDERED_TYPE, fields, rendered))
         beside = f"WARC-Concurrent-To: <{record_id}>\r\n{_common(response, date)}"
         if self._config.archive.requests and response.request_head:
             block, body = _terminated(response.request_head), response.request_body
             self._append(_record("request", self._ids.next(), f"{_HTTP}request", beside, block, body), _SMALL_LEVEL)
+        if profile == NOT_MODIFIED:
+            block = b"http-status-line: " + response.head.rstrip(b"\r\n") + b"\r\n"
+            self._append(_record("metadata", self._ids.next(), _FIELDS, beside, block), _SMALL_LEVEL)
         if response.truncated:
             fields = f"fetchTimeMs: {response.elapsed_s * 1000:.0f}\r\n"
             if response.reason:
                 fields += f"reason: {' '.join(response.reason.split())}\r\n"
-            self._append(_record("metadata", self._ids.next(), "application/warc-fields", beside, fields.encode()))
+            self._append(_record("metadata", self._ids.next(), _FIELDS, beside, fields.encode()))
         return location
 
     def close(self) -> Changes:
@@ -128,6 +195,20 @@ class WarcWriter:
         self._offset += len(member)
         if self._offset - self._written >= _BUFFER:
             self._flush()
+        return location
+
+    def _append_large(self, record: bytes, body: "Large") -> Location:
+        """Appends a record whose body comes piece by piece, behind the rest of it."""
+        self._flush()
+        assert self._file is not None
+        packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP)
+        length = 0
+        with disk_full_guard(self._store.scratch(self._names[-1])):
+            for piece in chain([record], body.pieces(), [_END]):
+                length += self._file.write(packer.compress(piece))
+            length += self._file.write(packer.flush())
+        location = Location(self._names[-1], self._offset, length)
+        self._offset = self._written = self._offset + length
         return location
 
     def _flush(self) -> None:
@@ -147,7 +228,7 @@ class WarcWriter:
         # No WARC-Filename: files are concatenated later (merge.py), and the name would then be wrong.
         fields = f"WARC-Date: {warc_date(started_s)}\r\n"
         block = _info(self._config).encode()
-        self._append(_record("warcinfo", self._ids.next(), "application/warc-fields", fields, block))
+        self._append(_record("warcinfo", self._ids.next(), _FIELDS, fields, block))
 
     def _finish(self) -> None:
         if self._file is not None:
@@ -166,9 +247,22 @@ def payload_digest(head: bytes, body: bytes) -> str:
     return _sha1(body)
 
 
+def stored_digest(head: bytes, body: bytes, digest: str) -> str:
+    """Returns the digest of a body as it is stored, by its payload's: chunks included."""
+    return _sha1(body) if _CHUNKED.search(head) else digest
+
+
+def stored_as(url: str, started_s: float, digest: str, stored: str) -> Stored:
+    return Stored(url, int(started_s * 1000), digest or _EMPTY, stored or _EMPTY)
+
+
 def warc_date(seconds: float) -> str:
     """Returns milliseconds, as the visits table has them. Cut, not rounded: CDXJ's seconds must be a prefix."""
-    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return _date(int(seconds * 1000))
+
+
+def _date(time_ms: int) -> str:
+    whole, milliseconds = divmod(time_ms, 1000)
     return f"{_second(whole)}.{milliseconds:03d}Z"
 
 
@@ -181,10 +275,34 @@ def read_record(path: Path, offset: int, length: int = 0) -> Record:
     """Returns one record by its place; without a length it is found by decompressing."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object would take longer than to read the record
     try:
-        data = isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP) if length else b""
-        return parsed(data or _member(descriptor, offset))
+        if length:
+            record = parsed(isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP))
+        else:
+            data, length = _member(descriptor, offset)
+            record = parsed(data)
+        if _RENDERED_AS in record.headers:
+            return record._replace(rendered=parsed(_member(descriptor, offset + length)[0]).body)
+        return record
     finally:
         os.close(descriptor)
+
+
+def read_response(descriptor: int, offset: int, length: int) -> tuple[bytes, bytes] | None:
+    """Returns head and body of a response record that we wrote, of which the length is known; None for any other. It
+    is for those who read many: no other field of the record is looked at."""
+    if not length:
+        return None
+    data = isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP)
+    start = data.find(b"\r\n\r\n") + 4
+    size = data.rfind(_LAST_FIELD, 0, start)
+    if not data.startswith(_RESPONSE) or data.find(_RENDERED_AS.encode(), 0, start) >= 0:
+        return None
+    if size < 0 or data.find(_HTTP_RESPONSE, 0, start) < 0:
+        return None
+    end = start + int(data[size + len(_LAST_FIELD) : start])
+    head = _EMPTY_LINE.search(data, start, end)
+    split = head.end() if head else end
+    return data[start:split], data[split:end]
 
 
 def parsed(data: bytes) -> Record:
@@ -214,62 +332,69 @@ class _Identifiers:
 def _response(
     response: Response,
     digest: str,
-    refers_to: tuple[str, float] | None,
+    refers_to: Stored | None,
     profile: str,
     date: str,
     record_id: str,
+    rendered_id: str = "",
 ) -> bytes:
     fields = _common(response, date)
+    if rendered_id:
+        fields += f"{_RENDERED_AS}: <{rendered_id}>\r\n"
     head = _terminated(response.head)
     if profile:
-        if digest:
-            fields += f"WARC-Payload-Digest: sha1:{digest}\r\n"
         fields += f"WARC-Profile: {profile}\r\n"
         if refers_to is not None:
-            url, started_s = refers_to
-            fields += f"WARC-Refers-To-Target-URI: {url}\r\nWARC-Refers-To-Date: {warc_date(started_s)}\r\n"
-        if response.body:
+            fields += (
+                f"WARC-Payload-Digest: sha1:{refers_to.stored_digest}\r\n"
+                f"WARC-Refers-To-Target-URI: {refers_to.url}\r\nWARC-Refers-To-Date: {_date(refers_to.time_ms)}\r\n"
+            )
+        if response.body or response.large is not None:
             fields += "WARC-Truncated: length\r\n"
+        if profile == NOT_MODIFIED:
+            # Whoever replays it shows the head that is here with the body that is there: a 304 is in a record beside.
+            head = b""
         return _record("revisit", record_id, f"{_HTTP}response", fields, head)
-    if _CHUNKED.search(head):
-        fields += f"WARC-Block-Digest: sha1:{_sha1(head, response.body)}\r\n"
-    elif digest:
+    if digest:
         fields += f"WARC-Payload-Digest: sha1:{digest}\r\n"
     if response.truncated:
         fields += f"WARC-Truncated: {response.truncated}\r\n"
+    if response.large is not None:
+        record = _record("response", record_id, f"{_HTTP}response", fields, head, more=response.large.size)
+        return record.removesuffix(_END)
     return _record("response", record_id, f"{_HTTP}response", fields, head, response.body)
 
 
 def _common(response: Response, date: str) -> str:
     address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
-    return f"WARC-Target-URI: {response.request.url}\r\nWARC-Date: {date}\r\n{address}"
+    protocol = f"WARC-Protocol: {response.protocol}\r\n" if response.protocol else ""
+    return f"WARC-Target-URI: {response.request.url}\r\nWARC-Date: {date}\r\n{address}{protocol}"
 
 
-def _record(kind: str, record_id: str, content_type: str, fields: str, block: bytes, rest: bytes = b"") -> bytes:
-    """Returns a record. `rest` is the end of the block: a body is copied once."""
+def _record(
+    kind: str, record_id: str, content_type: str, fields: str, block: bytes, rest: bytes = b"", more: int = 0
+) -> bytes:
+    """Returns a record. `rest` is the end of the block: a body is copied once; `more` bytes of it come later."""
     header = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <{record_id}>\r\n{fields}"
-        f"Content-Type: {content_type}\r\nContent-Length: {len(block) + len(rest)}\r\n\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(block) + len(rest) + more}\r\n\r\n"
     )
-    return b"".join((header.encode(), block, rest, b"\r\n\r\n"))
+    return b"".join((header.encode(), block, rest, _END))
 
 
 def _info(config: Config) -> str:
-    robots = "RFC 9309" if config.polite.robots else "ignored"
+    robots, archive = "RFC 9309" if config.polite.robots else "ignored", config.archive
+    about = {"operator": archive.operator, "isPartOf": archive.collection, "description": archive.description}
+    given = "".join(f"{name}: {' '.join(text.split())}\r\n" for name, text in about.items() if text)
     return (
         f"software: Gossamer/{__version__}\r\nformat: WARC File Format 1.1\r\n"
         "conformsTo: https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n"
-        f"robots: {robots}\r\nhttp-header-user-agent: {config.user_agent}\r\n"
+        f"robots: {robots}\r\nhttp-header-user-agent: {config.user_agent}\r\n{given}"
     )
 
 
-def _sha1(data: bytes, rest: bytes = b"") -> str:
-    # Two letters at a time; base64.b32encode takes a third of the time of the hash itself.
-    digest = hashlib.sha1(data, usedforsecurity=False)
-    if rest:
-        digest.update(rest)
-    number = int.from_bytes(digest.digest())
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(150, -1, -10)])
+def _sha1(data: bytes) -> str:
+    return letters(hashlib.sha1(data, usedforsecurity=False).digest())
 
 
 def _terminated(head: bytes) -> bytes:
@@ -284,7 +409,9 @@ def _end_of_head(block: bytes) -> int:
     return match.end() if match else len(block)
 
 
-def _member(descriptor: int, offset: int) -> bytes:
+def _member(descriptor: int, offset: int) -> tuple[bytes, int]:
+    """Returns a member's text, and how long it is in the file."""
+    start = offset
     inflater = isal_zlib.decompressobj(wbits=_GZIP)
     parts = []
     while not inflater.eof:
@@ -293,4 +420,4 @@ def _member(descriptor: int, offset: int) -> bytes:
             raise EOFError(f"no record at offset {offset}")
         parts.append(inflater.decompress(data))
         offset += len(data)
-    return b"".join(parts)
+    return b"".join(parts), offset - start - len(inflater.unused_data)

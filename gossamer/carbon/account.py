@@ -39,7 +39,9 @@ class Carbon:
     ) -> None:
         check_carbon(settings)
         self._settings, self._index = settings, index
-        self._signal = Declared(signal(settings.signal, settings.fallback, settings.token, settings.url))
+        self._signal = Declared(
+            signal(settings.signal, settings.fallback, settings.token, settings.url, stale_s=settings.stale_s)
+        )
         self._recorder = Recorder(self._signal)
         self._declaring: dict[str, str] = {}  # hosts that declared their carbon, and their countries
         self._high, self._low = (

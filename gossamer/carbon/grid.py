@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from gossamer.arrays import F64, Strings
 from gossamer.carbon.signals import HostPlaces, Reading
-from gossamer.carbon.sun import day, day_index, solar_index
+from gossamer.carbon.sun import height, mean_height, solar_index
 from gossamer.geography import WORLD_G_PER_KWH, Country, facts
 
 SOLAR_G_PER_KWH = 48.0  # life cycle of photovoltaics (IPCC AR5, annex III, median of utility scale)
@@ -32,12 +33,18 @@ def _each(country: Strings, value: Callable[[Country], float], unknown: float) -
     return found
 
 
-def mix_g_per_kwh(mean: F64, share: F64, index: F64, daylight: F64) -> F64:
-    """Returns grams per kWh now: the sun's share of the year is given out over a day as a triangle from sunrise to
-    sunset (`index` 1, 0, 1 over the part `daylight` of it), and everything else in the rest of the time: the mean of a
-    day stays what it is."""
-    now = np.divide(share * (1 - index), daylight / 2, out=np.zeros(len(mean)), where=daylight > 0)
-    now = np.minimum(now, _MOST_SUN)
+def sun_shares(country: Strings, latitude: F64, longitude: F64, time_s: npt.ArrayLike) -> F64:
+    """Returns the sun's share of the electricity now: the share of the year, given out by the sun's height at every
+    hour of it. A winter's noon gets little, a night nothing; where the place is unknown, nobody knows of any sun."""
+    places, which = np.unique(latitude, return_inverse=True)
+    mean = np.maximum(mean_height(places), 1e-3)[which]
+    share = solar_shares(country) * height(time_s, latitude, longitude) / mean
+    return np.minimum(np.nan_to_num(share), _MOST_SUN)
+
+
+def mix_g_per_kwh(mean: F64, share: F64, now: F64) -> F64:
+    """Returns grams per kWh now, when the sun has the share `now`; in the year it has `share`. Everything else is as
+    dirty at any hour: so the mean of a year stays what it is."""
     other = np.maximum(mean - share * SOLAR_G_PER_KWH, 0.0) / np.maximum(1 - share, 1e-9)
     value: F64 = now * SOLAR_G_PER_KWH + (1 - now) * other
     return value
@@ -59,14 +66,12 @@ class Solar:
 
 
 class Mix:
-    """The mix is the country's mean, lower by day where part of the power comes from the sun."""
+    """The mix is the country's mean, lower when the sun is high, as far as part of the power comes from it."""
 
     def read(self, places: HostPlaces, time_s: float) -> Reading:
-        today = day(time_s, places.latitude, places.longitude)
-        daylight = np.nan_to_num((today.sunset_s - today.sunrise_s) / 86_400)
-        index = np.nan_to_num(day_index(time_s, today.sunrise_s, today.sunset_s), nan=1.0)
-        share = np.where(daylight > 0, solar_shares(places.country), 0.0)
-        return _reading(mix_g_per_kwh(means(places.country), share, index, daylight), "mix")
+        now = sun_shares(places.country, places.latitude, places.longitude, time_s)
+        share = np.where(np.isnan(places.latitude), 0.0, solar_shares(places.country))
+        return _reading(mix_g_per_kwh(means(places.country), share, now), "mix")
 
 
 def _reading(values: F64, source: str) -> Reading:

@@ -14,6 +14,8 @@ from gossamer.columns import SIGNALS
 from gossamer.errors import ConfigError
 
 EVERYWHERE = "*"
+_EMPTY = "signal file {} has no row with time, place and value; write at least one"
+_LATEST_S = 1e11  # seconds since 1970: no signal is from after the year 5000
 
 
 class HostPlaces(NamedTuple):
@@ -75,10 +77,10 @@ def table(time_s: Sequence[float], place: Sequence[str], value: Sequence[float],
 
 class Replay:
     """`Replay` is a signal from rows: the last value before now, of the host, else of its country, else of
-    everywhere."""
+    everywhere. A value that is older than `stale_s` does not count; 0: it counts until the next one."""
 
-    def __init__(self, rows: pa.Table, fallback: Signal) -> None:
-        self._fallback = fallback
+    def __init__(self, rows: pa.Table, fallback: Signal, stale_s: float = 0.0) -> None:
+        self._fallback, self._stale_s = fallback, stale_s
         self._of: dict[str, tuple[F64, F64, Strings]] = {}
         columns = {name: rows.column(name).combine_chunks() for name in SIGNALS.names}
         time_s, value = _seconds(columns["time"]), columns["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -105,14 +107,18 @@ class Replay:
     def _at(self, place: str, time_s: float) -> tuple[float, str] | None:
         times_s, values, sources = self._of.get(place, (np.zeros(0), np.zeros(0), np.zeros(0, np.str_)))
         at = int(np.searchsorted(times_s, time_s, "right")) - 1
-        return (float(values[at]), str(sources[at])) if at >= 0 else None
+        if at < 0 or (self._stale_s and time_s - times_s[at] > self._stale_s):
+            return None
+        return float(values[at]), str(sources[at])
 
 
 def load(path: Path) -> pa.Table:
     """Reads a CSV or Parquet file with the columns time (ISO 8601, or seconds since 1970), place, value; perhaps
-    source."""
+    source. Times without a zone are UTC; rows without a value are left out. NA is Namibia, not a gap."""
+    texts = {"place": pa.string(), "source": pa.string()}
     try:
-        rows = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+        convert = pa_csv.ConvertOptions(column_types=texts, strings_can_be_null=False)
+        rows = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path, convert_options=convert)
     except (OSError, pa.ArrowException) as error:
         raise ConfigError(f"signal file {path}: {error}") from error
     missing = [name for name in ("time", "place", "value") if name not in rows.column_names]
@@ -121,11 +127,25 @@ def load(path: Path) -> pa.Table:
     if "source" not in rows.column_names:
         rows = rows.append_column("source", pa.array([path.name] * len(rows)))
     time, value = (rows.schema.field(name).type for name in ("time", "value"))
+    if pa.types.is_null(time) or pa.types.is_null(value):
+        raise ConfigError(_EMPTY.format(path))
     if not (pa.types.is_timestamp(time) or _is_number(time)):
         raise ConfigError(f"signal file {path}: time must be ISO 8601 or seconds since 1970")
     if not _is_number(value):
         raise ConfigError(f"signal file {path}: value must be a number, grams per kWh")
-    return rows.select(SIGNALS.names).drop_null()
+    rows = rows.select(SIGNALS.names).drop_null()
+    _check(path, _seconds(rows.column("time").combine_chunks()), np.asarray(rows.column("value"), np.float64))
+    return rows
+
+
+def _check(path: Path, time_s: F64, value: F64) -> None:
+    if not len(value):
+        raise ConfigError(_EMPTY.format(path))
+    if (time_s > _LATEST_S).any():
+        raise ConfigError(f"signal file {path}: time must be in seconds; {time_s.max():.0f} seems to be milliseconds")
+    wrong = value[~(np.isfinite(value) & (value >= 0))]
+    if len(wrong):
+        raise ConfigError(f"signal file {path}: {wrong[0]:g} is no value; write grams per kWh, 0 or more")
 
 
 def _is_number(kind: pa.DataType) -> bool:

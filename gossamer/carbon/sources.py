@@ -11,7 +11,7 @@ from gossamer.errors import ConfigError
 
 OFFLINE: dict[str, Callable[[], Signal]] = {"mix": Mix, "mean": Mean, "solar": Solar}
 MEANINGS = {
-    "mix": "country means, lower by day where part of the power comes from the sun",
+    "mix": "country means, lower when the sun is high, where part of the power comes from it",
     "mean": "country means, the same at any hour",
     "solar": "country means by night, nothing at noon, straight lines between (LEADS D1.4)",
     "electricity-maps": "live, average, by country; needs a token",
@@ -21,9 +21,15 @@ MEANINGS = {
 
 
 def signal(
-    name: str, fallback: str = "mix", token: str = "", url: str = "", patience: Patience | None = None
+    name: str,
+    fallback: str = "mix",
+    token: str = "",
+    url: str = "",
+    patience: Patience | None = None,
+    stale_s: float = 0.0,
 ) -> Signal:
-    """Returns the signal `name`, of MEANINGS or a CSV or Parquet file. `fallback`, an offline one, fills its gaps."""
+    """Returns the signal `name`, of MEANINGS or a CSV or Parquet file. `fallback`, an offline one, fills its gaps, and
+    stands in for values of a file that are older than `stale_s`, unless that is 0."""
     if name in OFFLINE:
         return OFFLINE[name]()
     if fallback not in OFFLINE:
@@ -34,7 +40,7 @@ def signal(
             raise ConfigError(f'signal "{name}" needs a token')
         return FeedSignal(FEEDS[name](token, url), otherwise, patience)
     if name.endswith((".csv", ".parquet")):
-        return Replay(load(Path(name)), otherwise)
+        return Replay(load(Path(name)), otherwise, stale_s)
     near = difflib.get_close_matches(name, MEANINGS, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(MEANINGS)}, and files (.csv, .parquet)"
     raise ConfigError(f'there is no signal "{name}"; {hint}')

@@ -1,4 +1,4 @@
-"""This module computes sunrise, noon and sunset anywhere on any day, and the carbon index that follows the sun.
+"""This module computes sunrise, noon, sunset and the sun's height anywhere on any day, and LEADS' carbon index.
 
 Solar position after the calculator of NOAA (Meeus, Astronomical Algorithms), on columns. The index is that of LEADS
 D1.4, section 2.4: 1 at night, 0 when the sun is highest, and straight lines between.
@@ -14,6 +14,7 @@ from gossamer.arrays import F64
 DAY_S = 86_400.0
 _J2000_S = 946_728_000.0  # 1 January 2000, 12:00 UTC
 _CENTURY_S = 36_525 * DAY_S
+_DAYS = 73  # of a year that a mean is taken over
 _HORIZON = np.cos(np.radians(90.833))  # the upper edge, with refraction
 
 
@@ -53,6 +54,27 @@ def solar_index(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.A
     today = day(time_s, latitude, longitude)
     index = day_index(time_s, today.sunrise_s, today.sunset_s)
     return np.where(np.isnan(today.noon_s + today.sunrise_s), 1.0, index)
+
+
+def height(time_s: npt.ArrayLike, latitude: npt.ArrayLike, longitude: npt.ArrayLike) -> F64:
+    """Returns the sine of the sun's height over the horizon, 0 below it: the light that falls on level ground."""
+    time_s, east = np.asarray(time_s, np.float64), np.asarray(longitude, np.float64) / 360
+    ahead_s, declination = _sun(time_s)
+    angle = 2 * np.pi * ((time_s + ahead_s) / DAY_S + east - 0.5)  # 0 at noon
+    north = np.radians(np.asarray(latitude, np.float64))
+    sine = np.sin(north) * np.sin(declination) + np.cos(north) * np.cos(declination) * np.cos(angle)
+    found: F64 = np.maximum(sine, 0.0)
+    return found
+
+
+def mean_height(latitude: npt.ArrayLike) -> F64:
+    """Returns the mean of `height` over a year, nights included."""
+    _, declination = _sun(np.linspace(_J2000_S, _J2000_S + 365.25 * DAY_S, _DAYS, endpoint=False))
+    north = np.radians(np.asarray(latitude, np.float64))[..., None]
+    half = np.arccos(np.clip(-np.tan(north) * np.tan(declination), -1.0, 1.0))  # of the day, as an angle
+    level = half * np.sin(north) * np.sin(declination) + np.cos(north) * np.cos(declination) * np.sin(half)
+    found: F64 = level.mean(axis=-1) / np.pi
+    return found
 
 
 def _sun(time_s: F64) -> tuple[F64, F64]:

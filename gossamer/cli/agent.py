@@ -33,6 +33,7 @@ def agent(arguments: argparse.Namespace) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    show(f"{arguments.agents} waiting for work in {arguments.dir}; Ctrl-C ends it")
+    room = f"{arguments.agents} agent{'s' * (arguments.agents != 1)}"
+    show(f"waiting for work in {arguments.dir}, with room for {room}; Ctrl-C ends it")
     work(workers)
     return 0

@@ -1,4 +1,4 @@
-"""`gossamer crawl` starts a crawl or resumes it; `gossamer add` gives it more seeds."""
+"""`gossamer crawl` starts a crawl or resumes it; `add` gives it more seeds, and `reload` other options."""
 
 import argparse
 import json
@@ -6,10 +6,13 @@ import sys
 
 from gossamer.api import Crawl
 from gossamer.cli import options
-from gossamer.cli.output import watched
+from gossamer.cli.output import hint, watched
 from gossamer.cli.watch import add_watch, watching
 from gossamer.cluster.federation_file import check_directory
-from gossamer.errors import SeedError
+from gossamer.config import load
+from gossamer.config.reload import changes as changes_of
+from gossamer.crawl.stats import CALM
+from gossamer.errors import ConfigError, SeedError
 from gossamer.runtime import tune
 from gossamer.web import tree
 from gossamer.web.html import tokenise
@@ -34,9 +37,9 @@ def crawl(arguments: argparse.Namespace) -> int:
     with watching(arguments.watch, arguments.dir):
         stats = watched(lambda show: crawl.run(show, signals=True), config, arguments, notes, crawl.places())
     if not stats.wire_bytes and (why := crawl.unanswered()):
-        is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
-        hint = "--set resolve.private=true allows that" if is_private else "check the address and the network"
-        raise SeedError(f"no server answered: {why}; {hint}")
+        raise SeedError(f"no server answered: {why}; {hint(why)}")
+    if stats.errors and not any(stats.outcomes.get(word) for word in CALM) and (why := crawl.failed()):
+        raise SeedError(f"no page could be fetched: {why}; `gossamer status {arguments.dir}` says more")
     return 0
 
 
@@ -48,6 +51,20 @@ def _slower() -> list[str]:
         "links are found by the slower parser, as no compiled one was built here: install a C compiler and Python's "
         "headers (gcc, python3-dev), then Gossamer again with `pip install --force-reinstall --no-deps`"
     ]
+
+
+def reload_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_crawl(parser)
+    options.add_configuration(parser)
+
+
+def reload(arguments: argparse.Namespace) -> int:
+    changes = (changes_of(load(arguments.config)) if arguments.config else {}) | options.given(arguments)
+    if not changes:
+        raise ConfigError("nothing to change: give options, such as --delay 10, or --config FILE")
+    Crawl(check_directory(arguments.dir)).reload(changes)
+    print(f"the crawl in {arguments.dir} commits its round and goes on with other {', '.join(sorted(changes))}")
+    return 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

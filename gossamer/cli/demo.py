@@ -13,12 +13,13 @@ from rich.console import Console
 
 from gossamer.api import Crawl, stopped_by_signals
 from gossamer.cli import options
+from gossamer.cli.watch import LISTEN, watch
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.location import locate
 from gossamer.cluster.nats_server import free_port
 from gossamer.config import Config
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, ConfigError
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch import sites
@@ -63,6 +64,7 @@ def web_spec() -> WebSpec:
 def demo_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"a directory that does not exist yet (default: {DIR}, made anew each time)"
     parser.add_argument("--dir", type=options.folder, help=text)
+    parser.add_argument("--watch", action="store_true", help="end by serving the dashboard of the sites, until Ctrl-C")
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -88,10 +90,30 @@ def demo(arguments: argparse.Namespace) -> int:
     folder = directory.with_name(f"{directory.name}-sites")
     _second_act(console, folder)
     command = "gossamer" if shutil.which("gossamer") else os.path.relpath(Path(sys.executable).parent / "gossamer")
-    console.print(f'\nAsk more: [bold]{command} query {directory} "SELECT ..."[/bold]', highlight=False)
-    console.print(f'Ask all sites: [bold]{command} query {folder / FILE} "SELECT ..."[/bold]', highlight=False)
-    console.print(f"What there is: [bold]{command} query {directory} tables[/bold]", highlight=False)
+    console.print("\n[bold]What to try next[/bold]")
+    for what, words in (
+        ("see it in the browser", f"watch {folder / FILE}[/bold], then open [bold]http://{LISTEN}/"),
+        ("a report about the crawl", f"report {directory} --html report.html"),
+        ("ask more", f'query {directory} "SELECT ..."'),
+        ("all sites at once", f'query {folder / FILE} "SELECT ..."'),
+        ("what there is to ask for", f"query {directory} tables"),
+        ("the real web", "crawl https://example.org/ --contact YOUR-ADDRESS --pages 100"),
+    ):
+        console.print(f"  {what:26}[bold]{command} {words}[/bold]", highlight=False, soft_wrap=True)
+    if arguments.watch:
+        _show_dashboard(console, folder / FILE)
     return 0
+
+
+def _show_dashboard(console: Console, place: Path) -> None:
+    """Serves the dashboard until Ctrl-C."""
+    console.print("\n[bold]The dashboard of the three sites is at the address below, until Ctrl-C.[/bold]")
+    for listen in (LISTEN, "127.0.0.1:0"):
+        try:
+            watch(argparse.Namespace(dir=place, listen=listen, token_file=None, with_process=None))
+            return
+        except ConfigError:  # another dashboard is there
+            continue
 
 
 def _second_act(console: Console, folder: Path) -> None:

@@ -11,7 +11,7 @@ from gossamer.cli import options
 
 
 def extract_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_directory(parser)
+    options.add_crawl(parser)
     add = parser.add_argument
     add("functions", nargs="+", metavar="MODULE:FUNCTION", help="what to run on each page, as for `crawl --extract`")
     add("--where", default="", metavar="SQL", help="only on these visits: a condition on the table `visits`")
@@ -34,6 +34,8 @@ def extract(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(done._asdict()))
     else:
+        if done.first_failure:
+            print(f"gossamer: {done.first_failure}", file=sys.stderr)
         errors = f", {done.errors:,} errors (see the table function_errors)" if done.errors else ""
         print(f"gossamer: {done.pages:,} pages, {done.items:,} items{errors}", file=sys.stderr)
-    return 0
+    return 1 if done.failed == done.pages and not done.items else 0

@@ -26,10 +26,14 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         choices=_ACTIONS,
         help="run all sites on this machine; show the state of all sites; make their certificates; show which hosts "
-        "should change sites; bring a lost site back from its replica",
+        "should change sites; bring a lost site back from its replica; give the edited file to all sites as the next "
+        "version of their list; add a site, let one give its hosts away, or declare it lost",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="a TOML file; docs/federation.md says what it holds")
-    options.add_seeds(parser, more="; after adopt, the name of the lost site")
+    options.add_seeds(
+        parser,
+        more="; after adopt, retire-site and lose-site, the name of the site; after add-site, its name and HOST:PORT",
+    )
     add_watch(parser)
     parser.add_argument("--apply", action="store_true", help="with rebalance: do it, instead of only showing it")
     options.add_quiet(parser)
@@ -81,7 +85,23 @@ def _adopt(federation: Federation, arguments: argparse.Namespace) -> None:
     _crawl(federated.SiteRun(arguments.file, lost, []), federation.config, arguments)
 
 
+def _change(federation: Federation, arguments: argparse.Namespace) -> None:
+    from gossamer.cluster.changing import change, changed_text
+
+    text = changed_text(federation, arguments.action, arguments.seeds)
+    done = change(arguments.file, text)
+    with suppress(ConfigError):  # a site that is new needs one
+        federated.prepare(load(arguments.file))
+    show(
+        {"version": done.version, "taken": done.taken, "missing": done.missing},
+        arguments.json,
+        lambda _: done.in_words(),
+    )
+
+
+_CHANGES = ("set", "add-site", "retire-site", "lose-site")
 _ACTIONS = {"run": _run_all, "status": _status, "keys": _keys, "rebalance": _rebalance, "adopt": _adopt}
+_ACTIONS |= dict.fromkeys(_CHANGES, _change)
 
 
 def site_arguments(parser: argparse.ArgumentParser) -> None:

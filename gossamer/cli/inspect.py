@@ -1,6 +1,8 @@
 """`gossamer inspect` shows how the crawler sees one URL."""
 
 import argparse
+import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +13,11 @@ from rich.text import Text
 
 from gossamer.cli import options
 from gossamer.cli.inspection import inspect as inspected
-from gossamer.cli.output import show
+from gossamer.cli.output import hint, show
 from gossamer.watch.figures import count, printable, size
 
 _LINKS = 20  # shown to a person; a program gets all
+_REFUSED = ("denied", "refused_use")  # by the publisher
 _GOOD = ("ok", "unchanged", "moved")
 
 
@@ -25,8 +28,15 @@ def inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    show(inspected(arguments.url, options.configuration(arguments)), arguments.json, inspect_report)
-    return 0
+    config = options.configuration(arguments)
+    found = inspected(arguments.url, config)
+    show(found, arguments.json, inspect_report)
+    if (config.extract.functions or config.extract.links) and "items" not in found:
+        why = found["reason"] or f"HTTP {found['http_status']}"
+        todo = "" if found.get("http_status") or found["outcome"] in _REFUSED else f"; {hint(why)}"
+        print(f"gossamer: functions did not run, as there is no page for them: {printable(why)}{todo}", file=sys.stderr)
+        return 1
+    return 1 if found.get("function_errors") else 0
 
 
 def inspect_report(found: Mapping[str, Any]) -> RenderableType:
@@ -38,6 +48,8 @@ def inspect_report(found: Mapping[str, Any]) -> RenderableType:
         parts += [Text(), *_links(found["links"])]
     if found.get("headers"):
         parts += [Text(), _headers(found["headers"])]
+    if "items" in found:
+        parts += [Text(), *_made(found)]
     return Group(*parts)
 
 
@@ -95,7 +107,23 @@ def _answer(found: Mapping[str, Any]) -> Table:
     if found.get("elapsed_s") is not None:
         _add(grid, "time", f"{found['elapsed_s']:.3f} s")
     _add(grid, "noindex", "the page asks not to be indexed" if found.get("noindex") else "")
+    _add(grid, "asks", "\n".join(found.get("preferences") or []))
+    _add(grid, "not for", ", ".join(found.get("not_for") or []), "yellow")
     return grid
+
+
+def _made(found: Mapping[str, Any]) -> list[RenderableType]:
+    """Returns what functions made of the page, last: whoever asked for it need not look for it."""
+    lines: list[RenderableType] = [Text("functions", "bold")]
+    for each in found["items"]:
+        text = json.dumps(each["item"], indent=2, ensure_ascii=False)
+        lines += [Text(printable(each["function"]), "dim"), Text("\n".join(map(printable, text.splitlines())))]
+    lines += [Text(f"follow {printable(each['url'])} (priority {each['priority']:g})") for each in found["follows"]]
+    lines += [Text(f"file {printable(each['name'])}, {size(each['bytes'])}") for each in found["files"]]
+    for each in found["function_errors"]:
+        lines.append(Text(printable(f"{each['function']} failed: {each['error']}"), "yellow"))
+        lines += [Text(printable(line)) for line in each["traceback"].splitlines()]
+    return lines if len(lines) > 1 else [*lines, Text("they yield nothing for this page")]
 
 
 def _links(links: Sequence[Mapping[str, str]]) -> list[RenderableType]:

@@ -19,7 +19,8 @@ _CRAWL = "its directory, or where it is in a bucket (s3://, az://, gs://)"
 
 _AGENTS = "site.agents"  # and what decides whether their number follows the demand
 
-# flag, configuration key, metavar: the keys that have a flag of their own; all others go through --set.
+# flag, configuration key, metavar (empty: the flag means true): the keys that have a flag of their own; all others go
+# through --set.
 FLAGS = (
     ("--pages", "crawl.pages", "N"),
     ("--rounds", "crawl.rounds", "N"),
@@ -39,10 +40,18 @@ FLAGS = (
     ("--cookies", "fetch.cookies_file", "FILE"),
     ("--include", "crawl.include", "PATTERN"),
     ("--exclude", "crawl.exclude", "PATTERN"),
+    ("--requisites", "crawl.requisites", ""),
+    ("--render", "crawl.render", "auto|PATTERN"),
     ("--extract", "extract.functions", "MODULE:FUNCTION"),
     ("--links", "extract.links", "MODULE:FUNCTION"),
+    ("--log", "log.file", "FILE"),
 )
-_LISTS = ("crawl.include", "crawl.exclude", "extract.functions")  # each time the flag is given adds an item
+_LISTS = (
+    "crawl.include",
+    "crawl.exclude",
+    "crawl.render",
+    "extract.functions",
+)  # each time the flag is given adds an item
 
 
 def folder(name: str) -> Path:
@@ -67,10 +76,6 @@ def positive(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-def add_directory(parser: argparse.ArgumentParser, text: str = "the directory of the crawl") -> None:
-    parser.add_argument("dir", metavar="DIR", type=folder, help=text)
 
 
 def add_crawl(parser: argparse.ArgumentParser, text: str = f"the crawl: {_CRAWL}") -> None:
@@ -116,6 +121,9 @@ def add_configuration(parser: argparse.ArgumentParser, base: config.Config | Non
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help="a TOML file with the configuration; `gossamer config` prints one")
     for flag, name, metavar in FLAGS:
+        if not metavar:
+            add(flag, dest=name, action="store_const", const="true", help=config.meaning(name, base))
+            continue
         action = "append" if name in _LISTS else "store"
         add(flag, dest=name, metavar=metavar, action=action, help=config.meaning(name, base))
     add("--testweb", metavar="ADDRESS:PORT", help="crawl the test web at this address (see `gossamer testweb`)")

@@ -22,6 +22,12 @@ def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
         Console().print(shown)
 
 
+def hint(why: str) -> str:
+    """Returns what a person may do where no server answered."""
+    is_private = any(f" is {kind}" in why for kind in ("loopback", "private", "link-local"))
+    return "--set resolve.private=true allows that" if is_private else "check the address and the network"
+
+
 def watched(
     run: Callable[[Callable[[Stats], None]], Stats],
     config: Config,

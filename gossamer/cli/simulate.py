@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,12 +50,15 @@ def simulate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--connections", action="append", type=positive, metavar="N", help=several)
     for flag, kind, default, metavar, text in _OPTIONS:
         parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=text)
+    whole = "of a crawl's directory: pages, bytes and hours of the crawl that goes on to the end"
+    parser.add_argument("--forecast", action="store_true", help=whole)
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 _POLITE = Config().polite
 _OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
-    ("--delay", span, _POLITE.delay_s, "S", f"seconds between two connections to a host ({_POLITE.delay_s:g})"),
+    ("--delay", span, None, "S", f"seconds between two connections to a host ({_POLITE.delay_s:g}; of a forecast:"
+     " that of the crawl)"),
     ("--small-delay", span, 0.0, "S", "the same for hosts with few pages; 0: no difference"),
     ("--small-pages", natural, _POLITE.small_pages, "N", f"below so many pages a host has few ({_POLITE.small_pages})"),
     ("--burst", positive, 1, "N", "pages per connection (default: 1)"),
@@ -75,6 +79,10 @@ _OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str, str], ...] = (
 
 
 def simulate(arguments: argparse.Namespace) -> int:
+    if arguments.forecast:
+        return _forecast(arguments)
+    if arguments.delay is None:
+        arguments.delay = _POLITE.delay_s
     _check_installed()
     from gossamer.frontier.strategies import strategy
     from gossamer.sim.comparison import Way, compare, start_pages
@@ -103,6 +111,36 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.figure:
         assert knowledge.oracle is not None
         _draw(arguments.figure, graph, found, knowledge.oracle)
+    return 0
+
+
+def _forecast(arguments: argparse.Namespace) -> int:
+    from gossamer.sim.outlook import outlook
+    from gossamer.watch.figures import size
+    from gossamer.watch.figures import span as in_words
+
+    if not arguments.graph.is_dir():
+        raise ConfigError(f"--forecast needs the directory of a crawl; {arguments.graph} is none")
+    counts = arguments.connections or [None]
+    for count in counts:
+        found = outlook(arguments.graph, arguments.delay, count)
+        if arguments.json:
+            print(json.dumps({"connections": count, **asdict(found)}))
+            continue
+        if count is counts[0]:
+            whole = "nothing is left, the crawl is complete" if found.is_complete else "the whole crawl, 90 % sure"
+            print(f"{found.visited:,} pages are visited and {found.known:,} known; {whole}:")
+        at = f" with {count:,} connections" if count else ""
+        for name, say in (("pages", lambda n: f"{n:,.0f}"), ("wire_bytes", size), ("seconds", in_words)):
+            low, value, high = (say(each) for each in getattr(found, name))
+            between = f" ({low} to {high})" * (len({*getattr(found, name)}) > 1)
+            print(f"  {name.replace('wire_', '').replace('seconds', 'time')}{at}: {value}{between}")
+        if found.seconds.low < found.seconds.high:
+            print(
+                f"  what decides how long it takes: {found.limit}; retries of failed pages are not counted in the time"
+            )
+        else:
+            print("  the time is from the first request to the last, whatever was waited for")
     return 0
 
 

@@ -28,7 +28,7 @@ from gossamer.crawl.agent import Agent
 from gossamer.crawl.inbox import Aside, FarInbox, Inbox
 from gossamer.crawl.stats import Report
 from gossamer.errors import Deposed, GossamerError, OutOfSpace, disk_full_guard
-from gossamer.event_log import EventLog
+from gossamer.event_log import log_of
 from gossamer.placement.locator import Locator
 from gossamer.runtime import tune
 from gossamer.sharing.control import Orders
@@ -129,7 +129,7 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
     clock, name, federation = RealClock(), task.name, task.federation
     config = task.config.replace({"crawl.agent": name})
     desk = Desk(clock, task)
-    log = EventLog(folder_of(as_place(task.directory)) / "log" / f"{name}.jsonl")
+    log = log_of(folder_of(as_place(task.directory)), config.log, name)
     aside = Aside(name, store, log)
     site = joint(task, store, aside, desk.others)
     desk.open(site.registrar)

@@ -17,9 +17,10 @@ from gossamer.archive.store import Directory
 from gossamer.clocks import RealClock
 from gossamer.cluster.engine import Job, how
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.keys import address, any_of, make_keys
+from gossamer.cluster.keys import OPERATOR, address, any_of, check_valid, make_keys, paths
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
+from gossamer.cluster.nats_server import why_refused
 from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
@@ -32,6 +33,8 @@ from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError, StoreError
 from gossamer.event_log import EventLog
+from gossamer.frontier.scoring import check_scores
+from gossamer.frontier.strategies import strategy
 
 if TYPE_CHECKING:
     from gossamer.archive.object_store import ObjectStore
@@ -41,8 +44,12 @@ _CONNECT_S = 2.0
 
 
 def prepare(federation: Federation) -> list[str]:
-    """Makes certificates for the sites that have none; returns these sites."""
-    return make_keys(federation.keys, list(federation.sites), datetime.fromtimestamp(RealClock().now(), UTC))
+    """Makes certificates for the sites that have none, and one for the operator; returns for whom."""
+    now = datetime.fromtimestamp(RealClock().now(), UTC)
+    made = make_keys(federation.keys, list(federation.sites), now)
+    with contextlib.suppress(ConfigError):  # a machine without the authority's key has what it needs
+        made += make_keys(federation.keys, [*federation.sites, OPERATOR], now)
+    return made
 
 
 @contextlib.contextmanager
@@ -52,7 +59,9 @@ def opened(
     """Yields the supervisor of one site, ready to run."""
     federation.check_site(site)
     federation.check_contact()
+    _check_order(federation)
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
+    check_valid(federation.keys, site, datetime.fromtimestamp(clock.now(), UTC))
     neighbours = Neighbours(federation, site, clock)
     urls, files = parse_seeds(seeds)
     store = places.prepare(directory, config, clock.now())
@@ -126,6 +135,7 @@ class FederationRun:
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
         self._federation.check_contact()
+        _check_order(self._federation)
         totals = Totals(self._before, self._clock)
         wires: dict[str, Wire] = {}
         try:
@@ -198,7 +208,10 @@ def why_ended(federation: Federation, sites: Sequence[str]) -> str:
 
 def _wire(federation: Federation, site: str, where: str = "") -> Wire:
     """Returns a connection to a site: as one of its own, if its certificate is here."""
-    files = any_of(federation.keys, [site, *federation.sites])
+    try:
+        files = paths(federation.keys, site)
+    except ConfigError:
+        files = any_of(federation.keys, list(federation.sites))
     return Wire(address(files, site, where or federation.sites[site].address))
 
 
@@ -207,6 +220,11 @@ def address_here(federation: Federation, site: str) -> str:
     between sites."""
     here = federation.sites[site]
     return here.listen.replace("0.0.0.0:", "127.0.0.1:") or here.address
+
+
+def _check_order(federation: Federation) -> None:
+    agents = sum(site.agents for site in federation.sites.values() if not site.gone)
+    check_scores(strategy(federation.config.crawl.order), federation.config, agents)
 
 
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:
@@ -222,7 +240,10 @@ def status(federation: Federation, names: Collection[str] | None = None) -> list
     for name in federation.sites if names is None else names:
         site = federation.sites[name]
         summary = None if site.gone else _summary(federation, name)
-        rows.append(_row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {}))
+        row = _row(name, federation, summary) | ({"state": "gone", "behind": ""} if site.gone else {})
+        if row["state"] == "not reached" and not row["behind"]:
+            row["behind"] = _why_not_reached(federation, name)
+        rows.append(row)
     return rows
 
 
@@ -232,6 +253,13 @@ def _summary(federation: Federation, site: str) -> Summary | None:
         return read_summary(wire, site) if wire.wait_up(_CONNECT_S) else None
     finally:
         wire.close()
+
+
+def _why_not_reached(federation: Federation, site: str) -> str:
+    """Returns why a site's server does not let us in; empty if nobody is there."""
+    files = any_of(federation.keys, list(federation.sites))
+    why = why_refused(address(files, site, federation.sites[site].address), _CONNECT_S)
+    return f"its server {why}" if "certificate" in why or "let" in why else ""
 
 
 def _row(site: str, federation: Federation, summary: Summary | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from gossamer.archive.mark import is_federation
 from gossamer.archive.places import exists
+from gossamer.cluster.keys import RESERVED
 from gossamer.config import BY_STORE, PROCESSES, Config
 from gossamer.config.folders import Address, Place, as_place
 from gossamer.config.schema import key, section
@@ -112,10 +113,18 @@ def home_of(site: str) -> str:
 
 def load(path: Path) -> Federation:
     try:
-        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        return parsed(path, path.read_text("utf-8"))
     except (FileNotFoundError, IsADirectoryError):
         raise ConfigError(f"{path} is no file; docs/federation.md shows what is in the file of a federation") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def parsed(path: Path, text: str) -> Federation:
+    """Returns what the file of that name would mean with this text."""
+    try:
+        values: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     shared = section(Shared(), "federation", _table(values.pop("federation", {}), "federation"))
     tables = _table(values.pop("sites", {}), "sites")
@@ -127,6 +136,8 @@ def load(path: Path) -> Federation:
     for name, given in tables.items():
         if not re.fullmatch(r"[a-z][a-z0-9]{0,30}", name):
             raise ConfigError(f"[sites.{name}]: a site's name is a word of small letters and digits")
+        if name in RESERVED:
+            raise ConfigError(f"[sites.{name}]: no site can be called {name}, as a certificate has that name")
         sites[name] = section(Site(), f"sites.{name}", _table(given, f"sites.{name}"))
         for leaf in ("address", "listen"):
             text = getattr(sites[name], leaf)

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Collection, Mapping
 
 from gossamer.archive.manifest import Message, site_of
+from gossamer.cluster.federation_file import home_of
+from gossamer.cluster.mail import FromSite
 from gossamer.cluster.nats_connection import Wire
-from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.crawl.inbox import Aside
 from gossamer.sharing.exchange import Exchange
 
@@ -27,7 +28,7 @@ class Gateway:
         aside: Aside | None = None,
     ) -> None:
         self._own, self._site, self._gone = own, site, gone
-        self._others = {name: NatsExchange(wire, site, aside=aside) for name, wire in others.items()}
+        self._others = {name: FromSite(wire, site, home_of(name), aside) for name, wire in others.items()}
 
     def publish(self, message: Message) -> bool:
         return self._own.publish(message)

@@ -90,10 +90,10 @@ class NatsHub:
 
     def look_after(self, answered_s: float) -> float:
         if not self._server.is_alive():
-            self._log.event("server died")
+            self._log.event("server died", "warning")
             self._server.start()
         elif self._clock.monotonic() - answered_s > _SERVER_S:
-            self._log.event("server silent")
+            self._log.event("server silent", "warning")
             self._server.stop()
             self._server.start()
             return self._clock.monotonic()
@@ -160,4 +160,7 @@ def joint(task: AgentTask, store: Store, aside: Aside, others: Callable[[], Iter
 
         return Joint(by_store, exchange, close)
     wire = Wire(task.address)
-    return Joint(registrar.of_agents(wire, lease_s), NatsExchange(wire, task.name, aside=aside), wire.close)
+    sites = task.federation.others if task.federation else ()
+    return Joint(
+        registrar.of_agents(wire, lease_s), NatsExchange(wire, task.name, aside=aside, sites=sites), wire.close
+    )

@@ -71,6 +71,14 @@ class Link:
 
         `room` returns, when there is some, how many bytes may come next.
         """
+        name = await self.reader(stream, subjects, newest=newest)
+        try:
+            await self.follow(stream, name, take, room)
+        finally:
+            await self.forget(stream, name)
+
+    async def reader(self, stream: str, subjects: Sequence[str], *, newest: bool) -> str:
+        """Makes a reader of a stream, for `follow`. Nobody can guess its name."""
         name = self._client.new_inbox().rpartition(".")[2]
         config = api.ConsumerConfig(
             name=name,
@@ -81,26 +89,32 @@ class Link:
             mem_storage=True,
         )
         await self._js.add_consumer(stream, config)
-        try:
-            async with self._answers() as answers:
-                while True:
-                    ask = {
-                        "batch": _AT_ONCE,
-                        "max_bytes": max(await room(), MESSAGE_BYTES),
-                        "expires": int(_WAIT_S * 1e9),
-                        "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
-                    }
-                    await answers.ask(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", ask)
-                    await answers.take(take)
-        finally:
-            with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
-                await self._js.delete_consumer(stream, name)
+        return name
+
+    async def forget(self, stream: str, reader: str) -> None:
+        with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
+            await self._js.delete_consumer(stream, reader)
+
+    async def follow(self, stream: str, reader: str, take: Take, room: Room) -> None:
+        """Gives what a reader finds to `take`, for ever."""
+        async with self._answers() as answers:
+            while True:
+                most = max(await room(), MESSAGE_BYTES)
+                ask = {
+                    "batch": _AT_ONCE,
+                    "max_bytes": most,
+                    "expires": int(_WAIT_S * 1e9),
+                    "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
+                }
+                await answers.ask(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{reader}", ask, most)
+                await answers.take(take)
 
     async def newest(self, stream: str, subject: str) -> list[Msg]:
         """Returns the newest message of each subject that matches."""
         found: list[Msg] = []
         async with self._answers() as answers:
-            await answers.ask(f"$JS.API.DIRECT.GET.{stream}", {"multi_last": [subject], "batch": _AT_ONCE})
+            ask = {"multi_last": [subject], "batch": _AT_ONCE}
+            await answers.ask(f"$JS.API.DIRECT.GET.{stream}", ask, await always())
             await answers.take(found.append)
         return found
 
@@ -109,14 +123,15 @@ class Link:
         message = await self._client.request(subject, data, timeout=timeout_s)
         return bytes(message.data)
 
-    async def answer(self, subject: str, work: Callable[[bytes], bytes]) -> None:
-        """Answers such requests, for ever; one at a time, and in a thread, as it may have to wait for a disk."""
+    async def answer(self, subject: str, work: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        """Answers such requests, for ever, one at a time. `work` gets to know who asks: the last word of the subject,
+        which the server grants to nobody else."""
 
         async def take(message: Msg) -> None:
-            with contextlib.suppress(nats.errors.Error):
-                await message.respond(await asyncio.to_thread(work, message.data))
+            with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
+                await message.respond(await work(message.subject.rpartition(".")[2], message.data))
 
-        await self._client.subscribe(subject, cb=take)
+        await self._client.subscribe(f"{subject}.*", cb=take)
         await self.broken.wait()
 
     @contextlib.asynccontextmanager
@@ -137,17 +152,24 @@ class _Answers:
         self.inbox = client.new_inbox()
         self._client = client
         self._queue: asyncio.Queue[Msg] = asyncio.Queue()
+        self._left = 0  # bytes that we have asked for
 
     async def put(self, message: Msg) -> None:
-        self._queue.put_nowait(message)
+        """Takes a message. The server of another site may send what nobody asked for: it is not kept."""
+        self._left -= len(message.data)
+        if self._left >= 0 and self._queue.qsize() <= 2 * _AT_ONCE:
+            self._queue.put_nowait(message)
 
-    async def ask(self, subject: str, request: Any) -> None:
+    async def ask(self, subject: str, request: Any, most: int) -> None:
+        self._left = most + MESSAGE_BYTES
         await self._client.publish(subject, json.dumps(request).encode(), self.inbox)
 
     async def take(self, take: Take) -> None:
         """Takes all that one request brings. A stream that is gone, or a silent server, is an error."""
         left = _AT_ONCE
         while left:
+            if self._left < 0:
+                raise nats.errors.Error("nats: the server sends more than it was asked for")
             async with asyncio.timeout(3 * _HEARTBEAT_S):
                 message = await self._queue.get()
             headers = message.headers or {}

@@ -1,21 +1,18 @@
-"""This module makes the keys by which sites authenticate: one authority, and one certificate for each site."""
+"""This module has the keys by which sites authenticate: one authority, and one certificate for each site."""
 
 import datetime
-import ipaddress
 import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from gossamer.errors import ConfigError
 
-_DAYS = 3650
 _AUTHORITY = "authority"
+OPERATOR = "operator"  # who may read all sites, and give them orders, and is none itself
+RESERVED = (_AUTHORITY, OPERATOR)  # no site has such a name
+_EARLY = datetime.timedelta(days=60)  # before its end a certificate is renewed
+_MISSING = "certificates are made with cryptography: pip install 'gossamer-crawler[federation]'"
 
 
 def tls_name(site: str) -> str:
@@ -29,11 +26,14 @@ def address(files: Mapping[str, str], site: str, where: str) -> dict[str, str]:
 
 
 def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> list[str]:
-    """Makes certificates for sites that have none; the authority too, at first. Returns for whom they were made.
+    """Makes certificates for sites that have none, or whose own will soon end; the authority too, at first. Returns for
+    whom they were made.
 
     NAME.pem, NAME.key and authority.pem go to another machine; authority.key stays where new sites are admitted.
     """
     missing = [site for site in sites if not _is_whole(folder / f"{site}.pem")]
+    if _is_whole(folder / f"{_AUTHORITY}.key"):
+        missing += [site for site in sites if site not in missing and _ends(folder, site, now + _EARLY)]
     if len(missing) < len(sites) and not _is_whole(folder / f"{_AUTHORITY}.pem"):
         raise ConfigError(
             f"{folder / _AUTHORITY}.pem is missing, which signed the certificates there: bring it back, or remove the "
@@ -41,27 +41,50 @@ def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> lis
         )
     if not missing:
         return []
+    try:
+        from gossamer.cluster.certificates import Authority
+    except ModuleNotFoundError:
+        raise ConfigError(_MISSING) from None
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not _is_whole(folder / f"{_AUTHORITY}.pem"):
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gossamer federation")])
-        write_private(folder / f"{_AUTHORITY}.key", _private(key))
-        write_private(folder / f"{_AUTHORITY}.pem", _certificate(name, name, key, key, now, None))
+        _write(folder, _AUTHORITY, Authority.new(now))
     try:
-        authority = x509.load_pem_x509_certificate((folder / f"{_AUTHORITY}.pem").read_bytes())
-        signer = serialization.load_pem_private_key((folder / f"{_AUTHORITY}.key").read_bytes(), None)
+        authority = Authority.load(*((folder / f"{_AUTHORITY}.{kind}").read_bytes() for kind in ("pem", "key")))
     except FileNotFoundError as error:
         raise ConfigError(
             f"{', '.join(missing)} cannot get a certificate here: {error.filename} is missing; run "
             "`gossamer federation keys` where it is, and bring NAME.pem, NAME.key and authority.pem here"
         ) from None
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
     for site in missing:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, tls_name(site))])
-        write_private(folder / f"{site}.key", _private(key))
-        write_private(folder / f"{site}.pem", _certificate(name, authority.subject, key, signer, now, tls_name(site)))
+        _write(folder, site, authority.issue(tls_name(site), now))
     return missing
+
+
+def check_valid(folder: Path, site: str, now: datetime.datetime) -> None:
+    """Raises an error if the certificate of a site has ended: no other site would let it in."""
+    if ended := _ends(folder, site, now):
+        raise ConfigError(
+            f"{folder / site}.pem was valid until {ended:%Y-%m-%d}, and no site lets it in any more: run `gossamer "
+            f"federation keys` where {_AUTHORITY}.key is, and bring {site}.pem and {site}.key here"
+        )
+
+
+def _ends(folder: Path, site: str, before: datetime.datetime) -> datetime.datetime | None:
+    """Returns when a certificate ends, if that is before this time."""
+    try:
+        from gossamer.cluster.certificates import ends
+
+        ended = ends((folder / f"{site}.pem").read_bytes())
+    except (ModuleNotFoundError, OSError, ValueError):  # whoever needs it says what is wrong
+        return None
+    return ended if ended < before else None
+
+
+def _write(folder: Path, name: str, pair: tuple[bytes, bytes]) -> None:
+    """Writes the key before the certificate: a certificate that is whole has its key."""
+    certificate, key = pair
+    write_private(folder / f"{name}.key", key)
+    write_private(folder / f"{name}.pem", certificate)
 
 
 def paths(folder: Path, site: str) -> dict[str, str]:
@@ -74,14 +97,19 @@ def paths(folder: Path, site: str) -> dict[str, str]:
 
 
 def any_of(folder: Path, sites: Sequence[str]) -> dict[str, str]:
-    """Returns the files by which this machine is let in at all sites: those of the first site that it has."""
-    for site in sites:
+    """Returns the files by which this machine is let in at all sites: the operator's, or those of the first site that
+    it has."""
+    for site in (OPERATOR, *sites):
         if _is_whole(folder / f"{site}.pem") and _is_whole(folder / f"{site}.key"):
             return paths(folder, site)
     raise ConfigError(
-        f"there is no certificate in {folder}: bring authority.pem, NAME.pem and NAME.key of a site there, from where "
+        f"there is no certificate in {folder}: bring authority.pem, operator.pem and operator.key there, from where "
         "`gossamer federation keys` made them"
     )
+
+
+def is_operator(folder: Path) -> bool:
+    return all(_is_whole(folder / f"{OPERATOR}.{kind}") for kind in ("pem", "key"))
 
 
 def context(files: Mapping[str, str]) -> ssl.SSLContext:
@@ -89,36 +117,6 @@ def context(files: Mapping[str, str]) -> ssl.SSLContext:
     made = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files["authority"])
     made.load_cert_chain(files["cert"], files["key"])
     return made
-
-
-def _certificate(
-    name: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    signer: ec.EllipticCurvePrivateKey,
-    now: datetime.datetime,
-    dns: str | None,
-) -> bytes:
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.BasicConstraints(ca=dns is None, path_length=None), critical=True)
-    )
-    if dns is not None:
-        names: list[x509.GeneralName] = [x509.DNSName(dns), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(both, False)
-    return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    return key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
 
 
 def _is_whole(path: Path) -> bool:

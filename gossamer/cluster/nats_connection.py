@@ -15,13 +15,15 @@ from typing import Any, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
+from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
 
-from gossamer.cluster.jetstream import Link, finish
+from gossamer.cluster.jetstream import MESSAGE_BYTES, Link, finish
 from gossamer.cluster.keys import context
 
 CALL_S = 3.0
 _PAUSE_S = 0.1  # between attempts
 _CONNECT_S = 2
+_LINE_BYTES = 1 << 20  # of what is no message
 _PING_S = 5  # a server that is stopped, not dead, is given up after three
 
 # asyncio warns of what nats-py's protocol returns when a TLS connection ends; it ends all the same.
@@ -231,7 +233,22 @@ class Wire:
                 await finish(task)
 
 
+class _Bounded(Parser):
+    """`_Bounded` ends a connection whose server sends longer messages or lines than any of ours does: the client would
+    keep all of it in memory until it is whole."""
+
+    async def parse(self, data: bytes = b"") -> None:
+        await super().parse(data)
+        is_line = self.state == AWAITING_CONTROL_LINE
+        if self.needed > 2 * MESSAGE_BYTES or (is_line and len(self.buf) > _LINE_BYTES):
+            raise nats.errors.ProtocolError("nats: the server sends too much")
+
+
 class _Client(Client):
+    def __init__(self) -> None:
+        super().__init__()
+        self._ps = _Bounded(self)
+
     def abort(self) -> None:
         """Ends the socket, if it is still there: an error while the client closes makes it forget to."""
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)

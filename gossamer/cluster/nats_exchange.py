@@ -2,8 +2,10 @@
 
 A message has the subject `links.<to>.<from>`. A job reads all that is there for this agent into memory, from the start
 in every new connection, so that nothing depends on what a connection before has seen; it stops while the memory is
-full. An acknowledgement is written as a receipt first (key-value bucket `receipts`, key `<to>.<from>`), and then the
-messages are removed: whatever breaks in between, the message comes again and is confirmed again.
+full. If what the receiver needs next is not in it, later messages are dropped, and read again when they are needed. An
+acknowledgement is written as a receipt first (key-value bucket `receipts`, key `<to>.<from>`), and then the
+messages are removed: whatever breaks in between, the message comes again and is confirmed again. Messages to other
+sites are removed by their sender, when the receipt has come.
 
 A message that is none of ours is set aside and removed. One of a later version of the protocol stays, and whatever
 comes behind it in its stream waits.
@@ -11,7 +13,7 @@ comes behind it in its stream waits.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,8 +21,8 @@ from nats.aio.msg import Msg
 from nats.js import api
 
 from gossamer.archive.manifest import ANY, Message
-from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket
-from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.cluster.jetstream import NO_STREAM, Link, always, bucket, finish
+from gossamer.cluster.nats_connection import Job, Unreachable, Wire
 from gossamer.crawl.inbox import Aside, in_order
 from gossamer.errors import TooNew, Unreadable
 from gossamer.sharing.envelope import (
@@ -36,6 +38,7 @@ from gossamer.sharing.envelope import (
 from gossamer.sharing.exchange import stale
 
 BUFFER_BYTES = 64 << 20
+_MESSAGE_BUFFERS, _LEAST_MESSAGE = 4, 16 << 20  # how many buffers all parts of one number may fill, or so many bytes
 STREAM_BYTES = 8 << 30  # a full stream refuses: messages then wait in their senders' outboxes
 _LINKS = api.StreamConfig(
     name="links",
@@ -59,9 +62,17 @@ class _Held(NamedTuple):
 
 
 class NatsExchange:
-    """This exchange is for one agent: it sends what is from it and receives what is for it."""
+    """This exchange is for one agent: it sends what is from it and receives what is for it. `sites` are receivers that
+    may not remove messages here."""
 
-    def __init__(self, wire: Wire, agent: str, buffer_bytes: int = BUFFER_BYTES, aside: Aside | None = None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        agent: str,
+        buffer_bytes: int = BUFFER_BYTES,
+        aside: Aside | None = None,
+        sites: Collection[str] = (),
+    ) -> None:
         self._agent = token(agent)
         self._wire = wire
         self._aside = aside or Aside(agent)
@@ -71,6 +82,8 @@ class NatsExchange:
         self._removable: list[int] = []  # messages that are set aside
         self._bytes, self._limit = 0, buffer_bytes
         self._is_starved = False
+        self._has_dropped = False  # something that we will have to read again
+        self._too_long: dict[str, int] = {}  # by stream: the number of a message that memory cannot hold
         self._reader: Link | None = None  # the connection that reads, and
         self._seen = 0  # the last message that it has read
         self._top = 0  # the highest number of a message that we know of
@@ -79,8 +92,14 @@ class NatsExchange:
         self._refusals = 0  # how often the receiver has looked at a full memory and taken nothing
         self._due: dict[str, int] = {}  # acknowledgements to be sent, by stream
         self._confirmed: dict[str, int] = {}
-        self._has_room, self._has_due = asyncio.Event(), asyncio.Event()
-        self._ends = [wire.keep(job) for job in (self._receive, self._answer, self._watch)]
+        self._sites = sites
+        self._sent: dict[str, dict[int, tuple[int, int]]] = {}  # by site and number: the first and last message
+        self._delivered: dict[str, int] = {}  # by site: before which message of ours all are
+        self._has_room, self._has_due, self._is_to_reread = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ends = [wire.keep(job) for job in self._jobs()]
+
+    def _jobs(self) -> Sequence[Job]:
+        return (self._receive, self._answer, self._watch)
 
     def close(self) -> None:
         """Closes the exchange. Messages that are not acknowledged stay where they are."""
@@ -96,6 +115,10 @@ class NatsExchange:
                 return False
             with self._guard:
                 self._top = max(self._top, at)
+                if message.to in self._sites:
+                    sent = self._sent.setdefault(message.to, {})
+                    first, last = sent.get(message.number, (at, at))
+                    sent[message.number] = min(first, at), max(last, at)
         return True
 
     async def _send(self, subject: str, headers: dict[str, str], data: bytes, link: Link) -> int:
@@ -128,6 +151,8 @@ class NatsExchange:
             for key in [key for key in self._held if key[0] == stream and key[1] <= number]:
                 self._bytes -= len(self._held.pop(key).piece.message.data)
             self._due[stream] = max(number, self._due.get(stream, 0))
+            if self._has_dropped:
+                self._wire.soon(self._is_to_reread.set)
         self._wire.soon(self._has_room.set)
         self._wire.soon(self._has_due.set)
 
@@ -146,23 +171,34 @@ class NatsExchange:
         info = await link.ensure(_LINKS)
         with self._guard:
             if self._made is not None and (info.created != self._made or info.state.last_seq < top):
-                self._is_lost = True
+                self._is_lost, self._sent, self._delivered = True, {}, {}
                 self._top = info.state.last_seq
             self._made = info.created
 
     async def _receive(self, link: Link) -> None:
         await self._prepare(link)
-        with self._guard:
-            self._reader, self._seen = link, 0
-            self._held = {key: held._replace(at=0) for key, held in self._held.items()}
-            self._unread, self._removable = {}, []
+        while True:
+            self._is_to_reread.clear()
+            with self._guard:
+                self._reader, self._seen, self._has_dropped = link, 0, False
+                self._held = {key: held._replace(at=0) for key, held in self._held.items()}
+                self._unread, self._removable, self._too_long = {}, [], {}
+            tasks = [asyncio.ensure_future(self._read(link)), asyncio.ensure_future(self._is_to_reread.wait())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if tasks[0].done():
+                    tasks[0].result()
+            finally:
+                await finish(*tasks)
+
+    async def _read(self, link: Link) -> None:
         subjects = [f"links.{to}.*" for to in (self._agent, ANYONE)]
         await link.tail("links", subjects, self._take, newest=False, room=self._room)
 
     def _take(self, message: Msg) -> None:
         at, headers = message.metadata.sequence.stream, message.headers or {}
         try:
-            piece = opened(message.subject, headers, message.data)
+            piece = self._opened(message.subject, headers, message.data)
         except TooNew as error:
             self._refuse(message, at, str(error))
         except Unreadable as error:
@@ -176,11 +212,17 @@ class NatsExchange:
             self._seen = at
             self._top = max(self._top, at)
 
+    def _opened(self, subject: str, headers: Mapping[str, str], data: bytes) -> Piece:
+        return opened(subject, headers, data)
+
     def _hold(self, at: int, piece: Piece) -> None:
         message = piece.message
         key = (message.stream, message.number, message.part, piece.piece)
         with self._guard:
             held = self._held.get(key)
+            if message.number >= self._too_long.get(message.stream, message.number + 1):
+                self._unread.setdefault(message.stream, at)
+                return
             if held is None:
                 self._bytes += len(message.data)
             if held is None or not held.at:  # of two copies the first: both go when it does
@@ -197,33 +239,79 @@ class NatsExchange:
         while True:
             self._has_room.clear()
             with self._guard:
+                if self._bytes >= self._limit and self._is_starved:
+                    self._make_room()
                 free = self._limit - self._bytes
             if free > 0 or self._is_starved:
                 self._is_starved = False
                 return free
             await self._has_room.wait()
 
+    def _make_room(self) -> None:
+        """Drops what is not next in its stream, the last numbers first. One number that is more than memory may hold is
+        refused, and what comes behind it waits. The caller holds the guard."""
+        first: dict[str, int] = {}
+        for stream, number, *_ in self._held:
+            first[stream] = min(number, first.get(stream, number))
+        for key in sorted((key for key in self._held if key[1] > first[key[0]]), key=lambda key: -key[1]):
+            if self._bytes <= self._limit // 2:
+                return
+            self._drop(key)
+        most = max(_MESSAGE_BUFFERS * self._limit, _LEAST_MESSAGE)
+        if self._bytes < most:
+            return
+        sizes = dict.fromkeys(first, 0)
+        for key, held in self._held.items():
+            sizes[key[0]] += len(held.piece.message.data)
+        stream = max(sizes, key=lambda stream: sizes[stream])
+        self._too_long[stream] = first[stream]
+        for key in [key for key in self._held if key[0] == stream]:
+            self._drop(key)
+        why = f"it has more than {most >> 20} MB: end its sender, and look what it is"
+        self._aside.refuse(why, stream=stream, number=first[stream])
+
+    def _drop(self, key: tuple[str, int, int, int]) -> None:
+        """Drops a message from memory. It stays in the server. The caller holds the guard."""
+        held = self._held.pop(key)
+        self._bytes -= len(held.piece.message.data)
+        self._has_dropped = True
+        if held.at:  # else this connection has it before it
+            self._unread[key[0]] = min(held.at, self._unread.get(key[0], held.at))
+
     async def _answer(self, link: Link) -> None:
-        await link.ensure(_RECEIPTS)
+        await self._prepare_receipts(link)
         while True:
             self._has_due.clear()
             with self._guard:
                 due, self._due = self._due, {}
                 removable, self._removable = (self._removable if self._reader is link else []), []
-            for at in removable:
-                await link.remove("links", at)
+                delivered, self._delivered = self._delivered, {}
+            await self._remove(link, removable)
+            for site, before in delivered.items():
+                await link.purge("links", before, f"links.{site}.{self._agent}")
             try:
                 for stream, number in sorted(due.items()):
-                    sender, _, to = stream.partition(">")
-                    to = token(to)
-                    await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
-                    await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
+                    await self._confirm(link, stream, number)
                     del due[stream]
             finally:  # what could not be sent now is sent later
                 with self._guard:
                     for stream, number in due.items():
                         self._due[stream] = max(number, self._due.get(stream, 0))
             await self._has_due.wait()
+
+    async def _prepare_receipts(self, link: Link) -> None:
+        await link.ensure(_RECEIPTS)
+
+    async def _remove(self, link: Link, messages: Sequence[int]) -> None:
+        """Removes what is set aside."""
+        for at in messages:
+            await link.remove("links", at)
+
+    async def _confirm(self, link: Link, stream: str, number: int) -> None:
+        sender, _, to = stream.partition(">")
+        to = token(to)
+        await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
+        await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
 
     def _needless(self, stream: str, link: Link) -> int:
         """Returns before which number all messages of the stream are acknowledged, as far as this connection knows."""
@@ -245,3 +333,12 @@ class NatsExchange:
             return
         with self._guard:
             self._confirmed[stream] = max(int(receipt.data), self._confirmed.get(stream, 0))
+            self._deliver(to, self._confirmed[stream])
+        self._has_due.set()
+
+    def _deliver(self, site: str, number: int) -> None:
+        """Notes which messages to a site it has applied, up to this number. The caller holds the guard."""
+        sent = self._sent.get(site, {})
+        done = [sent.pop(each) for each in sorted(sent) if each <= number]
+        if done:
+            self._delivered[site] = min([first for first, _ in sent.values()] or [max(last for _, last in done) + 1])

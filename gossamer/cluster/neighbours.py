@@ -5,8 +5,9 @@ No site decides for the others. Each publishes its summary in its own server, an
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -18,17 +19,19 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.places import exists, opened, unmarked
 from gossamer.clocks import Clock
+from gossamer.cluster import site_list
 from gossamer.cluster.federation_file import Federation, home_of, load
 from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
 from gossamer.cluster.keys import address, paths
+from gossamer.cluster.mail import Mail
 from gossamer.cluster.nats_connection import Unreachable, Wire
-from gossamer.cluster.nats_server import Open
+from gossamer.cluster.nats_server import Open, why_refused
 from gossamer.cluster.plan import undelivered
 from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_none, encode
 from gossamer.cluster.replicas import Replication, holders
 from gossamer.cluster.site_list import is_holding, to_carry_out
-from gossamer.cluster.site_service import Source
-from gossamer.errors import ConfigError
+from gossamer.cluster.site_service import Source, services
+from gossamer.errors import ConfigError, SiteError
 from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
 from gossamer.placement.partitioners import Locate, partitioner
@@ -38,6 +41,8 @@ from gossamer.sharing.placing import Placing
 
 # In memory: what a site sent in an earlier run, such as good-bye, must not be received in this one.
 _STANDING = bucket("standing", in_memory=True)
+_WHY_S = 30.0
+_LEARN_S = 3.0  # how long other sites may take to answer before we act
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
 _REPLICATE_S = 5.0  # how long the last commits may take to reach the other sites that keep them
 _LINGER_S = 20.0  # a site that knows that all know that it is over waits so long for the others to receive that
@@ -59,7 +64,9 @@ class Neighbours:
         self.names = [name for name in self.members.weights if not federation.sites[name].gone]
         self.replicas = min(federation.shared.replicas, len(self.names))
         self._files = paths(federation.keys, site)
-        self.open = Open(site, here.listen or here.address, self._files, list(federation.sites))
+        gone = [name for name, one in federation.sites.items() if one.gone]
+        offered = services(site, [name for name in federation.sites if name not in gone], gone)
+        self.open = Open(site, here.listen or here.address, self._files, list(federation.sites), offered)
         self._read_s = _modified_s(federation.path)
         self._latest = self.members.version
         self.refused = ""  # why the file as it is now cannot be carried out
@@ -72,6 +79,9 @@ class Neighbours:
         self._over: set[str] = set()  # other sites that know that all is over
         self._behind_s = 0.0  # when one last reported that did not know it
         self._left: set[str] = set()  # sites that have ended, for a reason of their own
+        self.trouble: dict[str, str] = {}  # by site: what is wrong with its certificate, or ours
+        self._look_s = clock.monotonic() + _WHY_S / 3
+        self.conflict = ""  # why we wait: others have another list under the same version
         self.waiting_for: list[str] = []  # when we are finished ourselves
 
     def address(self, site: str) -> Address:
@@ -112,12 +122,38 @@ class Neighbours:
         self._own = own
         self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
         directory = self._federation.directory(self.site)
-        source = Source(unmarked(directory), holders(self.names, self.site, self.replicas), self._federation.sites)
+        keepers, taken = holders(self.names, self.site, self.replicas), partial(site_list.take, self._federation.path)
+        source = Source(unmarked(directory), keepers, self._federation.sites, taken)
         own.keep(source.serve)
+        own.keep(Mail(home_of(self.site)).serve)
         if self.replicas > 1:
             assert isinstance(directory, Path), "`load` has refused it"
             self._replication = Replication(directory, self.site, self.names, self.replicas, self._clock, source)
             self._replication.begin(self._wires)
+
+    def learn(self) -> None:
+        """Asks the others for their list of sites, before we act by ours; those that cannot be reached are not waited
+        for."""
+        end_s = time.monotonic() + _LEARN_S
+        for wire in self._wires.values():
+            wire.wait_up(max(0.0, end_s - time.monotonic()))
+        self._compare(self.ask())
+
+    def _compare(self, others: Mapping[str, Summary | None]) -> None:
+        """Looks at the others' lists of sites. If later ones have no place for us, that is an error. Most of the sites
+        that answer must say so: a single one may want to harm us."""
+        lists = {name: other for name, other in others.items() if other is not None and other.members is not None}
+        mine = self._federation.sites[self.site].address
+        fenced = [
+            why
+            for other in lists.values()
+            if (why := site_list.why_fenced(self.site, mine, self.members, other.members, other.addresses))
+        ]
+        if 2 * len(fenced) > len(lists):
+            raise SiteError(fenced[0])
+        self.conflict = site_list.why_waiting(
+            self.site, self.members, {name: other.members for name, other in lists.items() if other.members}
+        )
 
     def close(self) -> None:
         if self._replication:
@@ -136,7 +172,17 @@ class Neighbours:
         asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
         found = {name: read_summary(wire, name) or read_summary(self._own, name) for name, wire in asked.items()}
         self._left |= {name for name, other in found.items() if other is not None and other.left}
+        self._look_why([name for name, wire in asked.items() if not wire.is_up and name not in self._left])
         return {name: other for name, other in found.items() if name not in self._left}
+
+    def _look_why(self, silent: Sequence[str]) -> None:
+        """Finds out, now and then, whether sites are silent because a certificate is refused: a person must know it."""
+        now_s = self._clock.monotonic()
+        if not silent or now_s < self._look_s:
+            return
+        self._look_s = now_s + _WHY_S
+        found = {name: why_refused(self.address(name), 1.0) for name in silent}
+        self.trouble = {name: why for name, why in found.items() if "certificate" in why}
 
     def leave(self, mine: Summary) -> None:
         """Reports that we end while others may go on: nothing more will come from here, and none need wait for it."""
@@ -157,6 +203,7 @@ class Neighbours:
         mine = self._completed(mine)
         self._publish(mine)
         others = self.ask()
+        self._compare(others)
         self.waiting_for = []
         if not mine.finished:
             self._wave = None
@@ -213,7 +260,8 @@ class Neighbours:
             done=self.is_done,
             over=sorted(self._over),
             members=msgspec.structs.replace(self.members, before=None),
-            refused=self.refused,
+            refused=self.refused or self.conflict,
+            addresses={name: "" if one.gone else one.address for name, one in self._federation.sites.items()},
         )
 
     def _publish(self, mine: Summary, *elsewhere: Wire) -> None:

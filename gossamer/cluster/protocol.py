@@ -88,6 +88,7 @@ class Summary(Versioned, frozen=True, kw_only=True):
     members: Members | None = None
     refused: str = ""  # why it does not follow its file
     left: bool = False  # it has ended
+    addresses: dict[str, str] = {}  # of all sites by its list; empty for one that is gone
 
 
 class _Head(msgspec.Struct):

@@ -157,7 +157,7 @@ def give_away(federation: Federation, site: str, hosts: Mapping[str, str]) -> No
     except StoreError:  # its server may
         pass
     with closing(Connections(federation)) as connections:
-        connections.hand_over(site, hosts)
+        connections.order(site, site_service.ORDERS, site_service.HandOver(hosts=dict(hosts)))
 
 
 def host_map(federation: Federation) -> HostMap:

@@ -7,7 +7,7 @@ a SiteError; whoever reads several goes on without it.
 
 import contextlib
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,25 +16,37 @@ from xxhash import xxh3_64_hexdigest
 from gossamer.archive.cache import Cache
 from gossamer.archive.chain import snapshots
 from gossamer.archive.checksums import Checksum
-from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import Snapshot, site_of
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.mark import MARK, decode_mark, judged
 from gossamer.archive.reading import Reading
 from gossamer.archive.store import checked
 from gossamer.archive.views import KINDS
 from gossamer.cluster.federation_file import Federation
-from gossamer.cluster.keys import address, any_of
+from gossamer.cluster.keys import OPERATOR, address, any_of, is_operator
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_server import why_refused
 from gossamer.cluster.protocol import decode, encode
-from gossamer.cluster.site_service import FILES, ORDERS, HandOver, Request, Taken, is_served, pieces
+from gossamer.cluster.site_service import (
+    FILES,
+    MANIFEST_BYTES,
+    HandOver,
+    NewList,
+    Request,
+    Taken,
+    check_own,
+    is_served,
+    pieces,
+)
 from gossamer.config.folders import Address, cache_folder
-from gossamer.errors import RemoteLimit, SiteError
+from gossamer.errors import ConfigError, RemoteLimit, SiteError
 
-_MANIFEST_BYTES = 64 << 20  # of one manifest, at most
 _AT_ONCE = 4  # files that are fetched at the same time
 _TRIES = 5  # the site may merge its files while we look
 _MANY = 100_000  # manifests of one site, at most
+
+
+class Refused(SiteError):
+    """A site has answered an order, and does not carry it out."""
 
 
 class Allowance:
@@ -73,7 +85,7 @@ class Connections:
             return self._wires[site]
         federation, timeout_s = self._federation, self._federation.shared.remote_s
         where = federation.sites[site].address
-        at = address(any_of(federation.keys, list(federation.sites)), site, where)
+        at = address(self._files, site, where)
         if why := why_refused(at, timeout_s):
             raise SiteError(f"its server at {where} {why}")
         if site not in self._wires:
@@ -83,8 +95,13 @@ class Connections:
             raise SiteError(f"its server at {where} does not answer within {timeout_s:g} s")
         return wire
 
+    @property
+    def _files(self) -> dict[str, str]:
+        return any_of(self._federation.keys, list(self._federation.sites))
+
     def ask(self, site: str, subject: str, data: bytes) -> bytes:
-        timeout_s = self._federation.shared.remote_s
+        """Asks a site, in the name that our certificate has."""
+        timeout_s, subject = self._federation.shared.remote_s, f"{subject}.{Path(self._files['cert']).stem}"
         try:
             return self.to(site).call(lambda link: link.ask(subject, data, timeout_s), timeout_s)
         except Unreachable:
@@ -94,11 +111,16 @@ class Connections:
                 f"or served (`gossamer site serve --name {site}`)?"
             ) from None
 
-    def hand_over(self, site: str, hosts: Mapping[str, str]) -> None:
-        """Orders a site to give hosts away."""
-        taken = decode(Taken, self.ask(site, ORDERS, encode(HandOver(hosts=dict(hosts)))))
+    def order(self, site: str, subject: str, what: HandOver | NewList) -> None:
+        """Gives a site an order. One that it does not carry out is a SiteError, which says why."""
+        if not is_operator(self._federation.keys):
+            raise ConfigError(
+                f"only the operator gives orders to sites on other machines: bring {OPERATOR}.pem and {OPERATOR}.key "
+                f"to {self._federation.keys}, from where `gossamer federation keys` made them"
+            )
+        taken = decode(Taken, self.ask(site, subject, encode(what)))
         if taken.refused:
-            raise SiteError(f"site {site} refuses to give hosts away: {taken.refused}")
+            raise Refused(f"site {site} refuses the order: {taken.refused}")
 
     def close(self) -> None:
         """Lets all connections go. It waits for none: nothing that matters is under way."""
@@ -137,18 +159,10 @@ class RemoteSite:
     def snapshots(self) -> dict[str, Snapshot]:
         found = snapshots(self)  # type: ignore[arg-type]
         for agent, at in found.items():
-            self._check(agent, at)
+            check_own(self._site, agent, at)
         self._sums = {name: known for at in found.values() for name, known in at.sums.items()}
         self._named = {name for at in found.values() for name in at.names()}
         return found
-
-    def _check(self, agent: str, at: Snapshot) -> None:
-        if at.agent != agent or site_of(agent) != self._site:
-            raise SiteError(f"it shows manifests of {at.agent!r}, which is no agent of that site")
-        for name in at.names():
-            label = label_of(checked(name))
-            if label is None or label.agent != agent:
-                raise SiteError(f"its manifests name {name!r}, which is no file of {agent}")
 
     # Part of a Store
 
@@ -158,7 +172,7 @@ class RemoteSite:
             self._listed = None
             return sorted(name for at in self.snapshots().values() for name in at.names() if name.startswith(prefix))
         if self._listed is None:
-            answer = self._ask(Request(site="reader"))
+            answer = self._ask(Request())
             listed = [name for names in decode(dict[str, list[str]], answer or b"{}").values() for name in names]
             if len(listed) > _MANY or not all(map(is_served, listed)):
                 raise SiteError("it shows manifests with names that are none, or too many")
@@ -167,7 +181,7 @@ class RemoteSite:
 
     def get(self, name: str) -> bytes:
         try:
-            return b"".join(pieces(checked(name), self._ask, _MANIFEST_BYTES))
+            return b"".join(pieces(checked(name), self._ask, MANIFEST_BYTES))
         except FileNotFoundError:
             self._listed = None
             raise

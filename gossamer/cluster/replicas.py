@@ -5,26 +5,42 @@ A replica is an archive like any other, as of a commit that the site has made: t
 name them.
 """
 
-import contextlib
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from gossamer.archive.chain import chains
+from gossamer.archive.checksums import Checksum
 from gossamer.archive.manifest import Snapshot, file_name, file_names, load, number_of, sealed
 from gossamer.archive.mark import MARK
 from gossamer.archive.store import Directory, Memory
 from gossamer.clocks import Clock
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.protocol import decode, encode
-from gossamer.cluster.site_service import FILES, Ask, Request, Source, numbers, pieces
-from gossamer.errors import disk_full_guard
+from gossamer.cluster.site_service import (
+    FILES,
+    MANIFEST_BYTES,
+    Ask,
+    Request,
+    Source,
+    check_own,
+    is_served,
+    numbers,
+    pieces,
+)
+from gossamer.errors import ArchiveError, SiteError, Unreadable, disk_full_guard
 from gossamer.web.url import host_key
 
+T = TypeVar("T")
 FOLDER = "replicas"  # of a site's directory: those of others
 _PARTIAL = ".partial"  # no site has such a name
 _ASK_S = 0.25
+_WRONG_S = 5.0
+_FILES_AT_ONCE = 8
 _ANSWER_S = 10.0
 _FOLDERS = ("manifest/", "warc/", "cdxj/", "tables/", "index/", "outbox/", "handover/")
 
@@ -39,11 +55,12 @@ def holders(sites: Sequence[str], site: str, replicas: int) -> list[str]:
 class Replica:
     """`Replica` is a holder's side: one site's archive, brought up to date by a thread."""
 
-    def __init__(self, folder: Path, holder: str, wire: Wire, clock: Clock) -> None:
+    def __init__(self, folder: Path, site: str, holder: str, wire: Wire, clock: Clock) -> None:
         self._open(folder, clock.now())
-        self._holder, self._wire = holder, wire
+        self._site, self._holder, self._wire = site, holder, wire
         self._ending = threading.Event()
         self._failure: BaseException | None = None
+        self._complaint = ""
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
         self._thread.start()
 
@@ -70,42 +87,57 @@ class Replica:
 
     def _run(self) -> None:
         try:
-            while not self._ending.wait(_ASK_S):
-                with contextlib.suppress(Unreachable, FileNotFoundError):  # it is away, or has newer files: ask again
-                    while self.catch_up(self._ask) and not self._ending.is_set():
-                        pass
+            pause_s = _ASK_S
+            while not self._ending.wait(pause_s):
+                pause_s = self._follow()
         except BaseException as error:
             self._failure = error
+
+    def _follow(self) -> float:
+        """Catches up; returns when to do so again. A site that sends something else than its archive gets no replica:
+        what it has to say waits, and nobody else's does."""
+        try:
+            while self.catch_up(self._ask) and not self._ending.is_set():
+                pass
+        except (Unreachable, FileNotFoundError):  # it is away, or has newer files: ask again
+            return _ASK_S
+        except (SiteError, ArchiveError, Unreadable, ValueError, LookupError, TypeError) as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                print(f"gossamer: {self._site} gets no replica here: {error}", file=sys.stderr)
+            return _WRONG_S
+        return _ASK_S
 
     def catch_up(self, ask: Ask) -> bool:
         """Reports what we have, asks what there is, and fetches what is new; returns whether something was."""
         have = numbers(self._store)
-        answer = decode(dict[str, list[str]], ask(Request(site=self._holder, have=have)) or b"{}")
+        answer = decode(dict[str, list[str]], ask(Request(have=have)) or b"{}")
         new = {agent: names for agent, names in answer.items() if names and number_of(names[-1]) != have.get(agent, 0)}
         for agent, names in new.items():
             self._fetch(agent, names, ask)
         return bool(new)
 
     def _fetch(self, agent: str, names: list[str], ask: Ask) -> None:
+        """Fetches what we lack of one agent's archive, several files at a time: far away, each request takes long."""
         there = Memory()
-        for name in names:
-            there.put(name, b"".join(pieces(name, ask)))
+        for name, data in zip(names, _at_once(lambda name: _manifest(name, ask), names), strict=True):
+            there.put(name, data)
         at = load(there, agent)[0]
+        check_own(self._site, agent, at)
         if is_of_another_life(load(self._store, agent)[0], at):
             self._sweep(agent, set(), [])
-        for name in sorted(at.names()):
-            if not self._store.local(name).exists():
-                self._keep(name, ask)
+        missing = [name for name in sorted(at.names()) if not self._store.local(name).exists()]
+        _at_once(lambda name: self._keep(name, ask, at.sums.get(name)), missing)
         # One full manifest: those before it name files that may be gone.
         newest = file_name(agent, at.number)
         self._store.create(newest, sealed(at))
         self._sweep(agent, at.names(), [newest])
         self._name()
 
-    def _keep(self, name: str, ask: Ask) -> None:
+    def _keep(self, name: str, ask: Ask, known: Checksum | None) -> None:
         path = self._store.scratch(name)
         with disk_full_guard(path), path.open("wb") as file:
-            for piece in pieces(name, ask):
+            for piece in pieces(name, ask, known.size if known else None, known):
                 file.write(piece)
         self._store.put(name, path)
 
@@ -124,7 +156,7 @@ class Replica:
         if self._ending.is_set():
             raise Unreachable("we are leaving")
         data = encode(request)
-        return self._wire.call(lambda link: link.ask(FILES, data, _ANSWER_S), _ANSWER_S)
+        return self._wire.call(lambda link: link.ask(f"{FILES}.{self._holder}", data, _ANSWER_S), _ANSWER_S)
 
 
 class Replication:
@@ -141,7 +173,9 @@ class Replication:
 
     def begin(self, wires: Mapping[str, Wire]) -> None:
         for name in self._of:
-            self._replicas.append(Replica(replica_of(self._directory, name), self._site, wires[name], self._clock))
+            self._replicas.append(
+                Replica(replica_of(self._directory, name), name, self._site, wires[name], self._clock)
+            )
 
     def replicated(self, agent: str) -> int:
         for replica in self._replicas:
@@ -158,6 +192,18 @@ class Replication:
     def close(self) -> None:
         for replica in self._replicas:
             replica.close()
+
+
+def _manifest(name: str, ask: Ask) -> bytes:
+    if not is_served(name):
+        raise SiteError(f"it shows a manifest {name!r}")
+    return b"".join(pieces(name, ask, MANIFEST_BYTES))
+
+
+def _at_once(work: Callable[[str], T], names: Sequence[str]) -> list[T]:
+    """Does the work for all names, some at a time. When it returns, or raises an error, nothing is under way."""
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+        return list(pool.map(work, names))
 
 
 def replica_of(directory: Path, site: str) -> Path:

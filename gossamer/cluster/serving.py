@@ -3,6 +3,7 @@ give hosts away when it is run again."""
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from gossamer.archive import places
 from gossamer.archive.chain import snapshots
@@ -15,6 +16,7 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
 from gossamer.cluster.neighbours import Neighbours, publish
 from gossamer.cluster.protocol import Summary
+from gossamer.cluster.site_list import take
 from gossamer.cluster.site_service import Source
 from gossamer.cluster.totals import Totals, committed
 from gossamer.config.folders import folder_of
@@ -43,7 +45,7 @@ class Serving:
             server = Server(folder_of(directory) / FOLDER, neighbours.open)
             server.start()
             wire = Wire(server.address)
-            wire.keep(Source(store, [], federation.sites).serve)
+            wire.keep(Source(store, [], federation.sites, partial(take, federation.path)).serve)
             try:
                 wire.wait_up(_UP_S)
                 home = snapshots(store).get(home_of(site), Snapshot(home_of(site)))

@@ -7,11 +7,13 @@ an earlier list; what came meanwhile and is not its own it has sent on, and repo
 are clean, it does not touch hosts that were not its own before: another site may still have them.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gossamer.archive.state import Members as Members
-from gossamer.cluster.federation_file import Federation
+from gossamer.cluster.federation_file import Federation, load, parsed
 from gossamer.errors import ConfigError
 
 Weights = Mapping[str, float]
@@ -72,6 +74,64 @@ def why_behind(federation: Federation, site: str, kept: Mapping[str, Any] | None
     if kept is None or not is_running or new.version == kept["version"]:
         return ""
     return f"{federation.path.name} is version {new.version} here; bring it to its machine"
+
+
+def why_fenced(site: str, address: str, mine: Members, theirs: Members | None, addresses: Mapping[str, str]) -> str:
+    """Returns why a site may not act any more, by a later list of sites than its own; empty if it may."""
+    if theirs is None or theirs.version <= mine.version or addresses.get(site, address) == address:
+        return ""
+    there = addresses[site]
+    if there:
+        return (
+            f"by version {theirs.version} of the list of sites {site} is at {there} now, and this is {address}, by "
+            f"version {mine.version}: it must not run twice; bring the new file here to run it here"
+        )
+    return (
+        f"by version {theirs.version} of the list of sites {site} is gone, and its hosts are with others; the file "
+        f"here is version {mine.version}: delete the site's directory, and add it under another name"
+    )
+
+
+def why_waiting(site: str, mine: Members, theirs: Mapping[str, Members]) -> str:
+    """Returns why a site waits: others follow another list under the same version. The list that most follow counts;
+    of two that are followed by as many, the one of the site that comes first."""
+    same = {name: members for name, members in theirs.items() if members.version == mine.version}
+    lists = [(name, same.get(name, mine)) for name in mine.weights if name == site or name in same]
+    followed = [[name for name, other in lists if _is_same(other, one)] for _, one in lists]
+    chosen = max(followed, key=len)
+    if site in chosen:
+        return ""
+    return (
+        f"{', '.join(chosen)} {'follows' if len(chosen) == 1 else 'follow'} another version {mine.version} of the list "
+        f"of sites than {site}: bring one file to all sites, with federation.version = {mine.version + 1}"
+    )
+
+
+def _is_same(one: Members, other: Members) -> bool:
+    return list(one.weights.items()) == list(other.weights.items()) and one.partitioner == other.partitioner
+
+
+def take(path: Path, text: str, before: int) -> None:
+    """Takes a list that the operator sends, at a site. One that cannot be taken is an error that says why."""
+    current, new = load(path), parsed(path, text)
+    if path.read_text("utf-8") == text:
+        return
+    if before and current.shared.version != before:
+        raise ConfigError(f"its list is version {current.shared.version}, and not {before} any more: look again")
+    if new.shared.version <= current.shared.version:
+        raise ConfigError(f"its list is version {current.shared.version} already")
+    new.check_contact()
+    to_carry_out(new, new.first, of_file(current).as_dict(), {})  # says what cannot be done
+    write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes the file, whole or not at all; who may read it stays as it is."""
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_text(text, "utf-8")
+    if path.exists():
+        shutil.copymode(path, scratch)
+    scratch.replace(path)
 
 
 def others(federation: Federation, site: str) -> list[str]:

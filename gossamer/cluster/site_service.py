@@ -1,8 +1,9 @@
 """This module is what a site answers to other machines through its server: pieces of its archive's files, and orders to
 give hosts away.
 
-The server lets in only those whose certificates the federation's authority has signed. Whoever is let in may ask for
-files of the archive and for nothing else: a name must be one that the archive itself gives (`is_served`).
+The server lets in only those whose certificates the federation's authority has signed, and gives each of them the
+services that `services` names: its own mail, its own receipts, files of the archive. A name must be one that the
+archive itself gives (`is_served`). Only the operator gives orders.
 """
 
 import asyncio
@@ -15,17 +16,22 @@ from xxhash import xxh3_64
 
 from gossamer.archive.checksums import Checksum
 from gossamer.archive.labels import label_of
-from gossamer.archive.manifest import MOVES, chains, file_names, number_of
+from gossamer.archive.manifest import MOVES, Snapshot, chains, file_names, number_of, site_of
 from gossamer.archive.mark import MARK
-from gossamer.archive.store import Store
+from gossamer.archive.store import Store, checked
+from gossamer.cluster.federation_file import home_of
 from gossamer.cluster.jetstream import Link
+from gossamer.cluster.keys import OPERATOR
 from gossamer.cluster.protocol import Versioned, decode, encode
 from gossamer.crawl.inbox import Inbox
 from gossamer.errors import GossamerError, SiteError
 
 FILES = "gossamer.files"
 ORDERS = "gossamer.moves"
+MAIL = "gossamer.mail"
+LIST = "gossamer.list"
 PIECE_BYTES = 1 << 20
+MANIFEST_BYTES = 64 << 20  # of one manifest, at most
 _MANIFEST = re.compile(r"manifest/\w{1,64}/\d{8,12}\.json")
 
 Numbers = dict[str, int]  # of commits, by agent
@@ -36,8 +42,7 @@ class Request(Versioned, frozen=True, kw_only=True):
 
     name: str = ""
     offset: int = 0
-    site: str = ""  # who asks, and ...
-    have: Numbers = field(default_factory=dict)  # ... what it has, if it keeps a replica
+    have: Numbers = field(default_factory=dict)  # what the asker has, if it keeps a replica
 
 
 class HandOver(Versioned, frozen=True, kw_only=True):
@@ -46,14 +51,41 @@ class HandOver(Versioned, frozen=True, kw_only=True):
     hosts: dict[str, str]
 
 
+class NewList(Versioned, frozen=True, kw_only=True):
+    """`NewList` is the next text of a federation's file; `before` is the version that it must follow, if it must."""
+
+    text: str
+    before: int = 0
+
+
 class Taken(Versioned, frozen=True, kw_only=True):
-    """`Taken` answers such an order; `refused` says why it was not taken."""
+    """`Taken` answers an order; `refused` says why it was not taken."""
 
     hosts: int = 0
     refused: str = ""
 
 
 Ask = Callable[[Request], bytes]
+
+
+def services(site: str, others: Collection[str], gone: Collection[str] = ()) -> dict[str, list[str]]:
+    """Returns the subjects that each other site, and the operator, may use in the server of this one. A site that is
+    gone may read the list of sites: if it comes back, it learns that from it."""
+    standing, home = "$JS.API.DIRECT.GET.KV_standing", home_of(site)
+    found = {
+        other: [
+            standing,
+            f"$KV.standing.{other}",
+            f"$KV.receipts.{other}.{home}",
+            "$JS.API.CONSUMER.MSG.NEXT.links.*",  # of readers that we make: only who asked for one knows its name
+            f"{MAIL}.{other}",
+            f"{FILES}.{other}",
+        ]
+        for other in others
+        if other != site
+    }
+    found |= {name: [standing] for name in gone if name != site}
+    return {**found, OPERATOR: [standing, f"{FILES}.{OPERATOR}", f"{ORDERS}.{OPERATOR}", f"{LIST}.{OPERATOR}"]}
 
 
 def is_served(name: str) -> bool:
@@ -64,8 +96,14 @@ def is_served(name: str) -> bool:
 class Source:
     """`Source` is a site's side: it answers, and remembers how far each holder of a replica is."""
 
-    def __init__(self, store: Store, holders: Sequence[str], sites: Collection[str] = ()) -> None:
-        self._store, self._sites = store, sites
+    def __init__(
+        self,
+        store: Store,
+        holders: Sequence[str],
+        sites: Collection[str] = (),
+        take_list: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self._store, self._sites, self._take_list = store, sites, take_list
         self._have: dict[str, Numbers] = {name: {} for name in holders}
 
     @property
@@ -79,18 +117,21 @@ class Source:
         return all(self.replicated.get(agent, 0) >= number for agent, number in numbers(self._store).items())
 
     async def serve(self, link: Link) -> None:
-        await asyncio.gather(link.answer(FILES, self.answer), link.answer(ORDERS, self.take_orders))
+        """Answers, in threads, as a disk may have to be waited for."""
+        await asyncio.gather(
+            link.answer(FILES, lambda asker, data: asyncio.to_thread(self.answer, asker, data)),
+            link.answer(ORDERS, lambda _, data: asyncio.to_thread(self.take_orders, data)),
+            link.answer(LIST, lambda _, data: asyncio.to_thread(self.take_list, data)),
+        )
 
-    def answer(self, data: bytes) -> bytes:
+    def answer(self, asker: str, data: bytes) -> bytes:
         """Answers a request for files. If that cannot be, it returns nothing: whoever wants it asks again."""
         try:
             asked = decode(Request, data)
             if asked.name:
                 return self._piece(asked.name, asked.offset)
-            if not asked.site:
-                return b""
-            if asked.site in self._have:
-                self._have[asked.site] = asked.have
+            if asker in self._have:
+                self._have[asker] = asked.have
             return encode({agent: file_names(self._store, agent) for agent in sorted(chains(self._store))})
         except (GossamerError, OSError, ValueError):
             return b""
@@ -112,6 +153,17 @@ class Source:
                 return encode(Taken(refused=f"its list of sites has no {unknown[0]}"))
             give_away(self._store, hosts)
             return encode(Taken(hosts=len(hosts)))
+        except (GossamerError, OSError, ValueError) as error:
+            return encode(Taken(refused=str(error)))
+
+    def take_list(self, data: bytes) -> bytes:
+        """Takes a new list of sites; the site sees for itself that its file has changed."""
+        try:
+            if self._take_list is None:
+                return encode(Taken(refused="it takes no list"))
+            order = decode(NewList, data)
+            self._take_list(order.text, order.before)
+            return encode(Taken())
         except (GossamerError, OSError, ValueError) as error:
             return encode(Taken(refused=str(error)))
 
@@ -139,6 +191,16 @@ def pieces(name: str, ask: Ask, most: int | None = None, known: Checksum | None 
         if offset == size and known is not None and Checksum(size, digest.hexdigest()) != known:
             raise SiteError(f"it sends {name} with other content than its manifests promise")
         yield piece
+
+
+def check_own(site: str, agent: str, at: Snapshot) -> None:
+    """Checks that a manifest which a site sent is one of its own, and names nothing but files of its agent."""
+    if at.agent != agent or site_of(agent) != site:
+        raise SiteError(f"it shows manifests of {at.agent!r}, which is no agent of that site")
+    for name in at.names():
+        label = label_of(checked(name))
+        if label is None or label.agent != agent:
+            raise SiteError(f"its manifests name {name!r}, which is no file of {agent}")
 
 
 def numbers(store: Store) -> Numbers:

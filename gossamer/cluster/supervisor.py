@@ -80,7 +80,8 @@ class Supervisor:
         self._members = Members(engine, clock, config.site.lease_s, slack_s=2 * self._hub.look_s)
         self._stopping = self._has_waited = False
         self._notes: list[str] = []  # for people
-        self._ended = ""
+        self._ended = self._conflict = ""
+        self._trouble: dict[str, str] = {}  # that was printed
         self._asked_s = self._stop_s = self._summed_up_s = 0.0
 
     def _chosen_hub(self) -> NatsHub | StoreHub:
@@ -117,6 +118,8 @@ class Supervisor:
             neighbours.begin(hub.wire)
         try:
             hub.wait_up()
+            if neighbours:
+                neighbours.learn()
             self._answered_s = self._clock.monotonic()
             while not self._is_over():
                 self._answered_s = hub.look_after(self._answered_s)
@@ -167,7 +170,7 @@ class Supervisor:
         self._grant_wishes()
         self._scale()
         self._start_needed()
-        self._orders.is_stopping = self._stopping
+        self._orders.is_stopping = self._stopping or self._is_waiting
         self._orders.order_all()
         self._roster.let_go()
         show(self._with_notes(self.totals.now(self._roster.everybody, self._phase())))
@@ -184,8 +187,15 @@ class Supervisor:
             return ""
         if self._neighbours.refused:
             return f"goes on as before, the file is refused: {self._neighbours.refused}"
+        if self._neighbours.conflict:
+            return f"waits: {self._neighbours.conflict}"
         waiting = self._neighbours.waiting_for
         return f"waiting for {', '.join(waiting)}" if waiting else ""
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Returns whether nobody may work here now: other sites go by another list of sites."""
+        return bool(self._neighbours and self._neighbours.conflict)
 
     def _receive(self, now_s: float) -> None:
         beats = self._hub.registrar.alive()
@@ -201,7 +211,7 @@ class Supervisor:
     def _reap(self) -> None:
         """Handles processes that ended: those that were ordered to, or had nothing to do, rest; others start again."""
         for agent, ended in self._members.ended(self._roster.agents.values()):
-            self._log.event("agent ended", agent=agent.name, code=ended.code)
+            self._log.event("agent ended", "warning" if ended.code else "info", agent=agent.name, code=ended.code)
             if ended.code == FULL:
                 raise OutOfSpace(
                     f"no space left for agent {agent.name} in {self._directory}: free some, then run the same command "
@@ -221,13 +231,13 @@ class Supervisor:
         if self._stopping or self._engine.room() < 1:
             return  # it may come to its end; we do not wait for it for long
         for agent in self._members.silent(self._roster.agents.values()):
-            self._log.event("agent silent", agent=agent.name, process=agent.handle and agent.handle.pid)
+            self._log.event("agent silent", "warning", agent=agent.name, process=agent.handle and agent.handle.pid)
             agent.at = Chain.read(self._store, agent.name)
             self._start(agent, self._config.fetch.timeout_s)
 
     def _start_needed(self) -> None:
         """Starts agents when there is something to do for them, as far as there is room."""
-        if self._stopping:
+        if self._stopping or self._is_waiting:
             return
         waited_for, now_s = self._roster.waited_for(), self._clock.now()
         self._roster.recall(waited_for)
@@ -304,8 +314,18 @@ class Supervisor:
         crawl goes on."""
         before = neighbours.refused
         changed = neighbours.has_changed()
+        for name, why in neighbours.trouble.items():
+            if self._trouble.get(name) != why:
+                self._log.event("site refused", site=name, why=why)
+                print(f"gossamer: {name} is not heard: its server {why}", file=sys.stderr)
+        self._trouble = dict(neighbours.trouble)
+        if neighbours.conflict != self._conflict:
+            self._conflict = neighbours.conflict
+            if self._conflict:
+                self._log.event("waits", why=self._conflict)
+                print(f"gossamer: {self._conflict}; waiting", file=sys.stderr)
         if neighbours.refused not in ("", before):
-            self._log.event("file refused", why=neighbours.refused)
+            self._log.event("file refused", "warning", why=neighbours.refused)
             print(f"gossamer: {neighbours.refused}; going on as before", file=sys.stderr)
         return changed
 
@@ -322,7 +342,7 @@ class Supervisor:
         home = at.get(name, Snapshot(name))
         remote = set(self._neighbours.names) if self._neighbours else set()
         return Summary(
-            finished=self._roster.is_finished(),
+            finished=self._roster.is_finished() and not self._is_waiting,
             sent={stream: number for stream, number in home.sent.items() if _receiver(stream) in remote},
             marks={stream: number for stream, number in home.marks.items() if _receiver(stream) in remote},
             numbers={name: one.number for name, one in at.items()},

@@ -12,9 +12,9 @@ from gossamer.archive.views import word
 from gossamer.clocks import Clock
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.columns import Outcome
-from gossamer.crawl.stats import Stats, refused_links, waited_for_s
+from gossamer.crawl.stats import Stats, found_by_functions, refused_links, waited_for_s
 
-_COMMITTED = ("visits", "hosts", "known", "frontier")  # a manifest has them too
+_COMMITTED = ("visits", "requisites", "truncated", "hosts", "known", "frontier")  # a manifest has them too
 _RUN = ("run_visits", "wire_bytes", "refused_seeds")
 _NOW = ("connections", "active_hosts", "backed_off_hosts", "memory_bytes")
 
@@ -65,7 +65,7 @@ class Totals:
             refused=refused_links(after.refused),
             outcomes={name: run.outcomes[name] for name in map(word, Outcome) if name in run.outcomes},
             ended=ended,
-            notes=_notes(last),
+            notes=(*_notes(last), *found_by_functions(run.functions)),
             **figures,
         )
 

@@ -13,6 +13,7 @@ from gossamer.config.sections import KEEP_ALIVE_S as KEEP_ALIVE_S
 from gossamer.config.sections import NEVER as NEVER
 from gossamer.config.sections import PROCESSES as PROCESSES
 from gossamer.config.sections import PULL as PULL
+from gossamer.config.sections import PURPOSES as PURPOSES
 from gossamer.config.sections import RAY as RAY
 from gossamer.config.sections import REFRESH as REFRESH
 from gossamer.config.sections import UNLIMITED as UNLIMITED

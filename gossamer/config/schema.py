@@ -32,6 +32,7 @@ KINDS = {
 # What a string, or each item of a list, must look like, by an example of it.
 _FORMS = {
     "*/blog/*": re.compile(r"(\*|https?://|re:).*"),
+    "*/app/*": re.compile(r"auto|(\*|https?://|re:).*"),
     "text/html": re.compile(r"[^\s/;]+/[^\s/;]+"),
     "a0": re.compile(r"[A-Za-z0-9_]{1,64}"),  # no hyphen: it separates names in the names of files
     "Gossamer": re.compile(r"[A-Za-z0-9_-]+"),
@@ -113,7 +114,8 @@ def _value(name: str, value: Any, hint: Any) -> Any:
     if isinstance(value, float) and value > _LONGEST_S:
         raise ConfigError(f"{name} must be at most {_LONGEST_S:g}, not {value!r}")
     if extra["choices"] and value not in extra["choices"]:
-        raise ConfigError(f"{name} must be one of {', '.join(extra['choices'])}, not {value!r}")
+        words = ", ".join(filter(None, extra["choices"])) + ", or empty" * ("" in extra["choices"])
+        raise ConfigError(f"{name} must be one of {words}, not {value!r}")
     form = _FORMS.get(extra["like"], _FORMS[""])
     if isinstance(value, str) and not form.fullmatch(value):
         example = f", like {extra['like']}" if extra["like"] else ""

@@ -21,6 +21,7 @@ _OURS = {
     "user-agent": "fetch.agent_name and fetch.contact are for that",
     "cookie": "--cookies FILE and fetch.cookies are for that",
     "proxy-authorization": "fetch.proxy is for that",
+    **dict.fromkeys(("signature", "signature-input", "signature-agent"), "fetch.identity is for that"),
     **dict.fromkeys(
         (
             "host", "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
@@ -60,6 +61,12 @@ def check_auth(name: str, value: str) -> None:
     """Raises an error if a value does not say how to authenticate, and where the secret is."""
     if not _AUTH.fullmatch(value):
         raise ConfigError(f'{name} must be like "bearer env:API_TOKEN" or "basic file:login.txt" (user:password)')
+
+
+def check_reference(name: str, value: str) -> None:
+    """Raises an error if a value does not say where a secret is."""
+    if value and not is_reference(value):
+        raise ConfigError(f"{name} must be a reference, not the secret itself: {_WRITE}")
 
 
 def check_proxy(name: str, value: str) -> None:

@@ -10,13 +10,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
-from gossamer.config.secrets import check_auth, check_headers, check_proxy
+from gossamer.config.secrets import check_auth, check_headers, check_proxy, check_reference
+from gossamer.config.sizes import sizes
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
 UNLIMITED = 200  # agents: there are 256 zones, and with more agents their shares would be too uneven
 BY_STORE = "store"  # a value of site.exchange
+PURPOSES = ("search", "archive", "ai-train", "ai-input", "research")  # values of crawl.purpose
 PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 
 NEVER = "never"
@@ -68,11 +70,44 @@ class Crawl(msgspec.Struct, frozen=True):
     topic: Annotated[str, key("the words to look for, with --order relevance")] = ""
     rescore: Annotated[int, key("pages between two computations of PageRank or authority", least=1)] = 10_000
     sitemaps: Annotated[bool, key("follow the sitemaps that robots.txt names")] = True
+    requisites: Annotated[
+        bool, key("fetch what pages need to be shown: images, style sheets, scripts, fonts (docs/media.md)")
+    ] = False
+    media: Annotated[
+        list[str],
+        key(
+            "follow what pages embed of these types as links, too, as in ['image/*', 'video/*'] (docs/media.md)",
+            like="text/html",
+        ),
+    ] = []
+    render: Annotated[
+        list[str],
+        key(
+            "run the scripts of pages whose whole URL matches one of these, as in ['*/app/*']; 'auto': of pages that"
+            " are empty without them (docs/render.md); needs a browser, and takes a hundred times as long",
+            like="*/app/*",
+        ),
+    ] = []
     nofollow: Annotated[bool, key("obey rel=nofollow and robots meta tags; false: follow these links, too")] = True
     links_per_page: Annotated[int, key("follow only this many links of a page, the best ones; 0: all", least=0)] = 0
     link_metric: Annotated[
         str, key("which links of a page are best", choices=("first", "hits", "cash", "shallow", "external"))
     ] = "first"
+    purpose: Annotated[
+        str,
+        key(
+            "what the pages are for; pages whose publishers refuse that are not fetched, or not stored"
+            " (docs/preferences.md); empty: what publishers ask is only recorded",
+            choices=("", *PURPOSES),
+        ),
+    ] = ""
+    opt_out_file: Annotated[
+        str,
+        key(
+            "with a purpose: the file that each origin is asked for besides robots.txt; empty: none",
+            choices=("/.well-known/tdmrep.json", "/ai.txt", ""),
+        ),
+    ] = "/.well-known/tdmrep.json"
     agent: Annotated[str, key("name of this agent's manifest chain", like="a0")] = "a0"
 
 
@@ -167,6 +202,11 @@ class Fetch(msgspec.Struct, frozen=True):
     timeout_s: Annotated[float, key("whole exchange, connecting included", least=0.01)] = 60.0
     connect_timeout_s: Annotated[float, key("name look-up, TCP and TLS", least=0.01)] = 10.0
     body_bytes: Annotated[int, key("cut a body after this many bytes, as sent", least=1024)] = 16 << 20
+    type_bytes: Annotated[
+        dict[str, str | int],
+        key("the same for bodies of single types, as in { 'video/*' = '2GB', 'application/pdf' = '100MB' }"),
+    ] = {}
+    type_timeout_s: Annotated[float, key("as timeout_s, for bodies of these types", least=0.01)] = 3600.0
     decoded_bytes: Annotated[int, key("cut a body after this many bytes, after decoding", least=1024)] = 64 << 20
     header_bytes: Annotated[int, key("refuse answers with longer headers", least=1024)] = 128 << 10
     retries: Annotated[int, key("how often a page is tried again after a passing failure or a refusal", least=0)] = 3
@@ -174,7 +214,7 @@ class Fetch(msgspec.Struct, frozen=True):
     forbidden_s: Annotated[float, key("the same for a forbidden page (401, 403); doubles each time", least=0)] = (
         86_400.0
     )
-    hops: Annotated[int, key("how many redirects in a row are followed", least=0)] = 10
+    hops: Annotated[int, key("how many redirects in a row are followed", least=0, most=127)] = 10
     accept_types: Annotated[
         list[str],
         key(
@@ -189,10 +229,25 @@ class Fetch(msgspec.Struct, frozen=True):
     ] = {}
     cookies: Annotated[bool, key("keep the cookies that servers set, and send them back (docs/requests.md)")] = False
     cookies_file: Annotated[str, key("cookies to send, in a file of Netscape's format; empty: none")] = ""
+    http: Annotated[
+        str,
+        key("HTTP/1.1 only; or auto: HTTP/2 for servers that refuse 1.1 (docs/requests.md)", choices=("1.1", "auto")),
+    ] = "auto"
     proxy: Annotated[
         str,
         key("proxy for all hosts, as in http://localhost:3128 or socks5h://localhost:1080; with a password: env:NAME"),
     ] = ""
+    identity: Annotated[
+        str,
+        key("sign requests with this key, as in file:identity.json; `gossamer identity` makes it; empty: do not"),
+    ] = ""
+    identity_form: Annotated[
+        str,
+        key(
+            "how Signature-Agent is written: as the IETF's draft has it, or as Cloudflare's docs do (docs/requests.md)",
+            choices=("dictionary", "string"),
+        ),
+    ] = "dictionary"
     verify_tls: Annotated[bool, key("check the certificates of servers")] = True
     parse_bytes: Annotated[int, key("look for links in this many bytes of a page", least=1024)] = 8 << 20
 
@@ -226,6 +281,10 @@ class Limits(msgspec.Struct, frozen=True):
     pages_per_domain: Annotated[int, key("pages known per registrable domain; 0: no limit", least=0)] = 250_000
     hosts_per_domain: Annotated[int, key("hosts known per registrable domain; 0: no limit", least=0)] = 1_000
     links: Annotated[int, key("links read per page", least=1)] = 10_000
+    requisites: Annotated[int, key("requisites fetched per page, or per style sheet (docs/media.md)", least=0)] = 1_000
+    requisite_depth: Annotated[
+        int, key("style sheets and redirects between a page and what it needs", least=0, most=100)
+    ] = 5
     new_per_round: Annotated[
         int,
         key(
@@ -257,6 +316,9 @@ class Archive(msgspec.Struct, frozen=True):
     cache_mb: Annotated[
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
+    operator: Annotated[str, key("who archives, for the warcinfo records of WARC files")] = ""
+    collection: Annotated[str, key("what collection it is for, there")] = ""
+    description: Annotated[str, key("what the crawl is about, there and in WACZ files")] = ""
     merge_files: Annotated[int, key("merge small files after this many rounds; 0: never", least=0)] = 32
 
 
@@ -283,6 +345,10 @@ class Carbon(msgspec.Struct, frozen=True):
         ),
     ] = "mix"
     fallback: Annotated[str, key("used where that signal has no value", choices=("mix", "mean", "solar"))] = "mix"
+    stale_s: Annotated[
+        float,
+        key("seconds that a value of a signal file counts, then the fallback does; 0: until the next value", least=0),
+    ] = 0.0
     token: Annotated[str, key("the token of a live feed")] = ""
     url: Annotated[str, key("the URL of a live feed, if it is not the usual one")] = ""
     places: Annotated[dict[str, str], key('hosts not where their address is, "name" or "*.suffix" = "DE"')] = {}
@@ -319,6 +385,21 @@ class Extract(msgspec.Struct, frozen=True):
     max_errors: Annotated[
         int, key("end the crawl when functions fail on this many pages in a row; 0: never", least=0)
     ] = 0
+
+
+class Render(msgspec.Struct, frozen=True):
+    """The browser that runs the scripts of pages, with crawl.render (docs/render.md)."""
+
+    browser: Annotated[str, key("the program: Chromium or Chrome, by name or path", like="chromium")] = "chromium"
+    tabs: Annotated[int, key("pages at a time", least=1, most=64)] = 2
+    time_s: Annotated[
+        float,
+        key("seconds that scripts may take; those in which the page waits for our own requests do not count", least=1),
+    ] = 30.0
+    settle_s: Annotated[float, key("a page is finished when it asks for nothing for so many seconds", least=0.05)] = 0.5
+    requests: Annotated[int, key("the most scripts, frames and data that one page may ask for", least=0)] = 50
+    memory_mb: Annotated[int, key("the most memory of the browser, in MB; beyond that it is ended", least=256)] = 2048
+    recycle: Annotated[int, key("begin with a new browser after this many pages", least=1)] = 100
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -378,6 +459,24 @@ def _form_text(value: Any) -> str:
     return value if isinstance(value, str) else urlencode(value, doseq=True)
 
 
+class Log(msgspec.Struct, frozen=True):
+    """What a crawl writes to its log, as JSON lines."""
+
+    level: Annotated[
+        str,
+        key(
+            "what is logged at least: every visit that failed (debug), commits (info), hosts that fail and slow commits"
+            " (warning)",
+            choices=("debug", "info", "warning"),
+        ),
+    ] = "info"
+    file: Annotated[
+        str, key("the log; of several agents each has its own beside it, NAME-AGENT; empty: in the folder log of DIR")
+    ] = ""
+    mb: Annotated[int, key("a file of this size becomes FILE.1, that FILE.2, and so on; four are kept", least=1)] = 16
+    slow_commit_s: Annotated[float, key("a commit that takes longer is a warning", least=0)] = 10.0
+
+
 class Config(msgspec.Struct, frozen=True):
     """`Config` has everything that can be configured. Pass it down; nothing reads it from anywhere else."""
 
@@ -392,10 +491,13 @@ class Config(msgspec.Struct, frozen=True):
     refresh: Refresh = Refresh()
     carbon: Carbon = Carbon()
     extract: Extract = Extract()
+    render: Render = Render()
+    log: Log = Log()
     host: dict[str, dict[str, Any]] = {}  # name: those keys of Host that are given
 
     @property
     def user_agent(self) -> str:
+        """Returns the name under which requests are sent, with the contact."""
         contact = f" (+{self.fetch.contact})" if self.fetch.contact else ""
         return f"{self.fetch.agent_name}/{__version__}{contact}"
 
@@ -445,8 +547,10 @@ class Config(msgspec.Struct, frozen=True):
             return {**self.host, **_hosts(given)}
         found = section(getattr(self, name), name, given, KEYS)
         if name == "fetch":
+            found = msgspec.structs.replace(found, type_bytes=sizes("fetch.type_bytes", found.type_bytes))
             check_headers("fetch.headers", found.headers, may_refer=False)
             check_proxy("fetch.proxy", found.proxy)
+            check_reference("fetch.identity", found.identity)
         return found
 
 

@@ -1,7 +1,7 @@
 """`Agent` is one crawling process: it opens the crawl, keeps the fetching thread busy, and gathers and commits rounds
 until nothing is left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import ceil, inf
 from queue import Empty
@@ -11,6 +11,7 @@ from gossamer.archive.manifest import SEED_RULES, SEEDS, Changes, Message
 from gossamer.archive.merge import merge, room_beside
 from gossamer.archive.warc import WarcWriter
 from gossamer.clocks import Clock
+from gossamer.columns import NEVER, Outcome
 from gossamer.crawl import commit
 from gossamer.crawl.fetching import Broken, Fetching, Result
 from gossamer.crawl.inbox import high_water
@@ -25,11 +26,13 @@ from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
 from gossamer.crawl.stats import Stats
 from gossamer.errors import FunctionError, SeedError
-from gossamer.event_log import EventLog
+from gossamer.event_log import EventLog, moment
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
 _JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
+_SHOWN = 20  # hosts of one event in the log
+_FINE = (Outcome.OK, Outcome.UNCHANGED, Outcome.MOVED)
 _DRAIN_S = 10.0  # how long a clean stop waits for requests under way
 
 
@@ -47,7 +50,8 @@ class Agent:
         self._known = Known(books.index)
         robots = RobotsCache(config.polite, config.fetch.agent_name)
         robots.load(robots_rows(books.store, chain, clock.now()))
-        self._fetching = Fetching(config, clock, robots, self._reader, books.cookies())
+        folder = books.store.scratch("body").parent
+        self._fetching = Fetching(config, clock, robots, self._reader, books.cookies(), folder, books.rendering)
         self._restore_politeness()
         self._tally = Tally(books.store, chain, peers.is_site)
         self._scheduler = Scheduler(books, self._fetching, clock, peers.is_native)
@@ -84,9 +88,12 @@ class Agent:
                 if self._is_round_over():
                     self._await_functions(show)
                     self._commit()
+            if self._has_reached_pages():
+                self._fetch_requisites(show)
             self._drain(show)
             self._await_functions(show)
             self._commit(clean=True)
+            self._books.store.settle()  # copies in a bucket have the last manifest, too
         finally:
             self._fetching.close()
             if self._books.functions:
@@ -169,6 +176,13 @@ class Agent:
             )
         return ""
 
+    def _has_reached_pages(self) -> bool:
+        """Returns whether the run ends because pages enough were visited, and what they need may be missing."""
+        crawl = self._config.crawl
+        if not (crawl.requisites and crawl.pages) or self._stopping or self._peers.is_site:
+            return False
+        return self._tally.visits + self._round.pages >= crawl.pages
+
     def _has_nothing_left(self) -> bool:
         scheduler = self._scheduler
         if scheduler.outstanding or self._peers.is_site:
@@ -227,17 +241,20 @@ class Agent:
     def _take(self, result: Result) -> None:
         if isinstance(result, Visit):
             self._fetching.consumed(result)
-            self._tally.run_bytes += len(result.response.body)
+            if self._log.logs_debug and result.outcome not in _FINE:
+                self._log_failure(result)
+            self._tally.run_bytes += result.response.size
             self._intake.notes.saw(result)
-            if self._books.functions:
+            is_part = result.response.request.is_part
+            if self._books.functions and not result.is_for_nobody:
                 self._books.functions.give(result, self._round)
             self._round.add(result)
-            if not result.response.request.is_robots:
-                self._scheduler.outstanding -= 1
+            if not (result.response.request.is_robots or is_part):
+                self._scheduler.came_back(result.response.request)
         elif isinstance(result, Broken):
             raise result.error
         elif result is not None:
-            self._scheduler.outstanding -= 1
+            self._scheduler.came_back(result.request)
             self._round.deferrals.append(result)
             self._intake.notes.put_off(result)
             if result.outcome is not None:
@@ -249,6 +266,18 @@ class Agent:
         while self._books.functions and not self._books.functions.wait(_LOOK_S):
             self._look(show)
         self._phase = ""
+
+    def _fetch_requisites(self, show: Callable[[Stats], None]) -> None:
+        """Fetches what the last pages need; the fetching thread begins no more pages. What fails is not waited for."""
+        while not self._stopping:
+            if not self._scheduler.needed:
+                self._await_functions(show)
+                self._commit()
+                if not self._scheduler.take_requisites():
+                    return
+            self._phase = "fetching requisites"
+            self._gather(_LOOK_S)
+            self._look(show)
 
     def _drain(self, show: Callable[[Stats], None]) -> None:
         """Lets requests under way finish."""
@@ -303,12 +332,14 @@ class Agent:
             self._judge_anew(),
         )
         self._accounts.is_judged = closed.is_judged
-        for note in books.functions.notes(clean) if books.functions else ():
+        # At a site, whoever adds its agents up says what they found.
+        for note in books.functions.notes(clean and not peers.is_site) if books.functions else ():
             self._intake.notes.say(note)
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
         sent = peers.send(closed)
         hosts = self._fetching.hosts()
+        self._log_hosts(hosts.resting)
         changes = closed.changes | made | sent.changes | books.resting.write(hosts.resting)
         if self._config.fetch.cookies:
             changes |= books.kept_cookies.write(hosts.cookies)
@@ -345,8 +376,37 @@ class Agent:
             generate_s=self._scheduler.cost_s,
             seconds=self._commit_cost_s,
         )
+        if self._commit_cost_s > self._config.log.slow_commit_s:
+            self._log.event("slow commit", "warning", round=round_.number, seconds=self._commit_cost_s)
         self._scheduler.committed()
         peers.committed()
+
+    # Logging
+
+    def _log_failure(self, visit: Visit) -> None:
+        """Logs a visit that failed: `tries` in a row, and when the page is due again, if it is."""
+        request, due_s = visit.response.request, visit.next.due_s
+        again = {} if due_s >= NEVER else {"again": moment(due_s)}
+        outcome = visit.outcome.name.lower()
+        self._log.event(
+            "visit failed",
+            "debug",
+            url=request.url,
+            outcome=outcome,
+            reason=visit.reason,
+            tries=visit.next.tries,
+            **again,
+        )
+
+    def _log_hosts(self, resting: Mapping[str, tuple[float, int]]) -> None:
+        """Logs hosts that have begun to fail since the last commit, all in one event."""
+        before = self._books.resting.hosts
+        failing = sorted(host for host, (_, failures) in resting.items() if failures and host not in before)
+        if failing:
+            shown = [
+                {"host": host, "until": moment(resting[host][0]), "failures": resting[host][1]} for host in failing
+            ]
+            self._log.event("hosts fail", "warning", count=len(failing), hosts=shown[:_SHOWN])
 
     @property
     def _must_judge_anew(self) -> bool:

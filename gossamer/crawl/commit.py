@@ -19,7 +19,7 @@ from gossamer.crawl import onward
 from gossamer.crawl.opening import Books
 from gossamer.crawl.reader import DEPTH, FOLLOWED, FOREIGN, LATER, PATTERN, SCOPE, VERDICTS
 from gossamer.crawl.refusals import BY_LIMITS, TOO_DEEP, Judge, Revived, counted, counted_alike, revive, too_deep
-from gossamer.crawl.round import Round, keep_best
+from gossamer.crawl.round import Needed, Round, keep_best
 from gossamer.crawl.update import (
     VISIT,
     Admission,
@@ -38,6 +38,7 @@ from gossamer.frontier.scores import Lesson
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
 from gossamer.geography import countries
+from gossamer.web.links import KINDS
 from gossamer.web.posts import url_of
 from gossamer.web.url import host_of
 
@@ -89,6 +90,9 @@ def close(
         keep_best(source, merit, verdicts, books.config.crawl.links_per_page)
     if books.config.site.mode == FIREWALL:
         verdicts[(verdicts == FOLLOWED) & ~whose.is_native(targets)] = FOREIGN
+    needed = round_.needed()
+    if books.config.site.mode == FIREWALL:
+        needed.verdicts[(needed.verdicts == FOLLOWED) & ~whose.is_native(needed.targets)] = FOREIGN
     history = History.of(books.index, round_.visits)
     level = round_.is_level()
     found = Links(source, targets, verdicts == FOLLOWED, round_.relevance(), is_level=level, priority=round_.priority())
@@ -100,7 +104,9 @@ def close(
     rows = round_.columns()
     _learn_of_hosts(books, rows)
     revived = _revived(books, round_, source, targets, verdicts, whose, judge)
-    result = _update(books, round_, links, Contributions.joined([inbox, lost, revived.rows]), apply)
+    result = _update(
+        books, round_, links, Contributions.joined([inbox, lost, revived.rows, round_.mentions(needed)]), apply
+    )
     refused = np.flatnonzero((verdicts == FOLLOWED) & (result.verdicts[: len(verdicts)] != Admission.FOLLOWED))
     verdicts[refused] = _CAPPED[result.verdicts[refused]]
     of_index = np.zeros(len(verdicts), np.uint8)
@@ -121,7 +127,7 @@ def close(
     changes |= _write_tables(books, round_, rows, result)
     changes |= _write_depths(books, round_, [result.nearer, *again.nearer])
     if books.config.archive.links:
-        changes |= _write_links(books, round_, source, targets, verdicts, again)
+        changes |= _write_links(books, round_, source, targets, verdicts, needed, again)
     changes |= books.index.flush(store, books.chain.label)
     changes |= books.frontier.flush(store, books.chain.label)
     count = len(again.url) if are_limits_new or judge else 0
@@ -186,6 +192,7 @@ def _are_limits_new(books: Books) -> bool:
 def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
     """Counts which hosts brought content of their own, and which brought content that is known from elsewhere."""
     brought = np.array([outcome == _OK for outcome in rows["outcome"]], np.bool_) & ~np.array(rows["is_robots"], bool)
+    brought &= np.array([kind == "page" for kind in rows["kind"]], np.bool_)
     hosts = host_of_key(np.array(rows["key"], np.uint64)[brought])
     books.index.traps.saw(hosts, np.array(rows["is_revisit"], np.bool_)[brought])
 
@@ -269,7 +276,7 @@ def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: Upd
     cash = np.zeros(len(rows["key"]), np.int64)
     cash[pages] = result.passed
     changes = write_table(store, VISITS, agent, number, {**rows, "cash": cash, "round": number})
-    changes |= write_cdxj(store, agent, number, _captures(rows))
+    changes |= write_cdxj(store, agent, number, _captures(rows, round_.stored_digests))
     new = result.new
     pages_table = {
         "key": new.key,
@@ -279,6 +286,7 @@ def _write_tables(books: Books, round_: Round, rows: dict[str, Any], result: Upd
         "referrer": new.referrer,
         "round": number,
         "depth": new.depth,
+        "kind": (new.is_requisite.astype(np.int32), ["page", "requisite"]),
     }
     changes |= write_table(store, PAGES, agent, number, pages_table)
     robots_table = {name: [row[name] for row in round_.robots] for name in ROBOTS.names}
@@ -295,20 +303,19 @@ def _write_depths(books: Books, round_: Round, nearer: list[tuple[U64, U8]]) -> 
     return write_table(books.store, DEPTHS, books.chain.agent, round_.number, table)
 
 
-def _captures(rows: dict[str, Any]) -> Iterator[Capture]:
+def _captures(rows: dict[str, Any], digests: list[str]) -> Iterator[Capture]:
     names = (
         "url",
         "time",
         "content_type",
         "http_status",
-        "digest",
         "warc",
         "warc_offset",
         "warc_bytes",
         "is_revisit",
     )
-    for url, time_s, mime, status, digest, warc, offset, length, is_revisit in zip(
-        *(rows[n] for n in names), strict=True
+    for url, time_s, mime, status, warc, offset, length, is_revisit, digest in zip(
+        *(rows[n] for n in names), digests, strict=True
     ):
         if warc:
             yield Capture(
@@ -322,17 +329,24 @@ def _write_links(
     source: I32,
     targets: U64,
     verdicts: U8,
+    needed: Needed,
     again: onward.Judged,
 ) -> Changes:
-    distinct, inverse = np.unique(np.concatenate((targets, again.target)), return_inverse=True)
+    distinct, inverse = np.unique(np.concatenate((targets, needed.targets, again.target)), return_inverse=True)
     keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
     urls = round_.urls | dict(zip(again.target.tolist(), again.url, strict=True))
+    kinds = np.array([KINDS.index(visit.kind) for visit in round_.visits], np.uint8)[source]
+    for place, visit in enumerate(round_.visits):
+        if visit.kinds is not None and len(visit.kinds) == len(visit.targets):
+            kinds[source == place] = visit.kinds
+    later = np.full(len(again.target), LATER, np.uint8)
     table = {
-        "source": np.concatenate((keys[source], again.source)),
+        "source": np.concatenate((keys[source], keys[needed.source], again.source)),
         "target": distinct[inverse],
         "target_url": (inverse, [urls[key] for key in distinct.tolist()]),
-        "verdict": (np.concatenate((verdicts, np.full(len(again.target), LATER, np.uint8))), list(VERDICTS)),
+        "verdict": (np.concatenate((verdicts, needed.verdicts, later)), list(VERDICTS)),
         "round": round_.number,
+        "kind": (np.concatenate((kinds, needed.kinds, 0 * later)), list(KINDS)),
     }
     return write_table(books.store, LINKS, books.chain.agent, round_.number, table)
 

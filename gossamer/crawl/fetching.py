@@ -2,10 +2,12 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gossamer.clocks import Clock
 from gossamer.config import Config
@@ -15,6 +17,7 @@ from gossamer.crawl.round import text_bytes
 from gossamer.fetch.client import Client, Request, Response
 from gossamer.fetch.fetcher import Fetcher
 from gossamer.fetch.politeness import Deferred
+from gossamer.fetch.purpose import Purpose
 from gossamer.fetch.resolver import Resolver
 from gossamer.fetch.robots_cache import RobotsCache
 from gossamer.fetch.workbench import Workbench
@@ -38,6 +41,35 @@ class Broken:
 Result = Visit | Deferred | Broken | None  # None: nothing, but somebody waits for the agent
 
 
+class Rendered(NamedTuple):
+    """`Rendered` is what a browser made of a page."""
+
+    visit: Visit  # as it was read without its scripts
+    html: bytes  # in UTF-8; empty: the page is as it was
+    leads_to: str = ""  # where its scripts wanted to go
+    why: str = ""  # what went wrong, in words
+
+
+class Rendering(Protocol):
+    """This port runs the scripts of pages, beside the crawl; `render.renderer.Renderer` is one. The fetching thread
+    calls all of it but `close`."""
+
+    def start(self, ask: Callable[[Request], None], done: Callable[[Rendered], None]) -> None:
+        """Begins. `ask` fetches something for a page, politely, and `done` takes a page back; from any thread."""
+
+    def wants(self, visit: Visit) -> bool:
+        """Returns whether the scripts of a page are to be run."""
+
+    def give(self, visit: Visit) -> None:
+        """Takes a page. It comes back by `done`, once, whatever its scripts do."""
+
+    def answer(self, request: Request, response: Response | None) -> None:
+        """Takes the answer to what was asked for; None: it cannot be had now."""
+
+    def close(self) -> None:
+        """Ends all that runs; pages that did not come back never will."""
+
+
 class HostStates(NamedTuple):
     """`HostStates` is what a commit must have of hosts, as of a moment."""
 
@@ -49,19 +81,27 @@ class Fetching:
     """`Fetching` owns client and workbench: once started, only its thread touches them."""
 
     def __init__(
-        self, config: Config, clock: Clock, book: RobotsCache, reader: Reader, cookies: "Cookies | None" = None
+        self,
+        config: Config,
+        clock: Clock,
+        book: RobotsCache,
+        reader: Reader,
+        cookies: "Cookies | None" = None,
+        folder: Path | None = None,
+        rendering: Rendering | None = None,
     ) -> None:
         self.results: SimpleQueue[Result] = SimpleQueue()
-        self.workbench = Workbench(config.polite, book, polite_by_host(config))
+        self.workbench = Workbench(config.polite, book, polite_by_host(config), Purpose.of(config.crawl))
         resolver = Resolver(config.resolve, clock)
         self._cookies = cookies
-        self._client = Client(config, clock, resolver, cookies)
-        self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self.results.put)
+        self._client = Client(config, clock, resolver, cookies, folder)
+        self._fetcher = Fetcher(config, clock, self._client, self.workbench, resolver, self._finished, self._give_back)
         self._clock = clock
         self._lingers = config.polite.connections > 1  # else the next request waits for this answer
         self._next_look_s = 0.0
         self._reader = reader
-        self._orders: SimpleQueue[list[Request] | None] = SimpleQueue()
+        self._rendering = rendering
+        self._orders: SimpleQueue[list[Request] | Rendered | None] = SimpleQueue()
         self._answers: SimpleQueue[HostStates] = SimpleQueue()
         self.stats = self.workbench.stats()
         self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
@@ -72,6 +112,8 @@ class Fetching:
         self.received_bytes = self.sent_bytes = 0  # heads and bodies of HTTP, as they were on the wire
 
     def start(self) -> None:
+        if self._rendering is not None:
+            self._rendering.start(lambda request: self.add([request]), self._rendered)
         self._thread.start()
 
     def allow(self, pages: int | None, until_s: float) -> None:
@@ -81,6 +123,10 @@ class Fetching:
 
     def add(self, requests: list[Request]) -> None:
         self._orders.put(requests)
+        self._client.wake()
+
+    def _rendered(self, page: Rendered) -> None:
+        self._orders.put(page)
         self._client.wake()
 
     def first(self, patience_s: float) -> Result:
@@ -124,6 +170,8 @@ class Fetching:
             return
         self.stop()
         self._closing = True
+        if self._rendering is not None:
+            self._rendering.close()
         if self._thread.is_alive():
             self._client.wake()
             self._thread.join()
@@ -155,18 +203,34 @@ class Fetching:
                 return
             if order is None:
                 self._answers.put(self._host_states())
+            elif isinstance(order, Rendered):
+                self._hand_over(self._reader.read_again(order.visit, order.html, order.leads_to, order.why))
             else:
                 self.workbench.add(order)
 
     def _finished(self, response: Response) -> None:
-        self.received_bytes += len(response.head) + len(response.body)
+        self.received_bytes += len(response.head) + response.size
         self.sent_bytes += len(response.request_head)
         visit = self._reader.read(response)
+        if self._rendering is not None and response.request.is_part:
+            self._rendering.answer(response.request, response)
+        if self._rendering is not None and self._rendering.wants(visit):
+            self._rendering.give(visit)
+        else:
+            self._hand_over(visit)
+
+    def _hand_over(self, visit: Visit) -> None:
         visit.held_bytes = _held_bytes(visit)
         self._produced_bytes += visit.held_bytes
         self.results.put(visit)
 
+    def _give_back(self, deferred: Deferred) -> None:
+        if self._rendering is not None and deferred.request.is_part:
+            self._rendering.answer(deferred.request, None)  # the page goes on without it
+        else:
+            self.results.put(deferred)
+
 
 def _held_bytes(visit: Visit) -> int:
     """Returns the memory that a visit takes while it waits: a small body may have large contents, or many long URLs."""
-    return len(visit.response.body) + visit.urls.chars + text_bytes(visit)
+    return len(visit.response.body) + len(visit.rendered) + visit.urls.chars + text_bytes(visit)

@@ -28,6 +28,8 @@ PART_BYTES = 1_000_000  # of a message that can be divided: the reader holds one
 
 ASK_S = 5.0  # how often a store that is not on this machine is asked for seeds
 ASIDE, REFUSED = "aside/", "refused/"
+ASIDE_BYTES = 256 << 20  # that a process sets aside: whoever sends garbage without an end must not fill the disk
+_ASIDE_EACH = 4 << 10  # what a file takes at least
 
 
 class Inbox:
@@ -193,7 +195,7 @@ class Aside:
     nothing outlives the process."""
 
     def __init__(self, agent: str, store: Store | None = None, log: EventLog | None = None) -> None:
-        self._agent, self._log = agent, log
+        self._agent, self._log, self._left = agent, log, ASIDE_BYTES
         self._store = store if store is not None else Memory()
         for name in self._store.list(f"{REFUSED}{agent}-"):  # by an earlier process: what still holds is noted again
             self._store.delete(name)
@@ -201,15 +203,19 @@ class Aside:
     def put(self, data: bytes, why: str, **facts: Any) -> None:
         """Sets a message aside. It is durable on return; the same message again changes nothing."""
         if self._keep(ASIDE, json.dumps({**facts, "why": why}).encode() + b"\n" + data) and self._log:
-            self._log.event("message set aside", why=why, bytes=len(data), **facts)
+            self._log.event("message set aside", "warning", why=why, bytes=len(data), **facts)
 
     def refuse(self, why: str, **facts: Any) -> None:
         """Notes that a message is refused: it is neither read nor acknowledged."""
         if self._keep(REFUSED, json.dumps({**facts, "why": why}).encode()) and self._log:
-            self._log.event("message refused", why=why, **facts)
+            self._log.event("message refused", "warning", why=why, **facts)
 
     def _keep(self, folder: str, text: bytes) -> bool:
-        return self._store.create(f"{folder}{self._agent}-{xxh3_64_hexdigest(text)}", text)
+        if (cost := max(len(text), _ASIDE_EACH)) > self._left:
+            return False
+        is_new = self._store.create(f"{folder}{self._agent}-{xxh3_64_hexdigest(text)}", text)
+        self._left -= cost if is_new else 0
+        return is_new
 
 
 def set_aside(store: Store) -> int:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import U8, U64, Indices, Rows
-from gossamer.columns import NO_TEXT, ONWARD, Contributions, Status
+from gossamer.columns import MOST_HOPS, NO_TEXT, ONWARD, Contributions, Status
 from gossamer.config import Limits
 from gossamer.crawl.update import NewPages, UpdateResult
-from gossamer.crawl.visit_history import earlier_links, packed_versions, validators_of
+from gossamer.crawl.visit_history import earlier_links, packed_versions, stored_of, validators_of
 from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.sorted_runs import union
 from gossamer.frontier.targets import added_up
@@ -137,7 +137,7 @@ def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contri
     changed: list[int] = []
     for place, (links, page) in enumerate(zip(before, pages, strict=True)):
         kept: Links = []
-        further = min(int(page["hops"]) + 1, 255) if page["status"] == Status.MOVED else 0
+        further = min(int(page["hops"]) + 1, MOST_HOPS) if page["status"] == Status.MOVED else 0
         for kind, url in links:
             depth = int(page["depth"]) + (kind == REFUSED)
             if kind == LEVEL:
@@ -168,12 +168,14 @@ def remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
         return
     which, target = which[kept[which]], target[kept[which]]
     number = np.cumsum(kept) - 1
+    before = index.heap.read(rows["validators"][kept])
     texts = packed_versions(
         rows["key"][kept],
-        [validators_of(text) for text in index.heap.read(rows["validators"][kept])],
+        [validators_of(text) for text in before],
         number[np.concatenate((links.source, which))],
         np.concatenate((links.target, target)),
         links.degree[kept],
+        [stored_of(text) for text in before],
     )
     rows["validators"][kept] = index.heap.append(texts)
     index.visited.write(rows[kept], 0)

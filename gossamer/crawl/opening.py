@@ -25,6 +25,8 @@ from gossamer.archive.store import Store
 from gossamer.arrays import F64, AnyKeys, Bools, Rows
 from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
+from gossamer.config.contact import unreachable
+from gossamer.crawl.fetching import Rendering
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.scope import Scope
@@ -34,7 +36,7 @@ from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
 from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
-from gossamer.frontier.strategies import Strategy, own_first, strategy
+from gossamer.frontier.strategies import Strategy, own_first, requisites_first, strategy
 from gossamer.web.posts import url_of
 from gossamer.web.url import page_key, page_keys
 
@@ -59,8 +61,9 @@ class Revisits(Protocol):
     def last_due_s(self, now_s: float, taken: AnyKeys, patience_s: float) -> float | None:
         """Returns when all pages are due that become due within our patience; None: there are none."""
 
-    def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
-        """Notes in the rows (VISITED, as they were) that pages were visited again, and whether they had changed."""
+    def learn(self, rows: Rows, times: F64, changed: Bools, modified_s: F64) -> None:
+        """Notes in the rows (VISITED, as they were) that pages were visited again, whether they had changed, and when
+        their servers say that they did (nan: they do not)."""
 
     def committed(self) -> None:
         """Notes that pages were visited: other pages may be due now."""
@@ -129,6 +132,7 @@ class Books:
     refresher: Revisits | None = None  # None: no page is visited twice
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     functions: PageFunctions | None = None  # None: no code of the user runs
+    rendering: Rendering | None = None  # None: no scripts of pages run
     resting: Resting = field(init=False)
     kept_cookies: RowFiles[tuple[str]] = field(init=False)
     scope: Scope = field(init=False)
@@ -148,6 +152,8 @@ class Books:
         order = scored(order, scores) if scores else order
         if config.site.mode == CROSS_OVER:
             order = own_first(order, lambda: chain.zones)  # they may change soon
+        if config.crawl.requisites:
+            order = requisites_first(order)
         frontier = Frontier(index, order, config.index, config.crawl.seed)
         frontier.restore(store, chain.files)
         ledger = Ledger.of(chain.state.ledger)
@@ -184,10 +190,6 @@ class Known:
             return url
         found, rows = self._index.pages.look_up(np.array([key], np.uint64))
         return url_of(self._index.urls(rows)[0]) if found[0] else ""
-
-    def stored_s(self, key: int) -> float:
-        found, rows = self._index.visited.look_up(np.array([key], np.uint64))
-        return float(rows["changed_s"][0]) if found[0] else 0.0
 
 
 def mentioned(urls: list[str]) -> Contributions:
@@ -232,6 +234,11 @@ def check_contact(config: Config, remedy: str = _ON_THE_COMMAND_LINE, doing: str
     is_proxied = config.fetch.proxy or any("proxy" in given for given in config.host.values())  # to wherever it leads
     if not config.fetch.contact and (is_proxied or not _is_own(config.resolve)):
         raise ConfigError(f"say who is {doing}, so that the people whose servers you visit can reach you: {remedy}")
+    is_told = config.fetch.contact and not config.resolve.private and not _is_own(config.resolve)
+    if is_told and (why := unreachable(config.fetch.contact)):
+        raise ConfigError(
+            f"nobody can be reached at {config.fetch.contact}: {why}; give an e-mail address or a web page of your own"
+        )
 
 
 def _is_own(resolve: Resolve) -> bool:

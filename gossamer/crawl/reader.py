@@ -6,18 +6,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from gossamer.archive.warc import Stored
 from gossamer.arrays import F64, U8, U64, Bools
-from gossamer.columns import Outcome
+from gossamer.columns import REQUISITE, Outcome
 from gossamer.config import Config, Limits
 from gossamer.crawl.scope import NamedSitemaps, Naming, Patterns, Scope, WebsiteRules, level
 from gossamer.crawl.states import Next, after
 from gossamer.fetch.client import Response
+from gossamer.fetch.outcome import UNWANTED, is_media
+from gossamer.fetch.robots_cache import is_file
 from gossamer.frontier.relevance import Topic
 from gossamer.frontier.strategies import strategy
+from gossamer.web.charset import declared_charset
 from gossamer.web.html import parse_html, text_of
-from gossamer.web.http import Headers, content_type, decode_body
-from gossamer.web.links import NO_LINKS, Links, Listed
+from gossamer.web.http import RENDERED_TYPE, Headers, content_type, decode_body
+from gossamer.web.links import KINDS, NO_LINKS, Links, Listed
 from gossamer.web.posts import url_of
+from gossamer.web.preferences import Said, asked, said_in
 from gossamer.web.robots import Rules, verdict_of_status
 from gossamer.web.sitemap import is_sitemap, parse_sitemap
 from gossamer.web.sniff import HTML, is_html
@@ -39,6 +44,8 @@ VERDICTS = (
     "foreign",
     "function",
     "later",
+    "requisites",
+    "purpose",
 )
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 FOLLOWED = _CODE["followed"]
@@ -49,16 +56,34 @@ LATER = _CODE["later"]  # was refused as too deep, and is followed since a short
 DEPTH = _CODE["depth"]
 PATTERN = _CODE["pattern"]
 SCOPE = _CODE["scope"]
+PURPOSE = _CODE["purpose"]  # its page says that its images are not for crawl.purpose
+REQUISITES = _CODE["requisites"]  # more than limits.requisites, or further away than limits.requisite_depth
 BY_FUNCTION = _CODE["function"]  # the user's own refuses it (extract.links)
-_OF_TRAP: U8 = np.array([_CODE[name or "followed"] for name in TRAPS], np.uint8)
+_OF_TRAP = bytes([_CODE[name or "followed"] for name in TRAPS])
 
 _SITEMAPS_ELSEWHERE = 100  # of one robots.txt: more are not fetched, so that it cannot send us to a crowd of hosts
 _ABOUT_BYTES = 200_000  # of a page: enough to know whether it is on the topic
 _MEMO = 100_000  # URLs and origins remembered that were judged; pages of a site share most of their links
 _MEMO_URL = 300  # longest text remembered there: hostile ones must not fill the memory
 _JUDGES = 100  # websites with rules of their own whose judged URLs are remembered
+_NOTHING = Said()
+_START_BYTES = 256 << 10  # of an image: enough to know how large it is
+_STYLE_SHEET = "text/css"
+_REDIRECT = KINDS.index("redirect")
+_IMAGES = (KINDS.index("image"), KINDS.index("icon"))
 _NO_KEYS: U64 = np.empty(0, np.uint64)
 _NO_CODES: U8 = np.empty(0, np.uint8)
+
+
+@dataclass(slots=True)
+class Requisites:
+    """`Requisites` are what a page or a style sheet needs to be shown."""
+
+    urls: Links
+    targets: U64
+    verdicts: U8
+    kinds: U8  # positions in `web.links.KINDS`
+    hops: int  # of each of them, if it is no page
 
 
 @dataclass(slots=True)
@@ -76,9 +101,12 @@ class Visit:
     canonical: str = ""
     location: str = ""
     noindex: bool = False
+    preferences: str = ""
+    not_for: str = ""
     truncated: str = ""
     body_bytes: int = 0
     digest: int = 0  # xxh3 of the decoded body; 0 without one
+    stored: Stored | None = None  # the record that has the body, once it is known
     etag: str = ""
     last_modified: str = ""
     targets: U64 = field(default_factory=lambda: _NO_KEYS)
@@ -87,10 +115,20 @@ class Visit:
     relevance: F64 | None = None  # of the links, where there is a topic
     is_level: Bools | None = None  # which links lead no deeper than this page is; None: none of them
     priority: F64 | None = None  # of the links, where a function gave them one; None: all count 1
+    kind: str = "link"  # of the links
+    kinds: U8 | None = None  # of single ones, where they are of several
+    requisites: Requisites | None = None  # None: nothing, or nobody asked
+    rendered: bytes = b""  # the page as its scripts made it, in UTF-8; empty: nobody ran them
+    size: tuple[int | None, int | None] = (None, None)  # width and height of an image
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
     held_bytes: int = 0  # about so much memory while it waits for the agent's thread
+
+    @property
+    def is_for_nobody(self) -> bool:
+        """Returns whether no function of the user gets it: it is no page, or too large for memory."""
+        return self.response.request.is_requisite or self.response.large is not None
 
 
 @dataclass(slots=True)
@@ -101,6 +139,7 @@ class _Judge:
     rules: WebsiteRules | None
     limits: Limits
     patterns: Patterns
+    excluded: Patterns  # of the patterns, what holds for requisites, too
     scope: Scope
     origins: dict[str, bool] = field(default_factory=dict)
     admitted: dict[str, bool] = field(default_factory=dict)
@@ -109,17 +148,15 @@ class _Judge:
     def of(cls, rules: WebsiteRules | None, config: Config, scope: Scope) -> "_Judge":
         crawl, limits = config.crawl, config.limits
         if rules is None:
-            return cls(None, limits, Patterns(crawl.include, crawl.exclude), scope)
+            return cls(None, limits, Patterns(crawl.include, crawl.exclude), Patterns([], crawl.exclude), scope)
         include = crawl.include if rules.include is None else rules.include
         exclude = crawl.exclude if rules.exclude is None else rules.exclude
-        return cls(rules, rules.limits(limits), Patterns(include, exclude), scope)
+        return cls(rules, rules.limits(limits), Patterns(include, exclude), Patterns([], exclude), scope)
 
     def verdicts(self, links: Links) -> U8:
         """Returns the verdict of each link, as `verdict` does: only what patterns are asked about needs its text."""
-        verdicts: U8 = _OF_TRAP[links.traps(self.limits)]
-        in_scope = [self._has(origin) for origin in links.origins]
-        if not all(in_scope):
-            verdicts[~np.array(in_scope)[links.origin_of]] = SCOPE
+        outside = bytes([0 if self._has(origin) else SCOPE for origin in links.origins])
+        verdicts = links.judged(self.limits, _OF_TRAP, outside)
         if self.patterns:
             for i in np.flatnonzero(verdicts == FOLLOWED).tolist():
                 verdicts[i] = FOLLOWED if self._admits(links[i]) else PATTERN
@@ -162,6 +199,7 @@ class Reader:
         self._scope = scope
         self._named = named or NamedSitemaps()
         self._headers = headers
+        self._agent = config.fetch.agent_name.lower()
         self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
         self.forget()
 
@@ -185,7 +223,11 @@ class Reader:
         request = response.request
         now_s = response.started_s + response.elapsed_s
         outcome = response.outcome
-        if outcome is Outcome.MOVED and request.hops >= self._config.fetch.hops and not request.is_robots:
+        if (
+            outcome is Outcome.MOVED
+            and request.hops >= self._config.fetch.hops
+            and not (request.is_robots or request.is_requisite)
+        ):
             outcome, response.reason = (
                 Outcome.BAD_REDIRECT,
                 f"more than {self._config.fetch.hops} redirects in a row",
@@ -197,8 +239,25 @@ class Reader:
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
             visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
-            visit.relevance = visit.is_level = None
+            visit.relevance = visit.is_level = visit.requisites = None
         return visit
+
+    def read_again(self, visit: Visit, html: bytes, leads_to: str, why: str) -> Visit:
+        """Returns the visit with what a browser made of its page; the same one if it made nothing of it."""
+        if not html:
+            visit.reason = why
+            return visit
+        again = Visit(visit.response, visit.outcome, why, visit.next)
+        again.truncated, again.rendered = visit.response.truncated, html
+        if leads_to:
+            again.location = leads_to
+        try:
+            self._understand(again)
+        except Exception as error:  # as in `read`
+            visit.reason = f"as rendered, it is not understood: {error!r}"[:200]
+            return visit
+        again.noindex |= visit.noindex
+        return again
 
     def _understand(self, visit: Visit) -> None:
         response, request, outcome = visit.response, visit.response.request, visit.outcome
@@ -208,30 +267,86 @@ class Reader:
             visit.etag = headers.get("etag") or ""
             visit.last_modified = headers.get("last-modified") or ""
             visit.kept = {name: value for name in self._headers if (value := headers.get(name))} or None
+        fields = said_in(response.head, headers)
+        said = Said(fields) if fields else _NOTHING
         body = b""
-        if response.body:
+        if response.large is not None:
+            # Of what nobody can hold, the first bytes are read; it is the same if its bytes on the wire are.
+            start = _START_BYTES if is_media(response.head) else self._config.fetch.parse_bytes
+            body = decode_body(response.large.start(start), headers, start)[0]
+            visit.body_bytes, visit.digest = response.large.size, response.large.xxh3 or 1
+        elif response.body:
             body, cut = decode_body(response.body, headers, self._config.fetch.decoded_bytes)
             visit.truncated = visit.truncated or cut
             visit.body_bytes = len(body)
             visit.digest = xxh3_64_intdigest(body) or 1
+        if body and visit.mime.startswith("image/"):
+            from gossamer.web import images
+
+            visit.size = images.size(body) or visit.size
         if request.is_robots:
             self._read_robots(visit, body)
-        elif outcome is Outcome.MOVED:
+        elif outcome is Outcome.MOVED and request.is_requisite:
             visit.location = response.location
+            self._require(visit, {response.location: _REDIRECT})
+        elif outcome is Outcome.MOVED:
+            visit.location, visit.kind = response.location, "redirect"
             # A seed's redirect target was asked for as much as the seed itself.
             self._link(visit, Listed([response.location]), request.depth, admitted=not request.depth)
             self._pass_permission(visit, [0])
         elif outcome is Outcome.OK and body:
-            self._read_page(visit, body, headers)
+            said = self._read_page(visit, visit.rendered or body, headers, said)
             if request.digest == visit.digest:
                 visit.outcome = Outcome.UNCHANGED
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links count once, and are remembered since it was new.
                 visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
-                visit.relevance = visit.is_level = None
+                visit.relevance = visit.is_level = visit.requisites = None
+        if self._config.crawl.purpose and body and (request.is_requisite or outcome is not Outcome.OK):
+            said = self._said_in(visit, body, headers, said)
+        if (said is not _NOTHING or request.asks) and not request.is_robots:
+            self._heed(visit, said)
+
+    def _said_in(self, visit: Visit, body: bytes, headers: Headers, said: Said) -> Said:
+        """Returns what HTML says about its use that is not read as a page: a requisite, an answer that is no page."""
+        if not is_html(body, visit.mime):
+            return said
+        markup, declared = body[: self._config.fetch.parse_bytes], content_type(headers)[1]
+        document = parse_html(markup, visit.response.request.url, declared, agent=self._agent, max_links=1)
+        return Said(said.fields, document.robots, document.reservation)
+
+    def _heed(self, visit: Visit, said: Said) -> None:
+        """Notes what the page's publisher asks. Where that refuses the purpose of the crawl, nothing of the page stays
+        but its headers."""
+        request = visit.response.request
+        asks = asked(request.asks, said, self._agent, visit.mime.startswith("image/"))
+        visit.preferences, visit.not_for = asks.lines, asks.not_for
+        if visit.requisites is not None and self._config.crawl.purpose:
+            self._spare_images(visit.requisites, request.asks, said)
+        if not self._config.crawl.purpose or not (why := asks.refusal(self._config.crawl.purpose)):
+            return
+        response = visit.response
+        if response.size:
+            response.body, response.large, visit.rendered = b"", None, b""
+            response.truncated = visit.truncated = UNWANTED
+        if visit.outcome in (Outcome.OK, Outcome.UNCHANGED):
+            now_s = response.started_s + response.elapsed_s
+            visit.outcome, visit.reason = Outcome.REFUSED_USE, why
+            visit.next = after(Outcome.REFUSED_USE, request.tries, now_s, self._config)
+            visit.title = visit.canonical = visit.etag = visit.last_modified = ""
+            visit.body_bytes = visit.digest = 0
+            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
+            visit.relevance = visit.is_level = visit.requisites = None
+
+    def _spare_images(self, needed: Requisites, asks: str, said: Said) -> None:
+        """Leaves a page's images where they are, if it says that they are not for the purpose of the crawl."""
+        if asked(asks, said, self._agent, is_image=True).refusal(self._config.crawl.purpose):
+            needed.verdicts[np.isin(needed.kinds, _IMAGES) & (needed.verdicts == FOLLOWED)] = PURPOSE
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
+        if is_file(visit.response.request.origin):
+            return
         if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":
             rules = Rules.parse(body, self._config.fetch.agent_name)
             self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
@@ -263,11 +378,21 @@ class Reader:
     def _is_sound(self, url: str) -> bool:
         return not trap(url, self._limits)
 
-    def _read_page(self, visit: Visit, body: bytes, headers: Headers) -> None:
+    def _read_page(self, visit: Visit, body: bytes, headers: Headers, said: Said) -> Said:
+        """Reads a page; returns what it says about its use, `said` by its header included."""
         request = visit.response.request
-        declared = content_type(headers)[1]
+        declared = RENDERED_TYPE if visit.rendered else content_type(headers)[1]
+        if self._config.crawl.requisites and visit.mime == _STYLE_SHEET:
+            from gossamer.web import requisites
+
+            charset = declared_charset(body, declared)
+            rules = body[: self._config.fetch.parse_bytes]
+            self._require(visit, requisites.of_style_sheet(rules, charset, request.url, self._limits.links))
+        if request.is_requisite:
+            return said
         # Sitemaps come with all kinds of content types, but as HTML only where the name says what they are.
         if (visit.mime not in HTML or "sitemap" in request.url) and is_sitemap(body, declared, request.url):
+            visit.kind = "sitemap"
             sitemap = parse_sitemap(body, request.url)
             visit.truncated = visit.truncated or ("length" if sitemap.truncated else "")
             urls = [*sitemap.sitemaps, *sitemap.urls]
@@ -282,31 +407,69 @@ class Reader:
                     visit.verdicts[i] = self.verdict(url, host_of(url), request.depth + 1)
             within = (i for i, url in enumerate(sitemap.sitemaps) if host_of(url) in speaks_for)
             self._pass_permission(visit, within)
-            return
+            return said
         if not is_html(body, visit.mime):
-            return
+            return said
         document = parse_html(
             body[: self._config.fetch.parse_bytes],
             request.url,
             declared,
-            headers.get_all("x-robots-tag"),
-            self._config.fetch.agent_name.lower(),
+            [value for name, value in said.fields if name == "x-robots-tag"],
+            self._agent,
             self._limits.links,
-            headers.get("refresh") or "",
+            f"0; url={visit.location}" if visit.location else headers.get("refresh") or "",
             self._topic is not None,
         )
         visit.charset, visit.title, visit.language = document.charset, document.title, document.language
         visit.canonical, visit.noindex = document.canonical, document.noindex
-        self._link(visit, document.targets, request.depth + 1, document.followed)
+        targets, followed, embedded = document.targets, document.followed, dict[str, int]()
+        if self._config.crawl.requisites or self._config.crawl.media:
+            from gossamer.web import requisites
+
+            markup = body[: self._config.fetch.parse_bytes]
+            embedded = requisites.of_page(markup, document.charset, document.base, self._limits.links)
+        if self._config.crawl.media and embedded:
+            types, links = self._config.crawl.media, list(targets)
+            wanted = {url: kind for url, kind in embedded.items() if requisites.is_of_type(url, kind, types)}
+            for url in links[:followed]:
+                wanted.pop(url, None)
+            links = list(dict.fromkeys([*links[:followed], *wanted, *links[followed:]]))
+            targets, followed = Listed(links), followed + len(wanted)
+            visit.kinds = np.array([wanted.get(url, 0) for url in links], np.uint8)
+        self._link(visit, targets, request.depth + 1, followed)
+        if self._config.crawl.requisites:
+            self._require(visit, embedded)
         if self._topic is not None:
             text = text_of(body[:_ABOUT_BYTES], f"text/html; charset={document.charset}")
             self._weigh(visit, document.anchors, self._topic.page(document.title, text))
+        if document.robots or document.reservation:
+            return Said(said.fields, document.robots, document.reservation)
+        return said
 
     def verdict(self, url: str, host: str, depth: int) -> int:
         """Returns the verdict of a link on a page of this host; `depth` is how deep it leads."""
         judge, url = self._judge_at(host), url_of(url)
         verdict = judge.verdict(url)
         return DEPTH if verdict == FOLLOWED and depth > deepest(url, judge.limits) else verdict
+
+    def _require(self, visit: Visit, found: dict[str, int]) -> None:
+        """Finds verdicts of what a page needs: from wherever it is, if `crawl.exclude` does not match, and no more than
+        the limits allow."""
+        if not found:
+            return
+        request, limits = visit.response.request, self._limits
+        hops = request.hops + 1 if request.is_requisite else REQUISITE
+        urls = Listed(list(found))
+        judge = self._judge_at(request.host)
+        verdicts = urls.judged(judge.limits, _OF_TRAP, bytes(len(urls.origins)))
+        if judge.excluded:
+            for i in np.flatnonzero(verdicts == FOLLOWED).tolist():
+                verdicts[i] = FOLLOWED if judge.excluded.admit(urls[i]) else PATTERN
+        if hops - REQUISITE > limits.requisite_depth:
+            verdicts[verdicts == FOLLOWED] = REQUISITES
+        verdicts[np.flatnonzero(verdicts == FOLLOWED)[limits.requisites :]] = REQUISITES
+        kinds = np.array(list(found.values()), np.uint8)
+        visit.requisites = Requisites(urls, urls.keys(), verdicts, kinds, hops)
 
     def _weigh(self, visit: Visit, anchors: dict[str, str], page: float) -> None:
         """Computes how near each link is to the topic, if there is one."""

@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.chain import snapshots
 from gossamer.arrays import U8, U64, Bools
-from gossamer.columns import Contributions, Status
+from gossamer.columns import MOST_HOPS, Contributions, Status
 from gossamer.config import FIREWALL, Config, Limits
 from gossamer.crawl import onward
 from gossamer.crawl.opening import Books
-from gossamer.crawl.reader import DEPTH, FOLLOWED, PATTERN, SCOPE, VERDICTS
+from gossamer.crawl.reader import DEPTH, FOLLOWED, LATER, PATTERN, SCOPE, VERDICTS
 from gossamer.crawl.update import Admission
+from gossamer.web.links import KINDS
 from gossamer.web.url import host_of, is_dynamic
 
 _AT_ONCE = 500_000  # links: their URLs are in memory
@@ -67,15 +68,21 @@ def revive(books: Books, judge: Judge, is_native: Callable[[U64], Bools], fresh:
     return Revived(rows, np.concatenate([each.verdicts for each in found]), count < _AT_ONCE)
 
 
+_LINKS = (None, *KINDS[:3])  # earlier versions did not note the kind of a link: there was one only
+
+
 def _batches(books: Books, *verdicts: str) -> Iterator[Batch]:
     """Iterates over links with these verdicts, of all agents: zones may have changed their owner."""
     names = [name for at in snapshots(books.store).values() for name in at.files.get("links", [])]
     for name in names:
         try:
             with pq.ParquetFile(books.store.local(name)) as file:
-                for rows in file.iter_batches(columns=["source", "target", "target_url", "verdict"]):
+                has_kind = ["kind"] if "kind" in file.schema_arrow.names else []
+                for rows in file.iter_batches(columns=["source", "target", "target_url", "verdict", *has_kind]):
                     words = rows.column("verdict").to_numpy(zero_copy_only=False)
                     kept = rows.filter(pa.array(np.isin(words, verdicts)))
+                    if has_kind and len(kept):  # what pages need is not judged again
+                        kept = kept.filter(pa.array([kind in _LINKS for kind in kept.column("kind").to_pylist()]))
                     if len(kept):
                         yield _batch(kept)
         except FileNotFoundError:  # another agent has just merged it: what it has is in a file that comes later
@@ -91,7 +98,9 @@ def _batch(rows: pa.RecordBatch) -> Batch:
 
 def _pairs_followed(books: Books) -> set[int]:
     """Returns the links that were revived before, by `_pair`."""
-    return {pair for source, target, _, _ in _batches(books, VERDICTS[-1]) for pair in _pair(source, target).tolist()}
+    return {
+        pair for source, target, _, _ in _batches(books, VERDICTS[LATER]) for pair in _pair(source, target).tolist()
+    }
 
 
 def _pair(source: U64, target: U64) -> U64:
@@ -121,7 +130,7 @@ def _judged(books: Books, judge: Judge, is_native: Callable[[U64], Bools], batch
             continue
         seen.add(pairs[at])
         if verdict == FOLLOWED:
-            rows.append((at, depth, min(int(page["hops"]) + 1, 255) if is_moved else 0))
+            rows.append((at, depth, min(int(page["hops"]) + 1, MOST_HOPS) if is_moved else 0))
         else:
             kind = onward.LEVEL_REFUSED if is_moved else onward.REFUSED
             deep.setdefault(int(keys[which[at]]), []).append((kind, urls[at]))
@@ -177,6 +186,7 @@ _ALIKE = {  # verdicts that one setting stands behind, whatever the URL
     "foreign": "site.mode",
     "port": "port",
     "function": "extract.links",
+    "requisites": "limits.requisites",
 }
 
 

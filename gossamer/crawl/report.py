@@ -48,13 +48,16 @@ class Tally:
             deferred=len(round_.deferrals),
             wire_bytes=round_.wire_bytes,
             outcomes=round_.outcomes,
+            requisites=round_.requisites,
+            truncated=round_.truncated,
             refused=round_.refused,
+            functions=round_.functions,
         )
         for name, amount in round_.cost.items():
             self.costs[name] = self.costs.get(name, 0.0) + amount
         self.outcomes.update(round_.outcomes)
         self.run_visits += round_.pages
-        self.run_rounds += bool(round_.pages)
+        self.run_rounds += bool(round_.visits)
 
     def figures(self, round_: Round) -> dict[str, Any]:
         """Returns the counters with the round that is being gathered, for the display."""
@@ -63,6 +66,8 @@ class Tally:
             "run_visits": self.run_visits + round_.pages,
             "wire_bytes": self.run_bytes,
             "outcomes": dict(self.outcomes + round_.outcomes),
+            "requisites": self.counters.requisites + round_.requisites,
+            "truncated": self.counters.truncated + round_.truncated,
             "refused": refused_links(self.counters.refused),
         }
 
@@ -180,7 +185,7 @@ class Accounts:
     def _known(self) -> dict[str, Any]:
         index, frontier = self.books.index, self.books.frontier
         waiting = frontier.pending + len(frontier.taken)  # for a visit, in the frontier or in the workbench
-        return {"known": index.count, "hosts": len(index.hosts), "frontier": waiting}
+        return {"known": self.books.ledger.known, "hosts": len(index.hosts), "frontier": waiting}
 
     def _waits_until_s(self) -> float | None:
         """Returns when the next page is due; None while one is due now, or under way at a host that does not rest."""

@@ -2,18 +2,28 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from gossamer.archive.digests import DigestCache
-from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Location, WarcWriter, payload_digest
+from gossamer.archive.digests import DigestCache, letters
+from gossamer.archive.manifest import Changes
+from gossamer.archive.warc import (
+    IDENTICAL,
+    NOT_MODIFIED,
+    Location,
+    Stored,
+    payload_digest,
+    stored_as,
+    stored_digest,
+)
 from gossamer.arrays import F64, I32, U8, U64, Bools
-from gossamer.columns import ACCOUNT, VISITS, Outcome, Status
+from gossamer.columns import ACCOUNT, VISITS, Contributions, Outcome, Status
 from gossamer.crawl.reader import BEST, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.scope import Naming
 from gossamer.fetch.politeness import Deferred
+from gossamer.fetch.request import Response
 from gossamer.web.links import NO_LINKS
 
 _STORED = 1 << 10  # smaller content is not worth a reference to another page
@@ -36,8 +46,22 @@ class Known(Protocol):
     def url(self, key: int) -> str:
         """Returns its URL, empty if it is not known."""
 
-    def stored_s(self, key: int) -> float:
-        """Returns when its content was last new."""
+
+class Records(Protocol):
+    """`Records` is where answers are stored: a WARC writer, or a file that has them already."""
+
+    def write_exchange(
+        self,
+        response: Response,
+        digest: str,
+        refers_to: Stored | None = None,
+        profile: str = "",
+        rendered: bytes = b"",
+    ) -> Location:
+        """Stores an answer and its request. Returns where the response (or revisit) record is."""
+
+    def close(self) -> Changes:
+        """Makes the round's files durable. Nothing can be written afterwards."""
 
 
 @dataclass
@@ -45,25 +69,29 @@ class Round:
     """`Round` gathers what finished since the last commit. `add` runs once per page, everything else once per round."""
 
     number: int
-    warc: WarcWriter | None
+    warc: Records | None
     digests: DigestCache
-    known: "Known"
+    known: Known
     visits: list[Visit] = field(default_factory=list)
     deferrals: list[Deferred] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of the VISITS table, in its order of columns
+    stored_digests: list[str] = field(default_factory=list)  # one for each row: as in WARC and CDXJ
     urls: dict[int, str] = field(default_factory=dict)  # of link targets
     sitemaps: dict[str, None] = field(default_factory=dict)
     named: dict[Naming, None] = field(default_factory=dict)
     robots: list[dict[str, Any]] = field(default_factory=list)  # rows of the ROBOTS table
     outcomes: Counter[str] = field(default_factory=Counter)
+    requisites: int = 0  # of the visits, which are not counted as pages
+    truncated: int = 0  # visits that brought a body, but not all of it
     refused: Counter[str] = field(default_factory=Counter)  # links, by the limit, once the round is closed
+    functions: Counter[str] = field(default_factory=Counter)  # what functions found, once they have finished
     wire_bytes: int = 0
     cost: dict[str, float] = field(default_factory=dict)  # energy and carbon, once they have been accounted for
     held_bytes: int = 0  # about so much memory is free again after the commit
 
     @property
     def pages(self) -> int:
-        return len(self.visits)
+        return len(self.visits) - self.requisites
 
     def is_full(self, width: int) -> bool:
         """Returns whether the round is full of pages, or of bytes: pages may consist of nothing but long links."""
@@ -75,50 +103,83 @@ class Round:
 
     def add(self, visit: Visit) -> None:
         response, request = visit.response, visit.response.request
-        digest = payload_digest(response.head, response.body) if response.body else ""
+        if response.large is not None:
+            digest = letters(response.large.sha1)
+        else:
+            digest = payload_digest(response.head, response.body) if response.body else ""
         place, is_revisit = self._store(visit, digest)
+        if is_revisit and visit.stored is not None:
+            digest = visit.stored.digest
         self._row(visit, digest, place, is_revisit)
-        self.wire_bytes += len(response.body)
+        self.stored_digests.append(visit.stored.stored_digest if digest and visit.stored is not None else "")
+        self.wire_bytes += response.size
         self.held_bytes += _TEXT_BYTES + _COPIES * text_bytes(visit)
         self.robots += response.robots
         if visit.named:
             self.named.update(dict.fromkeys(visit.named))
         if request.is_robots:
             self.sitemaps.update(dict.fromkeys(visit.sitemaps))
+        if request.is_robots or request.is_part:
             return
-        self.outcomes[_OUTCOMES[visit.outcome]] += 1
+        self.truncated += visit.outcome is Outcome.OK and bool(visit.truncated)
+        if request.is_requisite:
+            self.requisites += 1
+        else:
+            self.outcomes[_OUTCOMES[visit.outcome]] += 1
         self._link(visit)
         # The body has been stored; from here on only columns are needed.
         response.body = response.head = response.request_head = response.request_body = b""
+        response.large, visit.rendered = None, b""
         self.visits.append(visit)
 
     def _link(self, visit: Visit) -> None:
         new, chars = visit.urls.enter(self.urls, visit.targets)
         self.held_bytes += _LINK_BYTES * len(visit.targets) + _TEXT_BYTES * new + _COPIES * chars
         visit.urls = NO_LINKS
+        if visit.requisites is not None:
+            new, chars = visit.requisites.urls.enter(self.urls, visit.requisites.targets)
+            self.held_bytes += _LINK_BYTES * len(visit.requisites.targets) + _TEXT_BYTES * new + _COPIES * chars
+            visit.requisites.urls = NO_LINKS
 
     def _store(self, visit: Visit, digest: str) -> tuple[Location, bool]:
-        """Returns where the record is, and whether it only refers to another one."""
+        """Returns where the record is, and whether it only refers to another one; notes which one has the content."""
         response = visit.response
         if self.warc is None or not response.head:
             return _NOWHERE, False
-        key, now_s = response.request.key, response.started_s
-        if visit.outcome is Outcome.UNCHANGED:
-            profile = IDENTICAL if response.body else NOT_MODIFIED
-            refers_to = (response.request.url, self.known.stored_s(key))
-            return self.warc.write_exchange(response, digest, refers_to, profile), True
-        if visit.outcome is Outcome.OK and not visit.truncated and len(response.body) >= _STORED:
-            # The bytes on the wire, not the decoded ones: a revisit record promises the same payload digest.
-            digest64 = xxh3_64_intdigest(digest.encode())
-            seen = self.digests.get(digest64)
-            if seen is not None and seen[0] != key and (url := self.known.url(seen[0])):
-                return self.warc.write_exchange(response, digest, (url, seen[1]), IDENTICAL), True
-            self.digests.put(digest64, key, now_s)
+        if profile := self._refer(visit, digest):
+            return self.warc.write_exchange(response, "", visit.stored, profile), True
+        as_stored = stored_digest(response.head, response.body, digest) if response.body else digest
+        visit.stored = stored_as(response.request.url, response.started_s, digest, as_stored)
+        if self._may_be_elsewhere(visit):
+            key = response.request.key
+            self.digests.put(_digest64(digest), key, visit.stored.time_ms, as_stored)
             self.known.note(key, response.request.url)
-        return self.warc.write_exchange(response, digest), False
+        return self.warc.write_exchange(response, as_stored, rendered=visit.rendered), False
+
+    def _refer(self, visit: Visit, digest: str) -> str:
+        """Finds the record that has the content already, and returns the profile of a revisit record; "" if there is
+        none. A revisit record promises the same payload, which is the bytes before they are decoded: the same
+        text in other bytes is stored again."""
+        response, request = visit.response, visit.response.request
+        if visit.outcome is Outcome.UNCHANGED:
+            visit.stored = Stored.unpacked(request.stored, request.url)
+            if not response.size:
+                return NOT_MODIFIED
+            return IDENTICAL if visit.stored is not None and visit.stored.digest == digest else ""
+        if self._may_be_elsewhere(visit) and (seen := self.digests.get(_digest64(digest))) is not None:
+            key, time_ms, as_stored = seen
+            if key != request.key and (url := self.known.url(key)):
+                visit.stored = Stored(url, time_ms, digest, as_stored)
+                return IDENTICAL
+        return ""
+
+    @staticmethod
+    def _may_be_elsewhere(visit: Visit) -> bool:
+        return visit.outcome is Outcome.OK and not visit.truncated and visit.response.size >= _STORED
 
     def _row(self, visit: Visit, digest: str, place: Location, is_revisit: bool) -> None:
         response, request = visit.response, visit.response.request
+        is_beside = request.is_robots or request.is_part  # no visit of a page that the index knows
         values = (
             request.key,
             request.name,
@@ -126,7 +187,7 @@ class Round:
             self.number,
             response.started_s,
             _OUTCOMES[visit.outcome],
-            "" if request.is_robots else _STATUSES[visit.next.status],
+            "" if is_beside else _STATUSES[visit.next.status],
             response.http_status,
             visit.reason,
             visit.mime,
@@ -135,7 +196,7 @@ class Round:
             visit.language,
             visit.canonical,
             visit.location,
-            len(response.body),
+            response.size,
             visit.body_bytes,
             visit.truncated,
             digest,
@@ -152,7 +213,12 @@ class Round:
             place.length,
             is_revisit,
             visit.noindex,
-            request.is_robots,
+            is_beside,
+            visit.preferences,
+            visit.not_for,
+            "part" if request.is_part else "requisite" if request.is_requisite else "page",
+            *visit.size,
+            bool(visit.rendered),
         )
         self.rows.append(values)
 
@@ -176,6 +242,35 @@ class Round:
         _, targets, verdicts = self.links()
         return targets[verdicts == FOLLOWED], self.urls
 
+    def needed(self) -> "Needed":
+        """Returns what the round's pages need to be shown."""
+        found = [(place, visit.requisites) for place, visit in enumerate(self.visits) if visit.requisites is not None]
+        counts = [len(each.targets) for _, each in found]
+        return Needed(
+            np.repeat(np.array([place for place, _ in found], np.int32), counts),
+            np.concatenate([np.empty(0, np.uint64), *(each.targets for _, each in found)]),
+            np.concatenate([np.empty(0, np.uint8), *(each.verdicts for _, each in found)]),
+            np.concatenate([np.empty(0, np.uint8), *(each.kinds for _, each in found)]),
+            np.repeat(np.array([each.hops for _, each in found], np.uint8), counts),
+        )
+
+    def mentions(self, needed: "Needed") -> Contributions:
+        """Returns what becomes known of that: no links, so that they have no cash and count as no hits."""
+        at = np.flatnonzero(needed.verdicts == FOLLOWED)
+        requests = [visit.response.request for visit in self.visits]
+        keys = np.array([request.key for request in requests], np.uint64)
+        depths = np.minimum(np.array([request.depth for request in requests], np.int64) + 1, 255).astype(np.uint8)
+        targets, source = needed.targets[at], needed.source[at]
+        return Contributions(
+            targets,
+            np.zeros(len(at), np.int64),
+            np.zeros(len(at), np.int32),
+            depths[source],
+            needed.hops[at],
+            keys[source],
+            [self.urls[key] for key in targets.tolist()],
+        )
+
     def is_level(self) -> Bools | None:
         """Returns which of the same links lead no deeper than their page is; None: none of them."""
         if all(visit.is_level is None for visit in self.visits):
@@ -195,6 +290,20 @@ class Round:
         if all(visit.priority is None for visit in self.visits):
             return None
         return np.concatenate([np.ones(len(v.targets)) if v.priority is None else v.priority for v in self.visits])
+
+
+def _digest64(digest: str) -> int:
+    return int(xxh3_64_intdigest(digest.encode()))
+
+
+class Needed(NamedTuple):
+    """`Needed` are the requisites of a round's pages, as columns."""
+
+    source: I32  # index in the round's visits
+    targets: U64
+    verdicts: U8
+    kinds: U8
+    hops: U8
 
 
 def text_bytes(visit: Visit) -> int:

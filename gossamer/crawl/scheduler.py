@@ -7,7 +7,7 @@ import numpy as np
 
 from gossamer.arrays import U64, Bools, Rows
 from gossamer.clocks import Clock
-from gossamer.columns import NO_TEXT, Status
+from gossamer.columns import NO_TEXT, REQUISITE, Status
 from gossamer.config import CROSS_OVER, Config
 from gossamer.crawl.fetching import Fetching
 from gossamer.crawl.opening import Books
@@ -15,7 +15,7 @@ from gossamer.crawl.pacing import TOP_UP_S, is_top_up_due
 from gossamer.crawl.reader import FOLLOWED
 from gossamer.crawl.round import Round
 from gossamer.crawl.states import longest_forbidden_s, longest_s
-from gossamer.crawl.visit_history import validators_of
+from gossamer.crawl.visit_history import stored_of, validators_of
 from gossamer.fetch.client import Request
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import union
@@ -42,6 +42,7 @@ class Scheduler:
     def __init__(self, books: Books, fetching: Fetching, clock: Clock, is_native: IsNative) -> None:
         self._books, self._fetching, self._clock, self._is_native = books, fetching, clock, is_native
         self.outstanding = 0  # pages that were taken and have not come back
+        self.needed = 0  # of these, requisites
         self.is_starving = False  # there was not enough to take
         self.cost_s = 0.0  # of all takes since the last commit
         self._taken = 0
@@ -97,6 +98,8 @@ class Scheduler:
         self._least_due_s = min(self._least_due_s, min((visit.next.due_s for visit in visits), default=inf))
         self._back = union(self._back, np.array([visit.response.request.key for visit in visits], np.uint64))
         found = [visit.targets[visit.verdicts == FOLLOWED] for visit in visits]
+        needed = [visit.requisites for visit in visits if visit.requisites is not None]
+        found += [each.targets[each.verdicts == FOLLOWED] for each in needed]
         keys = np.unique(np.concatenate([_NO_KEYS, *found]))
         is_known = self._books.index.pages.look_up(keys)[0] & self._is_native(keys)
         self._unknown = union(self._unknown, keys[~is_known])
@@ -122,7 +125,8 @@ class Scheduler:
     def top_up(self, round_is_empty: bool) -> None:
         """Tops up the workbench, if it is time."""
         config, time_s = self._books.config, self._clock.now()
-        self._books.frontier.wait_until(time_s + longest_s(config), time_s + longest_forbidden_s(config))
+        far_s = time_s + longest_forbidden_s(config)
+        self._books.frontier.wait_until(time_s + longest_s(config), far_s, config.fetch.retries)
         width, now_s = self._width, self._clock.monotonic()
         if self.is_lockstep:
             if not self.outstanding and round_is_empty:
@@ -142,6 +146,19 @@ class Scheduler:
             self._take(half, later)
         self.is_starving = self.outstanding <= width // 2
         self._take_cost_s = self._clock.monotonic() - now_s
+
+    def came_back(self, request: Request) -> None:
+        """Notes that a page was visited, or given back."""
+        self.outstanding -= 1
+        self.needed -= request.is_requisite
+
+    def take_requisites(self) -> int:
+        """Takes what pages need, and no page. Returns how much that is."""
+        rows = self._books.frontier.take(self._width, self.time_s, self._width)
+        needed = rows["hops"] >= REQUISITE
+        self._books.frontier.give_back(rows["key"][~needed])
+        self._add(rows[needed])
+        return int(needed.sum())
 
     def _thaw(self) -> None:
         """Moves the time of lockstep. There time stands still, or what is due again would depend on how long things
@@ -166,12 +183,17 @@ class Scheduler:
             foreign = ~self._is_native(rows["key"])
             books.frontier.give_back(rows["key"][foreign])
             rows = rows[~foreign]
-        if len(rows):
-            seed = books.config.crawl.seed
-            self._fetching.add(requests(books.index, rows, books.strategy, seed, self._taken))
-            self.outstanding += len(rows)
-            self._taken += len(rows)
+        self._add(rows)
         self.cost_s += self._clock.monotonic() - start_s
+
+    def _add(self, rows: Rows) -> None:
+        books = self._books
+        if len(rows):
+            seed, is_stored = books.config.crawl.seed, books.config.archive.warc
+            self._fetching.add(requests(books.index, rows, books.strategy, seed, self._taken, is_stored))
+            self.outstanding += len(rows)
+            self.needed += int((rows["hops"] >= REQUISITE).sum())
+            self._taken += len(rows)
 
     def _mixed(self, room: int, per_host: int) -> Rows:
         """Returns revisits and first visits; while there are first visits, at most `refresh.share` are revisits."""
@@ -212,7 +234,9 @@ def per_host(config: Config) -> tuple[int, int]:
     return soon, later
 
 
-def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int) -> list[Request]:
+def requests(
+    index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_before: int, must_be_stored: bool = False
+) -> list[Request]:
     """Returns requests, best first. A rank is the strategy's, so that better pages found later overtake; where hosts
     are ranked, whose ranks change all the time, it is the order of taking."""
     if strategy.host_rank is None:
@@ -235,12 +259,12 @@ def requests(index: PageIndex, rows: Rows, strategy: Strategy, seed: int, taken_
     for request in found:
         if "#" in request.url:
             request.url, request.post = split_name(request.url)
-    _add_history(index, rows, found)
+    _add_history(index, rows, found, must_be_stored)
     return found
 
 
-def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
-    """Adds validators and digest of pages that were visited before."""
+def _add_history(index: PageIndex, rows: Rows, found: list[Request], must_be_stored: bool) -> None:
+    """Adds validators and digest of pages that were visited before, and which record has their content."""
     before = np.flatnonzero(rows["status"] != Status.NEW)
     if not len(before):
         return
@@ -254,3 +278,6 @@ def _add_history(index: PageIndex, rows: Rows, found: list[Request]) -> None:
         request.digest = digest
         if i in validators:
             request.etag, request.last_modified = validators_of(validators[i])
+            request.stored = stored_of(validators[i])
+            if must_be_stored and not request.stored:
+                request.etag = request.last_modified = ""  # a 304 would refer to a record that nobody can name

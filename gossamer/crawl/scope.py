@@ -242,6 +242,12 @@ def level(url: str, links: Links | Sequence[str], most: int) -> Bools | None:
     return found if found.any() and len(_others(place, links)) else None
 
 
+def is_level(url: str, link: str, most: int) -> bool:
+    """Returns whether a link leads to one of the first `most` pages of the list that its page belongs to."""
+    place = _place(url) if most else None
+    return place is not None and _is_near(place, link, most)
+
+
 def _place(url: str) -> tuple[str, str, int, bool] | None:
     """Returns what is before and after the page number in a URL, the number, and whether it counts pages or entries."""
     match = _PAGE.search(url) or _OFFSET.search(url)

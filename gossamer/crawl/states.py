@@ -13,7 +13,7 @@
                                                                        after `fetch.retries` no more
     denied by robots     denied         to the virtual page            no
     refused address,
-    content type         refused        to the virtual page            no
+    content type, use    refused        to the virtual page            no
 
 A page that is forbidden (401, 402, 403, 407, 451) is not gone: if it had content, that and its links still count.
 When a fetched page is visited again, `refresh/refresher.py` decides; its row says never.
@@ -62,6 +62,7 @@ TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.DENIED: Transition(Status.DENIED, CashUse.DROP),
     Outcome.REFUSED_ADDRESS: Transition(Status.REFUSED, CashUse.DROP),
     Outcome.REFUSED_TYPE: Transition(Status.REFUSED, CashUse.DROP),
+    Outcome.REFUSED_USE: Transition(Status.REFUSED, CashUse.DROP),
 }
 
 

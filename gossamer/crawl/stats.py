@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 # Outcomes that are no trouble. Every other one counts as an error and is named by its kind.
-CALM = ("ok", "unchanged", "moved", "denied")
+CALM = ("ok", "unchanged", "moved", "denied", "refused_use")
 
 LEAST_S = 1.0  # no rate is shown before so much time has passed: it would be noise
 
@@ -23,6 +23,8 @@ class Stats:
     wire_bytes: int  # bodies received by this run, as sent
     round: int | None = None  # being gathered now
     outcomes: Mapping[str, int] = field(default_factory=dict)  # word: visits, this run
+    requisites: int = 0  # visits to what pages need, by the whole crawl
+    truncated: int = 0  # bodies that were cut, in the whole crawl
     refused: Mapping[str, int] = field(default_factory=dict)  # setting: links that it refused, in the whole crawl
     connections: int | None = None  # open now
     hosts: int | None = None  # known
@@ -112,7 +114,7 @@ _REMEDIES = {
     "crawl.include/exclude": "by crawl.include and crawl.exclude; with wider ones the same command follows them",
     "crawl.nofollow": "their pages ask for that; crawl.nofollow = false follows them",
     "site.mode": "they lead to pages of other agents, and site.mode is firewall",
-    "extract.links": "your function (extract.links) refused them",
+    "extract.links": "your function (extract.links) refused them, or failed on their pages (table function_errors)",
     "port": "browsers refuse these ports too",
     "seeds.pages": "their website has as many pages as its seed allows (pages=)",
 }
@@ -130,3 +132,14 @@ def remedy(setting: str) -> str:
 def in_short(refused: Mapping[str, int]) -> str:
     """Returns how many links were not followed, by reason, in a few words: "scope 4,023, depth 151"."""
     return ", ".join(f"{setting.rpartition('.')[2].replace('_', ' ')} {times:,}" for setting, times in refused.items())
+
+
+def found_by_functions(counts: Mapping[str, int]) -> list[str]:
+    """Returns a note about what page functions found; none if there were no pages for them."""
+    if not counts:
+        return []
+    items, files, pages, failed = (counts.get(name, 0) for name in ("items", "files", "pages", "failed"))
+    found = f"functions found {items:,} items and {files:,} files on {pages:,} pages"
+    found += f"; they failed on {failed:,} pages (table function_errors)" if failed else ""
+    unjudged = counts.get("unjudged", 0)  # pages whose links no function could judge
+    return [found + (f"; the links function failed on {unjudged:,}: no link of these is followed" if unjudged else "")]

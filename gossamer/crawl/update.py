@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import F64, I32, I64, U8, U64, Bools, Indices, Rows
-from gossamer.columns import LINK, PAGE, Column, Contributions, Status, Table
+from gossamer.columns import LINK, MOST_HOPS, PAGE, REQUISITE, VANISHED, Column, Contributions, Status, Table
 from gossamer.config import Limits
 from gossamer.crawl.ledger import Ledger
 from gossamer.errors import ArchiveError
@@ -99,6 +99,7 @@ class NewPages:
     domain: list[str]
     referrer: U64
     depth: U8
+    is_requisite: Bools
 
     def __len__(self) -> int:
         return len(self.url)
@@ -112,6 +113,7 @@ class NewPages:
             [domain for part in parts for domain in part.domain],
             np.concatenate([np.zeros(0, np.uint64), *(part.referrer for part in parts)]),
             np.concatenate([np.zeros(0, np.uint8), *(part.depth for part in parts)]),
+            np.concatenate([np.zeros(0, np.bool_), *(part.is_requisite for part in parts)]),
         )
 
 
@@ -124,6 +126,7 @@ class UpdateResult:
     textless: U64  # pages that are not known, and of which only keys have come
     depth: U8  # per visit: of its page, as it is known now
     fallen: U64  # pages visited before to which a shorter way was found
+    promoted: U64  # requisites that a link leads to now: they are pages from here on
     nearer: tuple[U64, U8]  # all pages known before to which a shorter way was found, and how deep they are now
 
 
@@ -160,7 +163,7 @@ def update(
     and the `others` that other agents know."""
     rows, result = _changed(index, ledger, columns, Rules(limits, strategy, is_own, seed, best, pages_by_host, quota))
     index.pages.write(rows, len(result.new))
-    ledger.known += len(result.new)
+    ledger.known += len(result.new) - int(result.new.is_requisite.sum()) + len(result.promoted)
     if strategy.virtual:
         ledger.give(others)
     if frontier is not None:
@@ -190,22 +193,28 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     is_known = found[to]
     # A vanished link is no reason to get to know where it led.
     lost = ~is_known & (own.hits <= 0) & (own.cash == 0)
+    lost &= ~is_requisite(own.hops) | (own.hops == VANISHED)
     texts = _Texts(columns)
     enters = ~is_known & ~lost
     entering = _Entering.of(index, own.where(enters), texts, ledger.v)
     referrers = np.concatenate((inbox.referrer, visits["key"][columns.links.source[followed]]))
-    is_redirect = np.concatenate((inbox.hops > 0, (visits["policy"] == CashUse.PASS)[columns.links.source[followed]]))
+    was_redirect = (inbox.hops > 0) & (inbox.hops < REQUISITE)
+    is_redirect = np.concatenate((was_redirect, (visits["policy"] == CashUse.PASS)[columns.links.source[followed]]))
     generation = caps.generations(index.hosts, index.traps, entering.homes, said, referrers, is_redirect)
     verdicts = entering.judge(index, rules, generation)
     ledger.pool += int(entering.targets.cash[verdicts != Admission.FOLLOWED].sum())
 
     _visit(rows, at, visits, ledger.v)
-    nearer = _receive(rows, to[is_known], own.where(is_known))
+    nearer, became_pages = _receive(rows, to[is_known], own.where(is_known), ledger.v)
+    promoted = rows["key"][became_pages]
     depth, closer = rows["depth"][at], rows[nearer]
     fallen = closer["key"][has_links(closer["status"])]
     new = entering.enter(index, rows, to[enters], verdicts)
-    _count_hosts(index, entering.homes, new.key, visits, before["status"])
-    entered = entering.homes.is_new & np.isin(entering.homes.hosts, host_of_key(new.key))
+    pages = new.key[~new.is_requisite]
+    _count_hosts(index, entering.homes, pages, visits, before)
+    if len(promoted):
+        _count_promoted(index, rows[became_pages])
+    entered = entering.homes.is_new & np.isin(entering.homes.hosts, host_of_key(pages))
     index.traps.enter(entering.homes.hosts[entered], generation[entered])
     keep = found.copy()
     keep[to[enters]] = verdicts == Admission.FOLLOWED
@@ -216,7 +225,15 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
     textless = entering.targets.key[[not url for url in entering.urls]]
     return rows, UpdateResult(
-        new, passed, of_link, texts.outbox(others), textless, depth, fallen, (closer["key"], closer["depth"])
+        new,
+        passed,
+        of_link,
+        texts.outbox(others),
+        textless,
+        depth,
+        fallen,
+        promoted,
+        (closer["key"], closer["depth"]),
     )
 
 
@@ -231,7 +248,7 @@ def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I64, I64]:
     """Returns the cash that leaves each visited page, and the cash that each link carries."""
     policy, damping = visits["policy"], strategy.damping
-    passed = np.where(policy == CashUse.KEEP, 0, before["cash"] + v)
+    passed = np.where((policy == CashUse.KEEP) | is_requisite(before["hops"]), 0, before["cash"] + v)
     spends = policy == CashUse.SPEND
     budget = np.where(spends, passed // damping.denominator * damping.numerator, 0)
     budget[policy == CashUse.PASS] = passed[policy == CashUse.PASS]
@@ -263,7 +280,7 @@ def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: R
     if links.is_level is not None:
         is_level |= links.is_level[followed]
     depth = np.minimum(before["depth"][source] + np.int64(1) - is_level, 255).astype(np.uint8)
-    hops = (np.minimum(before["hops"] + np.int64(1), 255) * is_redirect).astype(np.uint8)
+    hops = (np.minimum(before["hops"] + np.int64(1), MOST_HOPS) * is_redirect).astype(np.uint8)
     first = groups.reduce(np.minimum, np.arange(len(inbox.key) + len(source)))
     return Targets(
         groups.key,
@@ -279,17 +296,20 @@ def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: R
 def _visit(rows: Rows, at: Indices, visits: Rows, v: int) -> None:
     for name in ("status", "due_s", "tries"):
         rows[name][at] = visits[name]
-    rows["cash"][at[visits["policy"] != CashUse.KEEP]] = -v
+    rows["cash"][at[(visits["policy"] != CashUse.KEEP) & ~is_requisite(rows["hops"][at])]] = -v
 
 
-def _receive(rows: Rows, to: Indices, targets: Targets) -> Indices:
-    """Returns the indices of the pages to which a shorter way was found."""
+def _receive(rows: Rows, to: Indices, targets: Targets, v: int) -> tuple[Indices, Indices]:
+    """Returns the indices of the pages to which a shorter way was found, and of those that were requisites until now.
+    From here on the virtual page gives to these, too."""
     nearer = to[targets.depth < rows["depth"][to]]
+    promoted = to[is_requisite(rows["hops"][to]) & (targets.hops < REQUISITE)]
     rows["cash"][to] += targets.cash
+    rows["cash"][promoted] -= v
     rows["hits"][to] = np.clip(rows["hits"][to] + targets.hits, 0, 0xFFFFFFFF)
     rows["depth"][to] = np.minimum(rows["depth"][to], targets.depth)
     rows["hops"][to] = np.minimum(rows["hops"][to], targets.hops)
-    return nearer
+    return nearer, promoted
 
 
 class _Texts:
@@ -329,7 +349,7 @@ class _Entering:
         for name in ("key", "depth", "hops"):
             rows[name] = getattr(targets, name)
         rows["hits"] = np.maximum(targets.hits, 0)
-        rows["cash"] = targets.cash - v
+        rows["cash"] = targets.cash - np.where(is_requisite(targets.hops), 0, v)
         # Where its text would be, so that pages rank by discovery before they have entered.
         rows["text"] = np.uint64(len(index.heap)) + targets.first.astype(np.uint64)
         data = [url.encode() for url in urls]
@@ -343,6 +363,10 @@ class _Entering:
         verdicts = np.full(len(self.rows), Admission.LENGTH, np.uint8)
         ranks = rules.strategy.page_rank(self.rows, rules.seed)[self.usable]
         order = np.lexsort((self.targets.key[self.usable], -ranks))
+        needed = is_requisite(self.targets.hops[self.usable])
+        if needed.any():  # the page that needs them has limited how many there are
+            verdicts[self.usable[needed]] = Admission.FOLLOWED
+            order = order[~needed[order]]
         urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host or rules.quota else ()
         quotas = Quotas.find(index.hosts, self.homes, urls, rules.quota) if rules.quota else None
         most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host, quotas)
@@ -374,20 +398,40 @@ class _Entering:
             [domains[host] for host in hosts],
             self.targets.referrer[new],
             self.targets.depth[new],
+            is_requisite(self.targets.hops[new]),
         )
 
 
-def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, old_status: U8) -> None:
+def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, before: Rows) -> None:
     """Counts hosts' pages. One counts as visited while its status is final: if it failed again, it is pending."""
-    change = is_final(visits["status"]).astype(np.int64) - is_final(old_status)
-    hosts, inverse = np.unique(host_of_key(np.concatenate((new, visits["key"]))), return_inverse=True)
+    needed = is_requisite(before["hops"])
+    if needed.any():
+        visits, before = visits[~needed], before[~needed]
+    change = is_final(visits["status"]).astype(np.int64) - is_final(before["status"])
+    _grow(index, homes, new, visits["key"], change)
+
+
+def _count_promoted(index: PageIndex, rows: Rows) -> None:
+    """Counts pages that were requisites until now."""
+    at_home = homes(index.hosts, np.ascontiguousarray(rows["key"]), index.urls(rows))
+    _grow(index, at_home, rows["key"], rows["key"], is_final(rows["status"]).astype(np.int64))
+
+
+def _grow(index: PageIndex, at_home: Homes, new: U64, visited_pages: U64, change: I64) -> None:
+    hosts, inverse = np.unique(host_of_key(np.concatenate((new, visited_pages))), return_inverse=True)
     known, visited = np.zeros(len(hosts), np.int64), np.zeros(len(hosts), np.int64)
     np.add.at(known, inverse[: len(new)], 1)
     np.add.at(visited, inverse[len(new) :], change)
     domains = np.zeros(len(hosts), np.uint32)
-    here, at = search(homes.hosts, hosts)
-    domains[here] = homes.domains[at[here]]
+    here, at = search(at_home.hosts, hosts)
+    domains[here] = at_home.domains[at[here]]
     index.hosts.grow(hosts, domains, known, visited)
+
+
+def is_requisite(hops: U8) -> Bools:
+    """Returns which pages are only needed to show others. They have no cash, and no place in any count."""
+    needed: Bools = hops >= REQUISITE
+    return needed
 
 
 def has_links(status: U8) -> Bools:

@@ -1,13 +1,15 @@
 """`History` joins a round's visits with what was known of their pages: it alone reads and writes VISITED rows at the
 end of a round.
 
-Of a page's version the index keeps, in one text, validators and the links that we follow: hits count them, and cash
-goes along them. When the page is visited again, the links of both versions are compared: what stayed does not count
-again, what vanished no longer counts.
+Of a page's version the index keeps, in one text, validators, the links that we follow, and which WARC record has its
+content: hits count the links, and cash goes along them. When the page is visited again, the links of both versions are
+compared: what stayed does not count again, what vanished no longer counts.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,8 @@ _NOT_MODIFIED = 304
 _VALIDATOR = 1024  # longest ETag we send back
 _NEAR, _FAR = 5, 8  # bytes of a link: on the page's own host 40 bits tell pages apart
 _HEAD = np.dtype([("degree", "<u4"), ("near", "<u4"), ("far", "<u4"), ("cut", "u1")])
-_ROOM = MAX_TEXT - 2 * _VALIDATOR - 2 - _HEAD.itemsize
+_STORED_BYTES = 4096  # of a packed `Stored`: the URLs of most websites are shorter
+_ROOM = MAX_TEXT - 2 * _VALIDATOR - 2 - _HEAD.itemsize - _STORED_BYTES
 
 
 class EarlierLinks(NamedTuple):
@@ -105,7 +108,8 @@ class History:
         again = np.flatnonzero(self.found & answered)
         if revisits is not None and len(again):
             known = rows[again]
-            revisits.learn(known, times[again], changed[again])
+            modified_s = [_seconds(self.visits[place].last_modified) for place in again.tolist()]
+            revisits.learn(known, times[again], changed[again], np.array(modified_s))
             rows[again] = known
         rows["first_s"] = np.where(self.found, rows["first_s"], times)
         rows["last_s"] = np.where(answered, times, rows["last_s"])
@@ -127,17 +131,20 @@ class History:
         degree = np.bincount(links.source, minlength=len(self.visits))
         follows = links.followed & self.is_changed[links.source]
         kept = degree > 0  # even if none is followed: that may change (crawl/onward.py)
-        kept |= np.fromiter((bool(v.etag or v.last_modified) for v in self.visits), np.bool_, len(self.visits))
+        has_more = (bool(v.etag or v.last_modified or v.stored) for v in self.visits)
+        kept |= np.fromiter(has_more, np.bool_, len(self.visits))
         places = np.flatnonzero(kept & self.is_changed)
         if not len(places):
             return
         validators = [(self.visits[place].etag, self.visits[place].last_modified) for place in places.tolist()]
         source = np.searchsorted(places, links.source[follows])
-        texts = packed_versions(rows["key"][places], validators, source, links.target[follows], degree[places])
+        stored = [_packed_stored(self.visits[place]) for place in places.tolist()]
+        texts = packed_versions(rows["key"][places], validators, source, links.target[follows], degree[places], stored)
         rows["validators"][places] = index.heap.append(texts)
 
     def _renew(self, index: PageIndex, rows: Rows) -> None:
-        """Replaces the validators that we sent by those of a 304 (RFC 9111 section 4.3.4); the others stay."""
+        """Replaces the validators that we sent by those of a 304 (RFC 9111 section 4.3.4); the others stay. The
+        same content may have been stored again: then the newer record has it from now on."""
         renewed: dict[int, tuple[str, str]] = {}
         for place in np.flatnonzero(self.is_unchanged).tolist():
             visit = self.visits[place]
@@ -146,17 +153,36 @@ class History:
             now = (visit.etag or request.etag, visit.last_modified or request.last_modified)
             if visit.response.http_status == _NOT_MODIFIED and now != sent:
                 renewed[place] = now
+            elif visit.stored is not None and _packed_stored(visit) != request.stored:
+                renewed[place] = (visit.etag, visit.last_modified)
         places = np.array([*renewed], np.intp)
         known = rows["validators"][places] != np.uint64(NO_TEXT)
         texts = dict(zip(places[known].tolist(), index.heap.read(rows["validators"][places[known]]), strict=True))
-        packed = [with_validators(texts.get(place, b""), *pair) for place, pair in renewed.items()]
+        packed = [
+            with_validators(texts.get(place, b""), *pair, _packed_stored(self.visits[place]))
+            for place, pair in renewed.items()
+        ]
         rows["validators"][places] = index.heap.append(packed)
 
 
+def _seconds(date: str) -> float:
+    """Returns the seconds since 1970 of a header field's date; nan if it has none."""
+    try:
+        return parsedate_to_datetime(date).replace(tzinfo=UTC).timestamp() if date else np.nan  # RFC 9110: it is GMT
+    except (ValueError, OverflowError):
+        return np.nan
+
+
 def packed_versions(
-    keys: U64, validators: Sequence[tuple[str, str]], source: Integers, target: U64, degree: I64
+    keys: U64,
+    validators: Sequence[tuple[str, str]],
+    source: Integers,
+    target: U64,
+    degree: I64,
+    stored: Sequence[bytes] = (),
 ) -> list[bytes]:
-    """Returns a text per page: its validators, its links and how many there are in all. `source` indexes `keys`."""
+    """Returns a text per page: its validators, its links and how many there are in all, and which record has its
+    content. `source` indexes `keys`."""
     is_far = host_of_key(target) != host_of_key(keys)[source]
     order = np.lexsort((target, is_far, source))
     source, target, is_far = source[order], target[order], is_far[order]
@@ -179,6 +205,7 @@ def packed_versions(
             + heads[place * _HEAD.itemsize : (place + 1) * _HEAD.itemsize]
             + near[at_near * _NEAR : (at_near + of_near) * _NEAR]
             + far[at_far * _FAR : (at_far + of_far) * _FAR]
+            + (stored[place] if stored else b"")
         )
     return texts
 
@@ -190,10 +217,29 @@ def _packed_validators(etag: str, last_modified: str) -> bytes:
     return f"{etag}\n{last_modified}\n".encode("latin-1", "replace")
 
 
-def with_validators(text: bytes, etag: str, last_modified: str) -> bytes:
-    """Returns the same links under other validators; an empty text has none."""
+def with_validators(text: bytes, etag: str, last_modified: str, stored: bytes = b"") -> bytes:
+    """Returns the same links under other validators; an empty text has none. `stored` is new if it is given."""
     links = text.split(b"\n", 2)[2] if text else bytes(_HEAD.itemsize)
+    if stored:
+        links = links[: _links_end(links)] + stored
     return _packed_validators(etag, last_modified) + links
+
+
+def stored_of(text: bytes) -> bytes:
+    """Returns which record has the content of a version (`archive.warc.Stored`); empty if that is not known."""
+    links = text.split(b"\n", 2)[2]
+    return links[_links_end(links) :]
+
+
+def _packed_stored(visit: Visit) -> bytes:
+    found = visit.stored.packed(visit.response.request.url) if visit.stored is not None else b""
+    return found if len(found) <= _STORED_BYTES else b""
+
+
+def _links_end(links: bytes) -> int:
+    """Returns where the links of a version end."""
+    head = np.frombuffer(links, _HEAD, 1)[0]
+    return _HEAD.itemsize + _NEAR * int(head["near"]) + _FAR * int(head["far"])
 
 
 def validators_of(text: bytes) -> tuple[str, str]:
@@ -208,6 +254,7 @@ def earlier_links(heap: TextHeap, rows: Rows) -> EarlierLinks:
     head = np.frombuffer(b"".join(part[: _HEAD.itemsize] for part in parts), _HEAD)
     near, far = head["near"].astype(np.int64), head["far"].astype(np.int64)
     cuts = [_HEAD.itemsize + _NEAR * count for count in near.tolist()]
+    ends = [cut + _FAR * count for cut, count in zip(cuts, far.tolist(), strict=True)]
     low = np.zeros((int(near.sum()), 8), np.uint8)
     local = b"".join(part[_HEAD.itemsize : cut] for part, cut in zip(parts, cuts, strict=True))
     low[:, :_NEAR] = np.frombuffer(local, np.uint8).reshape(-1, _NEAR)
@@ -216,7 +263,7 @@ def earlier_links(heap: TextHeap, rows: Rows) -> EarlierLinks:
     starts = np.cumsum(near + far) - near - far
     targets[spans(starts, near)] = low.view("<u8").ravel() | np.repeat(host, near)
     targets[spans(starts + near, far)] = np.frombuffer(
-        b"".join(part[cut:] for part, cut in zip(parts, cuts, strict=True)), "<u8"
+        b"".join(part[cut:end] for part, cut, end in zip(parts, cuts, ends, strict=True)), "<u8"
     )
     degree, is_cut = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
     degree[known], is_cut[known] = head["degree"], head["cut"].astype(np.bool_)
@@ -225,6 +272,8 @@ def earlier_links(heap: TextHeap, rows: Rows) -> EarlierLinks:
 
 def compared_links(before: EarlierLinks, source: Integers, target: U64) -> tuple[Bools, Bools]:
     """Returns which links of the new version (distinct per page) are new, and which of the version before are gone."""
+    if not len(before.source):  # as in every round of pages that are visited for the first time
+        return ~before.is_cut[source], np.zeros(0, np.bool_)
     sources = np.concatenate((before.source, source))
     targets = np.concatenate((before.target, target))
     order = np.lexsort((targets, sources))

@@ -4,6 +4,7 @@ import os
 import select
 from collections import OrderedDict
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pycurl
@@ -12,11 +13,13 @@ from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.fields import Fields
+from gossamer.fetch.http_versions import HttpVersions, may_refuse
 from gossamer.fetch.lenient_http import LenientExchange, is_refusal
 from gossamer.fetch.outcome import (
     classify,
     final_head,
     framing,
+    is_http2,
     outcome_of_error,
     reason_of_error,
     without_excess,
@@ -35,6 +38,7 @@ __all__ = ["Client", "Request", "Response"]
 _EVENTS = 256  # sockets served per poll: the caller has other things to do
 _LENIENT_HOSTS = 10_000  # remembered
 _PROXY_REFUSES = 407
+_HTTP2_STREAM = 92  # a stream that the server ended; pycurl has no name for it
 _EPOLL = {
     pycurl.POLL_IN: select.EPOLLIN,
     pycurl.POLL_OUT: select.EPOLLOUT,
@@ -48,22 +52,34 @@ _CUTS = {
     pycurl.E_RECV_ERROR: "disconnect",
     pycurl.E_SEND_ERROR: "disconnect",
     pycurl.E_GOT_NOTHING: "disconnect",
+    pycurl.E_HTTP2: "disconnect",
+    _HTTP2_STREAM: "disconnect",
 }
 
 
 class Client:
     """The client starts requests and returns responses. It knows nothing of politeness: the workbench does."""
 
-    def __init__(self, config: Config, clock: Clock, resolver: Resolver, cookies: "Cookies | None" = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        resolver: Resolver,
+        cookies: "Cookies | None" = None,
+        folder: Path | None = None,
+    ) -> None:
+        """`folder` is where large bodies wait for the archive; None: where the system has its temporary files."""
         self._config = config
         self._clock = clock
         self._resolver = resolver
         self._cookies = cookies
-        self._fields = Fields(config, cookies)
+        self._folder = folder
+        self._fields = Fields(config, cookies, clock)
         self._finished: list[Response] = []
         self._looking = 0
         self._proxies = Proxies(config)
-        self._idle: dict[str, list[Transfer]] = {}  # by the proxy that they use
+        self._versions = HttpVersions(config.fetch.http)
+        self._idle: dict[tuple[str, bool], list[Transfer]] = {}  # by the proxy that they use, and whether with HTTP/2
         self._running: dict[Any, Transfer] = {}
         self._lenient: OrderedDict[str, None] = OrderedDict()  # hosts whose answers libcurl does not understand
         self._spoken: dict[int, LenientExchange] = {}  # with them, by socket
@@ -111,13 +127,20 @@ class Client:
             self._finished.append(response)
             return
         proxy = self._proxies.of(request.host)
-        is_lenient = request.host in self._lenient and not proxy
+        is_http2 = self._versions.is_http2(request.url)
+        is_lenient = request.host in self._lenient and not (proxy or is_http2)
         reuse = reuse and not is_lenient
-        idle = self._idle.get(proxy)
-        transfer = idle.pop() if idle and not is_lenient else Transfer(self._config, is_lenient, proxy)
+        transfer = self._transfer(proxy, is_http2, is_lenient)
         transfer.start_s, transfer.started_s, transfer.lookup_s = start_s, started_s, now_s - start_s
-        transfer.prepare(request, reuse, self._fields.of(request, reuse), answer)
+        # HTTP/2 has no field Connection.
+        transfer.prepare(request, reuse, self._fields.of(request, reuse or is_http2), answer)
         self._launch(transfer, now_s)
+
+    def _transfer(self, proxy: str, is_http2: bool, is_lenient: bool) -> Transfer:
+        idle = self._idle.get((proxy, is_http2))
+        if idle and not is_lenient:
+            return idle.pop()
+        return Transfer(self._config, self._clock.monotonic, self._folder, is_lenient, proxy, is_http2)
 
     def poll(self, timeout_s: float) -> list[Response]:
         """Waits at most so long for something to happen; returns what finished."""
@@ -241,14 +264,19 @@ class Client:
         transfer = self._running.pop(handle)
         if transfer.proxy:
             message = message.replace(transfer.proxy, "(not stored)")  # it may have a password
+        if transfer.failure is not None:
+            raise transfer.failure
         now_s = self._clock.monotonic()
         if code and self._try_next(transfer, code, now_s):
             return
-        request = transfer.request
+        request, head = transfer.request, final_head(transfer.lines)
+        if (code or may_refuse(head)) and self._try_http2(transfer, code, message, head, now_s):
+            return
         response = Response(request, Outcome.BROKEN, message, 0, transfer.started_s, now_s - transfer.start_s)
         response.address = transfer.address
         response.lookup_s, response.connect_s, response.response_s = transfer.times()
-        head = final_head(transfer.lines)
+        if transfer.is_http2:
+            response.protocol = self._versions.learn(request.url, handle, code)
         too_long = sum(map(len, transfer.lines)) > self._config.fetch.header_bytes
         if transfer.asks_proxy and status_code(head) == _PROXY_REFUSES:
             response.outcome = Outcome.CONNECT_FAILED  # the website has not answered: nobody asked it
@@ -263,6 +291,8 @@ class Client:
             response.outcome = outcome_of_error(
                 code, transfer.is_connected(), transfer.is_secured(), request.url.startswith("https:")
             )
+            if transfer.is_http2 and is_http2(message, b""):
+                response.reason = "the server agrees on neither HTTP/1.1 nor HTTP/2"
             if transfer.proxy:
                 response.reason = f"by proxy: {response.reason}"
                 if "CONNECT tunnel failed" in message:
@@ -277,13 +307,17 @@ class Client:
             response.address = ""
         elif response.outcome is not Outcome.TLS_FAILED:
             response.request_head, response.request_body = transfer.stored_head(), transfer.body
+        self._lay_aside(transfer)
+        self._finished.append(response)
+
+    def _lay_aside(self, transfer: Transfer) -> None:
         transfer.lines.clear()
         transfer.chunks.clear()
+        transfer.spool = None
         if transfer.is_lenient:
             transfer.handle.close()
         else:
-            self._idle.setdefault(transfer.proxy, []).append(transfer)
-        self._finished.append(response)
+            self._idle.setdefault((transfer.proxy, transfer.is_http2), []).append(transfer)
 
     def _answered(self, response: Response, transfer: Transfer, head: bytes, code: int) -> None:
         response.reason = ""
@@ -298,6 +332,9 @@ class Client:
             body = without_excess(body)
         elif frame.is_endless:
             response.truncated = "disconnect"
+        if transfer.spool is not None:
+            transfer.spill()
+            response.large, body = transfer.spool, b""
         response.body = body
         response.kept = not code and transfer.reuse and frame.stays_open
         classify(response)
@@ -315,4 +352,21 @@ class Client:
             return False
         transfer.attempt += 1
         self._launch(transfer, now_s)
+        return True
+
+    def _try_http2(self, transfer: Transfer, code: int, message: str, head: bytes, now_s: float) -> bool:
+        """Asks a server again that refuses HTTP/1.1, if there is time for it."""
+        late = now_s - transfer.start_s >= self._config.fetch.timeout_s
+        if late or transfer.is_lenient or transfer.is_http2 or transfer.asks_proxy:
+            return False
+        request, start = transfer.request, b"" if transfer.lines else b"".join(transfer.chunks)
+        may_repeat = transfer.is_secured() and not request.post  # nobody knows what a POST has done before the end
+        if not self._versions.tries_http2(request.url, code, message, head, start, may_repeat):
+            return False
+        again = self._transfer(transfer.proxy, True, False)
+        again.start_s, again.started_s, again.lookup_s = transfer.start_s, transfer.started_s, transfer.lookup_s
+        again.prepare(request, transfer.reuse, self._fields.of(request, True), transfer.answer)
+        again.attempt = transfer.attempt
+        self._lay_aside(transfer)
+        self._launch(again, now_s)
         return True

@@ -44,6 +44,8 @@ class Fetcher:
         self._offset_s = clock.now() - clock.monotonic()
         self.allowed: int | None = None  # pages that may be visited in all; None: any number
         self._visited = 0
+        self._requisites = config.crawl.requisites or bool(config.crawl.render)
+        self._needed = 0  # requisites under way: they do not count as pages
 
     def now(self) -> float:
         """Returns seconds since 1970, as the workbench counts them."""
@@ -58,11 +60,12 @@ class Fetcher:
         for response in responses:
             self._workbench.done(response, now)
         for response in responses:
+            self._needed -= response.request.is_requisite
             self._hand_over(response)
         return handled + len(responses)
 
     def _hand_over(self, response: Response) -> None:
-        self._visited += not response.request.is_robots
+        self._visited += not (response.request.is_robots or response.request.is_requisite)
         self._sink(response)
 
     def wake(self) -> None:
@@ -81,10 +84,11 @@ class Fetcher:
     def _start(self, timeout_s: float) -> tuple[int, float]:
         handled = 0
         for _ in range(_STARTS):
-            if self.active >= self._connections or self._is_used_up():
+            is_used_up = self._is_used_up()
+            if self.active >= self._connections or (is_used_up and not self._requisites):
                 return handled, timeout_s
             now = self.now()
-            step = self._workbench.next(now)
+            step = self._workbench.next(now, is_used_up)
             if isinstance(step, Fetch):
                 self._begin(step)
             elif isinstance(step, Wait):
@@ -96,9 +100,10 @@ class Fetcher:
         return handled, 0.0
 
     def _is_used_up(self) -> bool:
-        return self.allowed is not None and self.active + self._visited >= self.allowed
+        return self.allowed is not None and self.active - self._needed + self._visited >= self.allowed
 
     def _begin(self, fetch: Fetch) -> None:
+        self._needed += fetch.request.is_requisite
         if not self._per_address or self._client.is_proxied(fetch.request.host):
             self._client.start(fetch.request, fetch.reuse_connection)
             return
@@ -109,6 +114,7 @@ class Fetcher:
             self._looking -= 1
             request = fetch.request
             if answer.outcome is None and not self._workbench.learn(request, answer.address, self.now()):
+                self._needed -= fetch.request.is_requisite
                 return  # another host at this address has the turn
             self._client.connect(request, fetch.reuse_connection, answer, start_s)
 

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gossamer.clocks import Clock, RealClock
 from gossamer.config import Config
 from gossamer.config.host_overrides import of_host
 from gossamer.config.secrets import auth_of, is_reference, read_secret
@@ -14,8 +15,9 @@ from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, port_of
 from gossamer.web.posts import body_of
 
-if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
+if TYPE_CHECKING:  # http.cookiejar, cryptography: whoever needs none of them need not wait for it
     from gossamer.fetch.cookies import Cookies
+    from gossamer.fetch.identity import Signer
 
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NOT_STORED = "(not stored)"
@@ -87,7 +89,7 @@ class _Own(NamedTuple):
 class Fields:
     """`Fields` has the header fields of all requests."""
 
-    def __init__(self, config: Config, cookies: "Cookies | None" = None) -> None:
+    def __init__(self, config: Config, cookies: "Cookies | None" = None, clock: Clock | None = None) -> None:
         """Reads the secrets that the configuration refers to; a mistake there is an error."""
         for_all = [
             _Field("User-Agent", config.user_agent),
@@ -111,7 +113,8 @@ class Fields:
                     frozenset((80, 443, *given.get("ports", ()))),
                 )
                 self._with_secrets[host] = own != open_
-        self._are_alike = not (self._by_host or cookies)  # what most crawls send
+        self._signer = _signer(config, clock or RealClock()) if config.fetch.identity else None
+        self._are_alike = not (self._by_host or cookies or self._signer)  # what most crawls send
 
     def of(self, request: Request, reuse: bool) -> Head:
         if self._are_alike and not (request.etag or request.last_modified or request.post):
@@ -122,6 +125,8 @@ class Fields:
             constant = own.of(request)
         cookie = self._cookies.of(request) if self._cookies else ""
         more = _conditions(request) if request.is_conditional else _framing(request.post) if request.post else []
+        if self._signer:
+            more = more + self._signer.lines(request.url)
         return constant.head(more, cookie, reuse)
 
     def remark(self, request: Request) -> str:
@@ -129,6 +134,12 @@ class Fields:
         own = of_host(self._by_host, request.host) if of_host(self._with_secrets, request.host) else None
         why = own.withheld(request) if own else ""
         return f"credentials of {request.host} are sent {why}" if why else ""
+
+
+def _signer(config: Config, clock: Clock) -> "Signer":
+    from gossamer.fetch.identity import Signer
+
+    return Signer(config.fetch.identity, config.fetch.identity_form, clock)
 
 
 def _own(host: str, given: Mapping[str, Any]) -> list[_Field]:

@@ -1,7 +1,7 @@
 """This module classifies answers: what a status, a header block or a libcurl error means for a visit."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pycurl
@@ -110,6 +110,18 @@ def is_wanted(head: bytes, types: Sequence[str]) -> bool:
     return not mime or mime in types or f"{mime.partition('/')[0]}/*" in types or "*/*" in types
 
 
+def of_type(head: bytes, by_type: Mapping[str, int]) -> int | None:
+    """Returns what holds for bodies of the declared type; None: nothing of their own."""
+    mime = content_type(Headers(head))[0]
+    return next((by_type[kind] for kind in (mime, f"{mime.partition('/')[0]}/*", "*/*") if kind in by_type), None)
+
+
+def is_media(head: bytes) -> bool:
+    """Returns whether nobody looks for links in a body of the declared type."""
+    mime = content_type(Headers(head))[0]
+    return mime.startswith(("image/", "video/", "audio/", "font/")) or mime == "application/pdf"
+
+
 def classify(response: Response) -> None:
     """Sets the outcome of an answer by its status, and where it leads."""
     request, status = response.request, response.http_status
@@ -171,10 +183,14 @@ def _classify_redirect(response: Response) -> None:
 
 def reason_of_error(message: str, start: bytes) -> str:
     """Returns why there is no answer, in words. `start`: what came instead of a status line."""
-    if "no application protocol" in message or _FIRST_FRAME(start):
-        # What the archive holds is HTTP/1: an exchange in HTTP/2 has no bytes that it could keep.
+    if is_http2(message, start):
         return "the server speaks only HTTP/2, and we speak HTTP/1.1"
     return f"the answer is not HTTP: it begins with {start[:20]!r}" if start else message
+
+
+def is_http2(message: str, start: bytes) -> bool:
+    """Returns whether a server wants HTTP/2: it says so in the handshake, or with its first bytes."""
+    return "no application protocol" in message or bool(_FIRST_FRAME(start))
 
 
 def outcome_of_error(code: int, connected: bool, secured: bool, https: bool) -> Outcome:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer.columns import Outcome
+from gossamer.columns import REQUISITE, Outcome
+from gossamer.fetch.spool import Spool
 
 
 @dataclass(slots=True)
@@ -23,13 +24,21 @@ class Request:
     is_robots: bool = False
     known: int = 0  # pages known of that host
     digest: int = 0  # of the body at the last visit; 0 if there was none
+    stored: bytes = b""  # which record has that body, as `archive.warc.Stored` packs it; empty if none is known
     origin: str = ""  # robots.txt only: whose rules it brings; redirects may lead elsewhere
     post: str = ""  # end of the page's name, if it is a POST (web/posts.py)
+    is_part: bool = False  # a page asked for it while it was rendered: it is a requisite that the index need not know
+    asks: str = ""  # what robots.txt and other files of its origin say about its use, a line each
 
     @property
     def name(self) -> str:
         """Returns the page's name, by which it is known."""
         return self.url + self.post
+
+    @property
+    def is_requisite(self) -> bool:
+        """Returns whether it is no page, but needed to show one."""
+        return self.hops >= REQUISITE and not self.is_robots
 
     @property
     def is_conditional(self) -> bool:
@@ -58,6 +67,14 @@ class Response:
     response_s: float = 0.0
     robots: Sequence[dict[str, Any]] = ()  # rows of the ROBOTS table that follow from this answer
     request_body: bytes = b""
+    large: Spool | None = None  # the body, if it is too large for memory: `body` is empty then
+
+    @property
+    def size(self) -> int:
+        """Returns the size of the body, as sent."""
+        return self.large.size if self.large is not None else len(self.body)
+
+    protocol: str = ""  # h2, if the answer came in HTTP/2; the header blocks here are in the form of HTTP/1.1
 
 
 def port_of(request: Request) -> int:

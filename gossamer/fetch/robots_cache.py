@@ -9,7 +9,9 @@ from typing import Any
 from gossamer.columns import Outcome
 from gossamer.config import Polite
 from gossamer.fetch.politeness import longest_robots_s
+from gossamer.web.preferences import Reservations, rules_of_file
 from gossamer.web.robots import LIMIT_BYTES, Rules, verdict_of_status
+from gossamer.web.url import path_of
 
 _ENTRY_BYTES = 300  # of an entry without its rules
 
@@ -19,12 +21,17 @@ Row = dict[str, Any]  # one of the ROBOTS table
 @dataclass(slots=True)
 class _Entry:
     expires_s: float
-    rules: Rules | None  # None: not parsed yet
+    rules: Rules | Reservations | None  # None: not parsed yet
     body: bytes = b""  # of rules not parsed yet
     size_bytes: int = _ENTRY_BYTES
     failures: int = 0  # in a row; 0: these are rules, or there is no robots.txt
     outcome: Outcome = Outcome.OK  # why it is unreachable
     reason: str = ""
+
+
+def is_file(origin: str) -> bool:
+    """Returns whether the rules are not those of an origin's robots.txt, but of another file (crawl.opt_out_file)."""
+    return origin.count("/") > 2
 
 
 class RobotsCache:
@@ -39,14 +46,29 @@ class RobotsCache:
 
     def rules(self, origin: str, now: float) -> Rules | None:
         """Returns the rules; None: to be fetched, for the first time or again."""
-        entry = self._entries.get(origin)
+        found = self._found(origin, now)
+        return found if isinstance(found, Rules) else None
+
+    def decision(self, address: str, path: str, now: float) -> tuple[bool, str] | None:
+        """Returns what another file of an origin, with rules of its own, decides about a path, and by which line; None:
+        it is to be fetched."""
+        found = self._found(address, now)
+        return None if found is None else found.decide(path)
+
+    def _found(self, address: str, now: float) -> Rules | Reservations | None:
+        entry = self._entries.get(address)
         if entry is None or entry.expires_s <= now:
             return None
-        self._entries.move_to_end(origin)
+        self._entries.move_to_end(address)
         if entry.rules is None:
-            entry.rules = Rules.parse(entry.body, self._agent_name)
+            entry.rules = self._parsed(address, entry.body)
             self._resize(entry, entry.rules)
         return entry.rules
+
+    def _parsed(self, address: str, body: bytes) -> Rules | Reservations:
+        if is_file(address):
+            return rules_of_file(path_of(address), body, self._agent_name)
+        return Rules.parse(body, self._agent_name)
 
     def deferred_until(self, origin: str, now: float) -> float:
         """Returns until when an unreachable robots.txt forbids everything; 0 if it does not."""
@@ -71,7 +93,7 @@ class RobotsCache:
         before = self._entries.get(origin)
         if verdict == "rules":
             body = body[:LIMIT_BYTES]
-            rules = Rules.parse(body, self._agent_name)
+            rules = self._parsed(origin, body)
             entry = _Entry(now + self._config.robots_ttl_s, rules, size_bytes=_ENTRY_BYTES + rules.size_bytes)
         elif verdict == "allow_all":
             entry = _Entry(now + self._config.robots_ttl_s, Rules.allow_all())
@@ -137,7 +159,7 @@ class RobotsCache:
         self._size_bytes += entry.size_bytes
         self._shrink()
 
-    def _resize(self, entry: _Entry, rules: Rules) -> None:
+    def _resize(self, entry: _Entry, rules: Rules | Reservations) -> None:
         size_bytes = _ENTRY_BYTES + rules.size_bytes
         self._size_bytes += size_bytes - entry.size_bytes
         entry.size_bytes, entry.body = size_bytes, b""

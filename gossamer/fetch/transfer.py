@@ -1,17 +1,25 @@
 """`Transfer` is one libcurl handle: the options set before an exchange, and what it gathers during it."""
 
 import ssl
-from typing import Any
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Any, cast
 
 import pycurl
 
 from gossamer.config import Config
+from gossamer.errors import OutOfSpace
 from gossamer.fetch.fields import Head
-from gossamer.fetch.outcome import UNWANTED, final_head, is_wanted
+from gossamer.fetch.http_versions import as_http1
+from gossamer.fetch.outcome import UNWANTED, final_head, is_media, is_wanted, of_type
 from gossamer.fetch.request import Request
 from gossamer.fetch.resolver import Answer
+from gossamer.fetch.spool import Spool
 from gossamer.web.posts import body_of
 
+_HELD_BYTES = 1 << 20  # of an image, film or sound, or the like: more of it goes to disk
+_MOST_HELD_BYTES = 16 << 20  # of anything else
 _ROBOTS_BYTES = 1 << 20  # on the wire; RFC 9309 asks for 500 KiB of text
 _BUFFER_BYTES = 64 << 10
 _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for it
@@ -22,14 +30,28 @@ class Transfer:
     """A handle is used again, because libcurl's set-up is not free: only what differs from last time is set."""
 
     __slots__ = (
-        "_head", "_is_literal", "_pinned", "_reuse", "_timeouts", "_types", "address", "answer", "attempt", "body",
-        "chunks", "handle", "is_lenient", "lines", "lookup_s", "proxy", "request", "reuse", "room", "start_s",
-        "started_s", "truncated",
+        "_by_type", "_folder", "_head", "_hold", "_is_literal", "_now", "_pinned", "_reuse", "_timeouts", "_types",
+        "_until_s", "address", "answer", "attempt", "body", "chunks", "failure", "handle", "is_http2", "is_lenient",
+        "lines", "lookup_s", "proxy", "request", "reuse", "room", "spool", "start_s", "started_s", "truncated",
     )  # fmt: skip
 
-    def __init__(self, config: Config, is_lenient: bool = False, proxy: str = "") -> None:
-        """`is_lenient`: libcurl only connects, and `LenientExchange` does the rest."""
-        self.is_lenient, self.proxy = is_lenient, proxy
+    def __init__(
+        self,
+        config: Config,
+        now: Callable[[], float],
+        folder: Path | None = None,
+        is_lenient: bool = False,
+        proxy: str = "",
+        is_http2: bool = False,
+    ) -> None:
+        """`now` is the monotonic clock, `folder` where large bodies may be. `is_lenient`: libcurl only connects, and
+        `LenientExchange` does the rest. `is_http2`: the server may choose HTTP/2."""
+        self._now, self._folder = now, folder
+        self._by_type = cast("dict[str, int]", config.fetch.type_bytes)
+        self._hold, self._until_s = 0, inf
+        self.spool: Spool | None = None  # what of a large body is on disk
+        self.failure: Exception | None = None  # why it cannot be there
+        self.is_lenient, self.proxy, self.is_http2 = is_lenient, proxy, is_http2
         self.handle = handle = _handle(config, proxy)
         self.lines: list[bytes] = []  # of all header blocks, 1xx included
         self.chunks: list[bytes] = []
@@ -45,7 +67,12 @@ class Transfer:
         self._pinned = ""
         self._timeouts = (0, 0)
         self._types = [kind.lower() for kind in config.fetch.accept_types]
-        handle.setopt(pycurl.HEADERFUNCTION, self.lines.append)
+        handle.setopt(pycurl.HEADERFUNCTION, self._take_line if is_http2 else self.lines.append)
+        if is_http2:
+            handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
+        if self._by_type:  # bodies may take long then, but not silence
+            handle.setopt(pycurl.LOW_SPEED_LIMIT, 1)
+            handle.setopt(pycurl.LOW_SPEED_TIME, max(1, round(config.fetch.timeout_s)))
         handle.setopt(pycurl.WRITEFUNCTION, self.take)
         handle.setopt(pycurl.CONNECT_ONLY, int(is_lenient))
 
@@ -84,7 +111,9 @@ class Transfer:
         connect_s = max(0.01, fetch.connect_timeout_s - spent_s)
         if self.attempt < len(answer.others):
             connect_s /= 2  # leave time for the next address
-        timeouts = (int(1000 * max(0.01, fetch.timeout_s - spent_s)), int(1000 * connect_s) or 1)
+        longest_s = max(fetch.timeout_s, fetch.type_timeout_s) if self._by_type else fetch.timeout_s
+        self._until_s = self.start_s + fetch.timeout_s
+        timeouts = (int(1000 * max(0.01, longest_s - spent_s)), int(1000 * connect_s) or 1)
         handle = self.handle
         if self._timeouts != timeouts:
             self._timeouts = timeouts
@@ -98,6 +127,8 @@ class Transfer:
         self.lines.clear()
         self.chunks.clear()
         self.truncated = ""
+        self.spool = None
+        self._hold = _HELD_BYTES
         self.room = min(fetch.body_bytes, _ROBOTS_BYTES) if self.request.is_robots else fetch.body_bytes
 
     def sent_head(self) -> bytes:
@@ -141,6 +172,9 @@ class Transfer:
         asked_s = info(pycurl.PRETRANSFER_TIME)
         return self.lookup_s, info(pycurl.CONNECT_TIME), max(first_s - asked_s, 0.0) if first_s else 0.0
 
+    def _take_line(self, line: bytes) -> None:
+        self.lines.append(as_http1(line))
+
     def _is_unwanted(self) -> bool:
         """Decides when the first bytes of a body arrive: its headers are complete then."""
         request = self.request
@@ -154,13 +188,44 @@ class Transfer:
         if self._types and not self.chunks and self._is_unwanted():
             self.truncated = UNWANTED
             return 0
+        if self._by_type and not self.request.is_robots and self._is_late():
+            return 0
         self.room -= len(data)
         if self.room < 0:
             self.chunks.append(data[: self.room])
             self.truncated = "length"
             return 0  # fewer than offered: libcurl ends the transfer
         self.chunks.append(data)
+        self._hold -= len(data)
+        return None if self._hold >= 0 else self._spill()
+
+    def _is_late(self) -> bool:
+        """Returns whether a body takes too long; with its first piece, sets how large and how late it may be."""
+        if not self.chunks and self.spool is None:
+            most = of_type(final_head(self.lines), self._by_type)
+            if most is not None:
+                self.room, self._until_s = most, inf
+        if self._now() <= self._until_s:
+            return False
+        self.truncated = "time"
+        return True
+
+    def _spill(self) -> int | None:
+        """Moves the body to disk, unless it is a page that may still have room in memory."""
+        if self.spool is None and self._hold >= _HELD_BYTES - _MOST_HELD_BYTES and not is_media(final_head(self.lines)):
+            return None
+        try:
+            self.spill()
+        except (OSError, OutOfSpace) as error:  # not here: libcurl is between us and whoever can end the crawl
+            self.failure = error
+            return 0
         return None
+
+    def spill(self) -> None:
+        self.spool = self.spool or Spool(self._folder)
+        for data in self.chunks:
+            self.spool.write(data)
+        self.chunks.clear()
 
 
 def _target(url: str) -> str:

@@ -26,12 +26,15 @@ from gossamer.fetch.politeness import (
     delay_s,
     longest_s,
 )
+from gossamer.fetch.purpose import Purpose
 from gossamer.fetch.request import Request, Response
 from gossamer.fetch.robots_answer import next_hop, read_robots
-from gossamer.fetch.robots_cache import RobotsCache
+from gossamer.fetch.robots_cache import RobotsCache, is_file
+from gossamer.web.robots import Rules
 from gossamer.web.url import host_of, origin_of, page_key, path_of
 
 _PATIENCE_S = 60.0  # a host that is backed off longer gives its pages back
+_NOT_THERE = 404
 _FAILURES = 5  # and so does one that failed so often in a row
 
 
@@ -53,8 +56,15 @@ class Workbench:
     Each page that is added comes out once: as a fetch that is `done`, or as Denied, Deferred or Failed.
     """
 
-    def __init__(self, config: Polite, robots: RobotsCache, by_host: Mapping[str, Polite] | None = None) -> None:
+    def __init__(
+        self,
+        config: Polite,
+        robots: RobotsCache,
+        by_host: Mapping[str, Polite] | None = None,
+        purpose: Purpose | None = None,
+    ) -> None:
         self._polite = config
+        self._purpose = purpose or Purpose()
         self._by_host = by_host or {}  # delays and bursts of hosts with rules of their own
         self._robots = robots
         self._queues = HostQueues(config.backoff_max_s, in_rank_order=config.connections == 1)
@@ -103,20 +113,27 @@ class Workbench:
             else:
                 self._queues.add(request)
 
-    def next(self, now: float) -> Step:
-        """Returns what to do now. Ask again until it is to wait; a fetch occupies its host until `done`."""
+    def next(self, now: float, only_requisites: bool = False) -> Step:
+        """Returns what to do now. Ask again until it is to wait; a fetch occupies its host until `done`. With
+        `only_requisites` pages stay where they are; a host's requisites are before its pages."""
         queues = self._queues
         queues.wake(now)
         if self._back:
             self._size -= 1
             return self._back.popleft()
-        while (queue := queues.take()) is not None:
+        left = []
+        step: Step | None = None
+        while step is None and (queue := queues.take()) is not None:
+            if only_requisites and not (queue.pages[0][3].is_requisite or queue.pages[0][3].is_robots):
+                left.append(queue)
+                continue
             step = self._turn(queue, now)
             if queue.flying is None:
                 queues.resume(queue)
-            if step is not None:
-                return step
-        return Wait(queues.wait_s())
+        step = step or Wait(queues.wait_s())
+        for queue in left:
+            queues.resume(queue)
+        return step
 
     def learn(self, request: Request, address: str, now: float) -> bool:
         """Takes the address of a request under way, before anybody connects to it. False: it shares its turn with a
@@ -211,6 +228,10 @@ class Workbench:
                 heappop(pages)
                 self._size -= 1
                 return Denied(request, rules.decide(path)[1])
+            if rules.usage or self._purpose.file:
+                step = self._asked(queue, rules, origin, path, now)
+                if step is not None:
+                    return step
             crawl_delay_s = rules.crawl_delay_s
             rested_s = self._contact_s + capped_s(self._polite, crawl_delay_s)
             if rested_s > now:  # contacted before a restart, perhaps, and it asks for more than the usual delay
@@ -218,6 +239,26 @@ class Workbench:
                 return None
         heappop(pages)
         return self._send(queue, request, crawl_delay_s)
+
+    def _asked(self, queue: HostQueue, rules: Rules, origin: str, path: str, now: float) -> Step | None:
+        """Notes what is asked about the use of the best page, and decides whether that refuses it. None: it may be
+        fetched."""
+        request = queue.pages[0][3]
+        purpose, asks = self._purpose, rules.asks(path) if rules.usage else ""
+        if purpose.file and rules.allows(purpose.file) and not purpose.refusal(asks):
+            decision = self._robots.decision(origin + purpose.file, path, now)
+            if decision is None:
+                self._awaited.add(origin)
+                file = _robots_request(origin + purpose.file, origin + purpose.file, request)
+                return self._send(queue, file, rules.crawl_delay_s)
+            asks = purpose.with_line(asks, decision[1])
+        request.asks = asks
+        why = purpose.refusal(asks)
+        if not why:
+            return None
+        heappop(queue.pages)
+        self._size -= 1
+        return Failed(request, Outcome.REFUSED_USE, why)
 
     def _send(self, queue: HostQueue, request: Request, crawl_delay_s: float | None) -> Fetch:
         self._busy += 1
@@ -259,6 +300,10 @@ class Workbench:
         if failure is not None:
             self._lose_robots(request, *failure)
             return
+        if is_file(origin):
+            self._robots.put(origin, status if 200 <= status < 300 else _NOT_THERE, body, now)
+            self._end_robots(origin)
+            return
         self._robots.put(origin, status, body, now)
         source = origin_of(request.url)
         if source not in self._awaited and request.url == source + "/robots.txt":
@@ -278,16 +323,20 @@ class Workbench:
     def _is_known(self, request: Request, now: float) -> bool:
         """Returns whether a redirect leads to a robots.txt that we have."""
         source = origin_of(request.url)
-        return request.url == source + "/robots.txt" and self._robots.copy(request.origin, source, now)
+        is_robots = request.url == source + "/robots.txt" and not is_file(request.origin)
+        return is_robots and self._robots.copy(request.origin, source, now)
 
     def _lose_robots(self, request: Request, outcome: Outcome, reason: str) -> None:
         if request.host != _host(request.origin):
             # Only what robots.txt redirects to is out of reach: that says nothing about the page's own host.
             outcome, reason = Outcome.OTHER, f"robots.txt leads to {request.url}: {reason}"
-        self._robots.put(request.origin, 0, b"", self._queues.now, (outcome, reason))
+        # Who has no other file to show has no rules there (TDMRep section 4.2).
+        status = _NOT_THERE if is_file(request.origin) else 0
+        self._robots.put(request.origin, status, b"", self._queues.now, (outcome, reason))
         self._end_robots(request.origin)
 
     def _end_robots(self, origin: str) -> None:
+        origin = origin_of(origin + "/")  # which may have the path of another file
         self._awaited.discard(origin)
         for entry in self._parked.pop(origin, ()):
             self._queues.put(entry)

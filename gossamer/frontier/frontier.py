@@ -42,6 +42,7 @@ class Frontier:
         self._now_s = 0
         self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
         self.latest_far_s = NEVER  # those that are forbidden
+        self._retries = -1  # of those, by which we found what is due
         self._far_s = NO_HORIZON_S  # when the first of these is due; they are not in `_later`, a scan finds them
         self._per_host = 1
         self._width = 1
@@ -76,9 +77,13 @@ class Frontier:
         if len(self._candidates) > self._capacity:
             self._trim()
 
-    def wait_until(self, latest_s: float, latest_far_s: float) -> None:
+    def wait_until(self, latest_s: float, latest_far_s: float, retries: int = -1) -> None:
         """Limits the wait: no page waits longer for a visit (if it is forbidden: than the second). A row with a later
-        time was written while the clock was wrong."""
+        time was written while the clock was wrong. A forbidden page that was given up after fewer `retries` is due."""
+        retries = min(retries, 254)  # a row counts no more than 255
+        if retries > self._retries and self._candidates.floor != NOTHING_YET:
+            self.rank_anew()
+        self._retries = retries
         is_set_back = latest_s + BUCKET_S < self.latest_s < NEVER
         self.latest_s, self.latest_far_s = int(latest_s), min(int(latest_far_s), NEVER)
         if is_set_back or self._later.reaches(self.latest_s):
@@ -189,6 +194,7 @@ class Frontier:
         self._candidates.floor = Position(*facts["floor"]) if facts["floor"] else None
         self._candidates.cuts = Cuts(hosts, cut_ranks, cut_keys)
         self._later.horizon_s, self._far_s = facts["horizon_s"], facts.get("far_s", NO_HORIZON_S)
+        self._retries = facts.get("retries", -1)
         self._later.add(later, due_s)
         self._admit(self._index.pages.look_up(taken)[1])  # nobody visited them, or else their rows come now
         for rows in self._index.pages.since_fold():
@@ -206,6 +212,7 @@ class Frontier:
             "floor": candidates.floor,
             "horizon_s": self._later.horizon_s,
             "far_s": self._far_s,
+            "retries": self._retries,
         }
         arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
         write_frontier(path, self._whose(), facts, arrays)
@@ -239,6 +246,7 @@ class Frontier:
         waits = (rows["status"] == Status.NEW) | (rows["status"] == Status.FAILED)
         latest_s = np.where(waits, self.latest_s, self.latest_far_s)
         due = (rows["due_s"] <= self._now_s) | ((rows["due_s"] > latest_s) & (rows["due_s"] != NEVER))
+        due |= (rows["due_s"] == NEVER) & (rows["status"] == Status.FORBIDDEN) & (rows["tries"] <= self._retries)
         wanted = due & ~search(self._taken, keys)[0]
         self._candidates.put(keys, self._ranks(rows), wanted)
         if not due.all():

@@ -16,8 +16,9 @@ from gossamer.frontier.scores import HistoricalScores, Lesson, LinkScores, Score
 from gossamer.frontier.strategies import Strategy
 
 
-def check_scores(order: Strategy, config: Config) -> None:
-    """Before anything is made: can this crawl know what its order asks for?"""
+def check_scores(order: Strategy, config: Config, agents: int = 0) -> None:
+    """Before anything is made: can this crawl know what its order asks for? `agents` are those of all sites, if they
+    are more than the configuration tells."""
     score = order.score
     if order.needs_topic and not Topic(config.crawl.topic).words:
         what = "has no word that tells" if config.crawl.topic else "is not given"
@@ -28,6 +29,12 @@ def check_scores(order: Strategy, config: Config) -> None:
         raise ConfigError(f'order "{order.name}" asks an oracle; only a simulation has one (gossamer simulate)')
     if (score.is_batch or score.new == "parent") and not config.archive.links:  # a restart reads them again
         raise ConfigError(f'order "{order.name}" needs the links so far: set archive.links = true')
+    several = max(agents, config.site.agents) > 1 or config.site.max_agents
+    if (score.is_batch or score.new == "parent") and several:  # an agent knows the links of its own pages only
+        raise ConfigError(
+            f'order "{order.name}" ranks by the links of the whole crawl, which none of several agents has; crawl with '
+            'one agent (--agents 1), or take "opic", which is exact with any number'
+        )
     if score.source == "history" and not (Path(config.crawl.history) / "gossamer.json").exists():
         what = f"{config.crawl.history} is none" if config.crawl.history else "none is given"
         raise ConfigError(f'order "{order.name}" needs the directory of an earlier crawl (crawl.history); {what}')

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from gossamer.arrays import F64, I64, Integers, Rows
-from gossamer.columns import HOST_BITS, ZONE_BITS
+from gossamer.columns import HOST_BITS, REQUISITE, ZONE_BITS
 from gossamer.errors import ConfigError
 
 
@@ -190,6 +190,18 @@ def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strat
         return behind(strategy.host_rank(rows), rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS))
 
     return replace(strategy, page_rank=page_rank, host_rank=host_rank if strategy.host_rank else None)
+
+
+def requisites_first(strategy: Strategy) -> Strategy:
+    """Returns the same strategy, but what pages need comes before all pages, in order of discovery: so it is fetched
+    soon after the page that needs it."""
+
+    def page_rank(rows: Rows, seed: int) -> F64:
+        ranks = strategy.page_rank(rows, seed)
+        needed = rows["hops"] >= REQUISITE
+        return np.where(needed, 1e299 - rows["text"].astype(np.float64) * 1e280, ranks) if needed.any() else ranks
+
+    return replace(strategy, page_rank=page_rank)
 
 
 def strategy(name: str) -> Strategy:

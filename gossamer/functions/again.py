@@ -11,7 +11,7 @@ The same command goes on where it was. Other code, or other conditions, begin an
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count, groupby
@@ -28,16 +28,17 @@ from gossamer.archive.copies import open_store
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes, Message
 from gossamer.archive.merge import merged_name
-from gossamer.archive.places import remembered
+from gossamer.archive.places import opened, remembered
 from gossamer.archive.query import answered, open_reading
-from gossamer.archive.reading import CrawlDirectory, Reading
-from gossamer.archive.store import Directory, Store
+from gossamer.archive.reading import Reading, location_of
+from gossamer.archive.store import Store
 from gossamer.archive.tables import parquet_options
 from gossamer.archive.views import TABLES
 from gossamer.columns import FILES, FUNCTION_ERRORS, ITEMS, Table
 from gossamer.config import Config
+from gossamer.config.folders import Address, Place, folder_of
 from gossamer.errors import ConfigError, disk_full_guard
-from gossamer.functions.functions import setup_of, workers_of
+from gossamer.functions.functions import failure, setup_of, workers_of
 from gossamer.functions.loading import canonical, is_same
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Task
@@ -59,6 +60,8 @@ class Extracted(NamedTuple):
     pages: int
     items: int
     errors: int
+    failed: int = 0  # pages on which a function failed
+    first_failure: str = ""
 
 
 class _Visit(NamedTuple):
@@ -71,6 +74,10 @@ class _Visit(NamedTuple):
     warc: str
     warc_offset: int
     warc_bytes: int
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        return self.warc, self.warc_offset, self.warc_bytes
 
 
 class _Nobody:
@@ -115,45 +122,67 @@ class _Again:
         return path
 
     def _rows(self, contents: Contents, visits: Sequence[_Visit]) -> Rows:
+        """Workers read the pages themselves, so that only results go from process to process. What they cannot read,
+        such as a revisit record, is read here."""
         given: dict[int, _Visit] = {}
-        for start in range(0, len(visits), _GROUP):
-            group = visits[start : start + _GROUP]
-
-            def put(place: int, answer: Answer, group: Sequence[_Visit] = group) -> None:
-                number, visit = next(self.numbers), group[place]
+        for visit in visits:
+            if (path := contents.path(visit.warc)) is not None:
+                number = next(self.numbers)
                 given[number] = visit
-                self.pool.put(_task(number, visit, answer))
-
-            contents.each([(visit.warc, visit.warc_offset, visit.warc_bytes) for visit in group], put)
-            while self.pool.held_bytes > _BEHIND_BYTES:
-                self.pool.wait(_LOOK_S)
-        while not self.pool.wait(_LOOK_S):
-            pass
-        results: dict[int, Result] = {result.number: result for result in self.pool.take()}
+                self.pool.put(_task(number, visit, Answer(b"", b""), path))
+        results = self._finished()
+        if unread := [number for number, result in results.items() if result.is_unread]:
+            for number in unread:
+                del results[number]
+            self._put_read(contents, {number: given[number] for number in sorted(unread)})
+            results |= self._finished()
         rows = Rows(self.source)
         for number, visit in given.items():
-            self.source.learn(results[number].columns)
-            rows.add(visit.key, visit.url, visit.time_ms / 1000, results[number], visit.round)
+            if (result := results.get(number)) is not None:
+                self.source.learn(result.columns)
+                rows.add(visit.key, visit.url, visit.time_ms / 1000, result, visit.round)
         return rows
 
+    def _put_read(self, contents: Contents, given: Mapping[int, _Visit]) -> None:
+        """Reads pages and gives them to the workers. A record that is damaged is an error here."""
+        numbers = [*given]
+        for start in range(0, len(numbers), _GROUP):
+            group = numbers[start : start + _GROUP]
 
-def _task(number: int, visit: _Visit, answer: Answer) -> Task:
-    return Task(number, visit.url, visit.http_status, visit.time_ms / 1000, visit.depth, answer.head, answer.wire)
+            def put(place: int, answer: Answer, group: Sequence[int] = group) -> None:
+                self.pool.put(_task(group[place], given[group[place]], answer))
+
+            contents.each([given[number].place for number in group], put)
+            while self.pool.held_bytes > _BEHIND_BYTES:
+                self.pool.wait(_LOOK_S)
+
+    def _finished(self) -> dict[int, Result]:
+        while not self.pool.wait(_LOOK_S):
+            pass
+        return {result.number: result for result in self.pool.take()}
+
+
+def _task(number: int, visit: _Visit, answer: Answer, path: Path | None = None) -> Task:
+    page = (number, visit.url, visit.http_status, visit.time_ms / 1000, visit.depth, answer.head, answer.wire)
+    return Task(*page, str(path), *visit.place[1:]) if path else Task(*page)
 
 
 def extract(
-    directory: Path, functions: Sequence[str], where: str, now_s: float, show: Show, workers: int = 0
+    crawl: Place, functions: Sequence[str], where: str, now_s: float, show: Show, workers: int = 0
 ) -> Extracted:
     """Runs functions on all visits with new content, or on those that an SQL condition on `visits` selects. Their items
-    replace those that the same functions had of the same visits. Nobody may crawl there meanwhile."""
-    store = Directory(directory)
-    config = (remembered(directory) or Config()).replace({"extract.functions": list(functions), "extract.links": ""})
+    replace those that the same functions had of the same visits. Nobody may crawl there meanwhile: a directory has
+    locks to see to that; at an address this takes the crawl over, and one on another machine ends at its next
+    commit."""
+    config = (remembered(crawl) or Config()).replace({"extract.functions": list(functions), "extract.links": ""})
     if workers:
         config = config.replace({"extract.workers": workers})
     with ExitStack() as stack:
-        for agent in sorted(chains(store)):
+        store = opened(crawl, config)
+        agents = sorted(chains(store))
+        for agent in agents:
             stack.enter_context(store.lock(agent))
-        at = CrawlDirectory(directory).read()
+        at = location_of(crawl).read()
         visits = _visits(at, where)
         if not visits:
             raise ConfigError(
@@ -165,9 +194,15 @@ def extract(
         ready = pool.start()
         stack.callback(pool.close)
         source = Source(functions, ready.code, ready.columns)
-        folder = directory / "extract" / _digest(functions, ready.code, where)
+        folder = folder_of(crawl) / "extract" / _digest(functions, ready.code, where)
+        taken: dict[str, tuple[Store, Chain]] = {}
+        for agent in agents if isinstance(crawl, Address) else ():
+            own = open_store(crawl, config, agent, now_s)
+            taken[agent] = own, Chain.take_over(own, agent, _Nobody(), now_s)
+        if taken:  # what was committed until then
+            at = location_of(crawl).read()
+            visits = _visits(at, where)
         again = _Again(config, source, pool, folder, count(1))
-        done = Extracted(len(visits), 0, 0)
         pieces: dict[str, list[Path]] = {}
         seen = 0
         with closing(Contents(at)) as contents:
@@ -175,10 +210,13 @@ def extract(
                 show(seen, len(visits))
                 pieces.setdefault(agent, []).append(again.piece(contents, piece))
                 seen += len(piece)
+        done = Extracted(len(visits), 0, 0, *_failures(path for paths in pieces.values() for path in paths))
         chosen = {(visit.key, visit.round) for visit in visits} if where else None
-        for agent in sorted(chains(store)):
-            own = open_store(directory, config, agent, now_s)
-            done = _commit(own, agent, functions, chosen, pieces.get(agent, []), now_s, done)
+        for agent in agents:
+            if agent not in taken:
+                own = open_store(crawl, config, agent, now_s)
+                taken[agent] = own, Chain.open(own, agent, _Nobody())
+            done = _commit(*taken[agent], functions, chosen, pieces.get(agent, []), now_s, done)
         shutil.rmtree(folder)
     return done
 
@@ -193,10 +231,15 @@ def _visits(at: Reading, where: str) -> list[_Visit]:
     sql = f"""SELECT {columns} FROM visits WHERE outcome = 'ok' AND NOT is_robots AND warc <> ''
         AND ({where or "true"}\n) ORDER BY warc, warc_offset"""
 
-    def opened(work: Callable[[Any], list[_Visit]]) -> list[_Visit]:
+    def with_tables(work: Callable[[Any], list[_Visit]]) -> list[_Visit]:
         return work(open_reading(at))
 
-    return answered(opened, TABLES, sql, lambda rows, _: [_Visit(**row) for batch in rows for row in batch.to_pylist()])
+    return answered(with_tables, TABLES, sql, lambda rows, _: [*_rows_of(rows)])
+
+
+def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[_Visit]:
+    for batch in batches:
+        yield from map(_Visit, *(column.to_pylist() for column in batch.columns))
 
 
 def _pieces(visits: Sequence[_Visit]) -> Iterator[tuple[str, list[_Visit]]]:
@@ -206,6 +249,17 @@ def _pieces(visits: Sequence[_Visit]) -> Iterator[tuple[str, list[_Visit]]]:
         yield from ((agent, each[start : start + _PIECE]) for start in range(0, len(each), _PIECE))
 
 
+def _failures(pieces: Iterable[Path]) -> tuple[int, str]:
+    """Returns on how many pages functions have failed, and what the first error was."""
+    failed, first = 0, ""
+    for piece in pieces:
+        if (path := piece / f"{FUNCTION_ERRORS.name}.parquet").exists():
+            rows = pq.read_table(path, columns=["key", "round", "function", "error"]).to_pylist()
+            failed += len({(row["key"], row["round"]) for row in rows})
+            first = first or next((failure(row["function"], row["error"]) for row in rows), "")
+    return failed, first
+
+
 def _agent(warc: str) -> str:
     label = label_of(warc)
     return label.agent if label else ""
@@ -213,7 +267,7 @@ def _agent(warc: str) -> str:
 
 def _commit(
     store: Store,
-    agent: str,
+    chain: Chain,
     functions: Sequence[str],
     chosen: set[tuple[int, int]] | None,
     pieces: Sequence[Path],
@@ -221,8 +275,6 @@ def _commit(
     done: Extracted,
 ) -> Extracted:
     """Replaces, in one commit, what these functions made of an agent's visits."""
-    nobody = _Nobody()
-    chain = Chain.open(store, agent, nobody)
     changes, added = Changes(), {}
     for table in _WRITTEN:
         for name in chain.files.get(table.name, []):
@@ -232,8 +284,10 @@ def _commit(
         if parts:
             changes |= _joined(store, f"tables/{table.name}-{chain.label}.parquet", table, parts)
     if changes:
-        chain.commit(changes, marks={}, outbox=(), exchange=nobody, applied=chain.snapshot.applied, now_s=now_s)
-    return Extracted(done.pages, done.items + added["items"], done.errors + added["function_errors"])
+        applied = chain.snapshot.applied
+        chain.commit(changes, marks={}, outbox=(), exchange=_Nobody(), applied=applied, now_s=now_s)
+        store.settle()
+    return done._replace(items=done.items + added["items"], errors=done.errors + added["function_errors"])
 
 
 def _without(

@@ -19,11 +19,14 @@ from gossamer.config import Config
 from gossamer.crawl.reader import BY_FUNCTION, DEPTH, FOLLOWED, Visit
 from gossamer.crawl.refusals import Judge
 from gossamer.crawl.round import Round
+from gossamer.crawl.scope import is_level
+from gossamer.crawl.stats import found_by_functions
 from gossamer.errors import ConfigError
 from gossamer.functions.loading import NotFound, canonical, name_of
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Result, Setup, Task
 from gossamer.functions.tables import Rows, Source
+from gossamer.web.http import rendered_head
 from gossamer.web.url import host_of, page_key
 
 _BEHIND_BYTES = 64 << 20  # of pages that wait for functions; beyond that the agent takes no more
@@ -101,8 +104,8 @@ class Functions:
                     response.http_status,
                     _cut(response.started_s),
                     request.depth,
-                    response.head,
-                    response.body,
+                    rendered_head(response.head) if visit.rendered else response.head,
+                    visit.rendered or response.body,
                 )
             )
         self._collect(round_)
@@ -118,10 +121,8 @@ class Functions:
         return self._why
 
     def notes(self, is_end: bool) -> list[str]:
-        counts = self._counts
-        found = f"functions found {counts['items']:,} items and {counts['files']:,} files on {counts['pages']:,} pages"
-        failed = f"; they failed on {counts['failed']:,} pages (table function_errors)" if counts["failed"] else ""
-        return [*filter(None, [self._first_failure]), *([found + failed] if is_end else [])]
+        found = found_by_functions(self._counts or {"pages": 0}) if is_end else []
+        return [*filter(None, [self._first_failure]), *found]
 
     def finish(self, round_: Round, judge: Callable[[], Judge]) -> Changes:
         self._collect(round_)
@@ -131,9 +132,10 @@ class Functions:
             if result.follows and verdict is None:
                 verdict = judge()
             if result.follows or result.refused or result.weights or result.refuses_all:
-                _link(round_, visit, result, verdict)
+                _link(round_, visit, result, verdict, self._config.limits.list_pages)
             request = visit.response.request
             rows.add(request.key, request.name, visit.response.started_s, result, round_.number)
+            round_.functions.update(_counted(result))
         self._results = {}
         return rows.write(self._store, self._agent, round_.number)
 
@@ -159,12 +161,21 @@ class Functions:
 
     def _count(self, result: Result) -> None:
         failed = bool(result.errors)
-        self._counts.update(pages=1, items=len(result.items), files=len(result.files), failed=failed)
+        self._counts.update(_counted(result))
         self._failed_in_a_row = self._failed_in_a_row + 1 if failed else 0
         if failed and not self._first_failure:
-            first = result.errors[0]
-            why = "".join(each if each.isprintable() else " " for each in first.error[:_SHOWN])
-            self._first_failure = f"a function has failed, {first.function}: {why} (table function_errors)"
+            self._first_failure = failure(result.errors[0].function, result.errors[0].error)
+
+
+def failure(function: str, error: str) -> str:
+    """Returns what a person is told about the first page that a function failed on."""
+    why = "".join(each if each.isprintable() else " " for each in error[:_SHOWN])
+    return f"a function has failed, {function}: {why} (table function_errors)"
+
+
+def _counted(result: Result) -> dict[str, int]:
+    found = {"pages": 1, "items": len(result.items), "files": len(result.files), "failed": int(bool(result.errors))}
+    return found | ({"unjudged": 1} if result.refuses_all else {})
 
 
 def _cut(time_s: float) -> float:
@@ -172,7 +183,7 @@ def _cut(time_s: float) -> float:
     return int(time_s * 1000) / 1000
 
 
-def _link(round_: Round, visit: Visit, result: Result, verdict: Judge | None) -> None:
+def _link(round_: Round, visit: Visit, result: Result, verdict: Judge | None, list_pages: int) -> None:
     """Applies what functions decided about the links of a page, and adds those that they follow."""
     targets, verdicts = visit.targets, visit.verdicts.copy()
     priority: F64 = np.ones(len(targets))
@@ -184,27 +195,38 @@ def _link(round_: Round, visit: Visit, result: Result, verdict: Judge | None) ->
         if key in place:
             priority[place[key]] = weight
     new: dict[int, tuple[str, int, float]] = {}
+    level: dict[int, bool] = {}  # whether a page of the same list is asked for, which is no deeper than this one
     for url, weight in result.follows:
         assert verdict is not None
-        request = visit.response.request
-        key, code = page_key(url), verdict(url, host_of(request.url), request.depth + 1)
+        request, key = visit.response.request, page_key(url)
+        level[key] = is_level(request.url, url, list_pages)
+        code = verdict(url, host_of(request.url), request.depth + 1 - level[key])
         if key not in place:
             new[key] = (url, code, weight)
             continue
         priority[place[key]] = weight
-        if verdicts[place[key]] == BY_FUNCTION:
+        if verdicts[place[key]] == BY_FUNCTION or (level[key] and verdicts[place[key]] == DEPTH):
             verdicts[place[key]] = code
+    _level(visit, [*targets.tolist(), *new], level)
     _add(round_, visit, new)
     codes: U8 = np.array([code for _, code, _ in new.values()], np.uint8)
     visit.verdicts = np.concatenate((verdicts, codes))
     visit.priority = np.concatenate((priority, [weight for _, _, weight in new.values()]))
 
 
+def _level(visit: Visit, keys: list[int], level: dict[int, bool]) -> None:
+    """Notes which of the page's links are no deeper than it is."""
+    before = [False] * len(visit.targets) if visit.is_level is None else visit.is_level.tolist()
+    before += [False] * (len(keys) - len(before))
+    if visit.is_level is not None or any(level.values()):
+        visit.is_level = np.array(
+            [was or level.get(key, False) for was, key in zip(before, keys, strict=True)], np.bool_
+        )
+
+
 def _add(round_: Round, visit: Visit, new: dict[int, tuple[str, int, float]]) -> None:
     keys: U64 = np.array([*new], np.uint64)
     visit.targets = np.concatenate((visit.targets, keys))
-    if visit.is_level is not None:
-        visit.is_level = np.concatenate((visit.is_level, np.zeros(len(new), np.bool_)))
     if visit.relevance is not None:
         visit.relevance = np.concatenate((visit.relevance, np.zeros(len(new))))
     round_.urls.update((key, url) for key, (url, _, _) in new.items())

@@ -129,12 +129,12 @@ class Nodes:
 class Page:
     """`Page` is a page that was just fetched, or one from the archive."""
 
-    def __init__(self, task: Task, setup: Setup) -> None:
+    def __init__(self, task: Task, setup: Setup, answer: Answer | None = None) -> None:
         self.url, self._post = split_name(task.url)
         self.status = task.status
         self.depth = task.depth
         self._time_s, self._setup = task.time_s, setup
-        self._answer = Answer(task.head, task.body)
+        self._answer = answer or Answer(task.head, task.body)
 
     def __repr__(self) -> str:
         return f"<Page {self.url}>"
@@ -168,11 +168,23 @@ class Page:
         """Returns the text that a person reads."""
         return self._answer.text() or ""
 
+    @cached_property
+    def main_text(self) -> str:
+        """Returns the text of the page itself, without navigation and notices (docs/text.md)."""
+        return self._answer.main_text() or ""
+
+    @cached_property
+    def markdown(self) -> str:
+        """Returns the same as Markdown."""
+        return self._answer.markdown() or ""
+
     def json(self) -> Any:
+        """Returns what the body says, read as JSON."""
         return msgspec.json.decode(self.body)
 
     @property
     def title(self) -> str:
+        """Returns the title, or nothing if the page has none."""
         return self._document.title if self._document else ""
 
     @cached_property

@@ -9,7 +9,6 @@ import mmap
 import os
 import selectors
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import Any
 import msgspec
 
 from gossamer.errors import ConfigError, FunctionError
-from gossamer.functions.protocol import CRASHED, TIMEOUT, Error, Ready, Result, Setup, Task, frame, frames
+from gossamer.functions.protocol import CRASHED, PROGRESS, TIMEOUT, Error, Ready, Result, Setup, Task, frame, frames
 
 _BATCH_PAGES = 32
 _BATCH_BYTES = 512 << 10
@@ -35,7 +34,6 @@ _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _TRACE_BYTES = 20_000
 _FUTILE = 3  # workers in a row that end before they are ready
-_NUMBER = struct.Struct("<q")
 # This package must be found by the new process, however it was found by ours.
 _ROOT = Path(__file__).parents[2]
 _START = """import sys
@@ -62,8 +60,8 @@ class _Worker:
     def __init__(self, setup: bytes) -> None:
         self.progress_fd = os.memfd_create("progress")
         self.trace_fd = os.memfd_create("trace")
-        os.ftruncate(self.progress_fd, _NUMBER.size)
-        self._progress = mmap.mmap(self.progress_fd, _NUMBER.size)
+        os.ftruncate(self.progress_fd, PROGRESS.size)
+        self._progress = mmap.mmap(self.progress_fd, PROGRESS.size)
         fds = (self.progress_fd, self.trace_fd)
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, str(_ROOT), *map(str, fds)],
@@ -90,7 +88,7 @@ class _Worker:
 
     def look(self, now_s: float) -> float:
         """Returns for how many seconds the worker has been at the same page."""
-        (at,) = _NUMBER.unpack_from(self._progress, 0)
+        at, _ = PROGRESS.unpack_from(self._progress, 0)
         if at != self.at or (self.is_ready and not self.given):
             self.at, self.since_s = at, now_s
         return now_s - self.since_s
@@ -107,10 +105,11 @@ class _Worker:
         """Returns where the process was when it crashed, as `faulthandler` wrote it."""
         return os.pread(self.trace_fd, _TRACE_BYTES, 0).decode("utf-8", "replace")
 
-    def culprit(self) -> int | None:
-        """Returns the page that was being worked on; of a process that died between pages, the next one."""
-        (at,) = _NUMBER.unpack_from(self._progress, 0)
-        return at if at in self.given else next(iter(self.given), None)
+    def culprit(self) -> tuple[int | None, int]:
+        """Returns the page that was being worked on, and the place of the function that was at it; of a process that
+        died between pages, the next one, and -1."""
+        at, place = PROGRESS.unpack_from(self._progress, 0)
+        return (at, place) if at in self.given else (next(iter(self.given), None), -1)
 
     def close(self) -> None:
         for stream in (self.process.stdin, self.process.stdout):
@@ -345,10 +344,10 @@ class Pool:
                 self._selector.unregister(fd)
         worker.kill()
         self._workers.remove(worker)
-        culprit = worker.culprit()
+        culprit, place = worker.culprit()
         if culprit is not None:
             task = worker.given.pop(culprit)
-            errors = [self._failure(worker, why)]
+            errors = [self._failure(worker, why, place)]
             self._finish(task, Result(task.number, errors=errors, refuses_all=bool(self._setup.links)))
         elif not worker.is_ready:
             self._futile += 1
@@ -369,12 +368,14 @@ class Pool:
             )
         return f"a worker {why or _ending(worker.process.returncode)} while it loads {names}"
 
-    def _failure(self, worker: _Worker, why: str) -> Error:
-        names = ", ".join([*self._setup.functions, *([self._setup.links] if self._setup.links else [])])
+    def _failure(self, worker: _Worker, why: str, place: int) -> Error:
+        """Returns what went wrong. Where nobody knows which function was at work, all of them are named."""
+        known = [*self._setup.functions, *filter(None, [self._setup.links])]
+        name = known[place] if 0 <= place < len(known) else ", ".join(known)
         if why == "hangs":
             words = f"longer than extract.time_s = {self._setup.time_s:g}, and cannot be interrupted"
-            return Error(names, TIMEOUT, words, worker.trace())
-        return Error(names, CRASHED, why or f"the worker {_ending(worker.process.returncode)}", worker.trace())
+            return Error(name, TIMEOUT, words, worker.trace())
+        return Error(name, CRASHED, why or f"the worker {_ending(worker.process.returncode)}", worker.trace())
 
     def _break(self, why: str) -> None:
         with self._lock:

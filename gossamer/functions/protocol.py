@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 _LENGTH = struct.Struct("<I")
+PROGRESS = struct.Struct("<qq")  # what a worker is at: the page's number, and the function's place (-1: none yet)
 # Kinds of errors.
 RAISED, TIMEOUT, MEMORY, CRASHED, INVALID, TOO_LARGE = "raised", "timeout", "memory", "crashed", "invalid", "too large"
 
@@ -37,6 +38,9 @@ class Task(Struct, frozen=True, array_like=True):
     depth: int
     head: bytes
     body: bytes  # as it came over the wire
+    warc: str = ""  # or where it is stored: head and body are then empty, and the worker reads them
+    offset: int = 0
+    length: int = 0
 
 
 class Ready(Struct, frozen=True):
@@ -68,6 +72,7 @@ class Result(Struct, frozen=True, array_like=True):
     weights: list[tuple[int, float]] = []  # keys of links, and what they count
     columns: list[tuple[int, str, str]] = []  # typed columns that are new: place of the function, name, type
     refuses_all: bool = False  # the links function has failed: no link of the page is followed
+    is_unread: bool = False  # the worker could not read the page; no function was run
 
 
 _encoder = msgspec.msgpack.Encoder()

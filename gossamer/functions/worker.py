@@ -14,7 +14,6 @@ import mmap
 import os
 import resource
 import signal
-import struct
 import sys
 import time
 import traceback
@@ -28,15 +27,27 @@ from gossamer import runtime
 from gossamer.functions import item_types
 from gossamer.functions.loading import Function, NotFound, code_of, load
 from gossamer.functions.page import File, Follow, Link, Page
-from gossamer.functions.protocol import INVALID, MEMORY, RAISED, TIMEOUT, TOO_LARGE, Error, Ready, Result, Setup, Task
+from gossamer.functions.protocol import (
+    INVALID,
+    MEMORY,
+    PROGRESS,
+    RAISED,
+    TIMEOUT,
+    TOO_LARGE,
+    Error,
+    Ready,
+    Result,
+    Setup,
+    Task,
+)
 from gossamer.functions.protocol import frame as framed
+from gossamer.web.answer import Answer
 from gossamer.web.url import page_key
 
 _PDEATHSIG = 1  # of prctl
 _FLUSH_BYTES = 64 << 10
 _FLUSH_S = 0.05
 _TRACEBACK = 20_000  # characters
-_NUMBER = struct.Struct("<q")
 
 
 class _TooLong(BaseException):
@@ -74,7 +85,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     _limit_memory(setup.memory_mb << 20)
-    _serve(pages, results, work, mmap.mmap(progress_fd, _NUMBER.size))
+    progress = mmap.mmap(progress_fd, PROGRESS.size)
+    work.progress = memoryview(progress)[PROGRESS.size // 2 :].cast("q")
+    _serve(pages, results, work, progress)
 
 
 def _apart() -> tuple[BinaryIO, BinaryIO]:
@@ -110,7 +123,7 @@ def _serve(pages: BinaryIO, results: BinaryIO, work: "_Work", progress: mmap.mma
     waiting, flushed_s = 0, time.monotonic()
     while data := _read(pages):
         for task in tasks.decode(data):
-            _NUMBER.pack_into(progress, 0, task.number)
+            PROGRESS.pack_into(progress, 0, task.number, -1)
             out = framed(work.do(task))
             if os.getpid() != me:  # a function has forked, and this is the child
                 os._exit(0)
@@ -120,7 +133,7 @@ def _serve(pages: BinaryIO, results: BinaryIO, work: "_Work", progress: mmap.mma
                 results.flush()
                 waiting, flushed_s = 0, now_s
         results.flush()
-        _NUMBER.pack_into(progress, 0, 0)
+        PROGRESS.pack_into(progress, 0, 0, -1)
 
 
 class _Work:
@@ -131,14 +144,21 @@ class _Work:
         self.columns = [item_types.declared(function) for _, function in functions]
         self._decoders = [item_types.decoder(each) if each else None for each in self.columns]
         self._types: set[tuple[int, type]] = set()
+        self._stored = _Stored()
+        self.progress: memoryview | list[int] = [-1]  # the place of the function that runs
         self._new: list[tuple[int, str, str]] = []
         signal.signal(signal.SIGALRM, _interrupt)
 
     def do(self, task: Task) -> Result:
-        page, made = Page(task, self._setup), _Made(task.number, self._setup.page_mb << 20)
+        answer = self._stored.answer(task) if task.warc else Answer(task.head, task.body)
+        if answer is None:
+            return Result(task.number, is_unread=True)
+        page, made = Page(task, self._setup, answer), _Made(task.number, self._setup.page_mb << 20)
         for place, (name, function) in enumerate(self._functions):
+            self.progress[0] = place
             self._guarded(name, made, lambda f=function, p=place: self._extract(f, p, page, made))  # type: ignore[misc]
         if self._follows is not None:
+            self.progress[0] = len(self._functions)
             made.refuses_all = not self._guarded(self._setup.links, made, lambda: self._judge(page, made))
         new, self._new = self._new, []
         return made.result(new)
@@ -222,6 +242,29 @@ class _Work:
                 made.refused.append(page_key(link.url))
             else:
                 made.weights.append((page_key(link.url), weight))
+
+
+class _Stored:
+    """`_Stored` reads pages from WARC files. The last file stays open: pages come in its order."""
+
+    def __init__(self) -> None:
+        self._path, self._descriptor = "", -1
+
+    def answer(self, task: Task) -> Answer | None:
+        """Returns an answer; None if there is none, or if the record refers to another one: the agent then knows."""
+        from gossamer.archive.warc import read_response  # only `gossamer extract` needs it
+
+        try:
+            if self._path != task.warc:
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
+                self._path, self._descriptor = "", -1
+                self._descriptor = os.open(task.warc, os.O_RDONLY | os.O_CLOEXEC)
+                self._path = task.warc
+            found = read_response(self._descriptor, task.offset, task.length)
+        except Exception:  # whatever is wrong with the record, the agent reads it again, and says so
+            return None
+        return Answer(*found) if found else None
 
 
 def _weight(answer: Any, link: Link) -> float:

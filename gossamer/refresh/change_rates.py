@@ -7,7 +7,11 @@ If changes are a Poisson process with rate D, the most likely D solves
     sum over changed of t / (e^(D t) - 1)  =  sum over unchanged of t
 
 A page seen changed only, or unchanged only, would get infinity or zero; so one changed and one unchanged visit are
-added, each after half the interval that is usual at its host.
+added, each after half the interval that is usual at its host, or after half the shortest one after which the page had
+changed, if that is less: a page that changes within hours is not taken for one that rests for days.
+
+Where the server tells when the page was modified, a visit that found a change tells more: the page changed at that
+moment, and has been quiet since. That is counted as a change after the shortest interval, and none after the rest.
 """
 
 import numpy as np
@@ -27,17 +31,48 @@ def none_counted(pages: int) -> U8:
     return np.zeros(pages, COUNTERS)
 
 
-def counted(counters: U8, interval_s: npt.ArrayLike, changed: Bools, first_s: float = FIRST_S) -> U8:
-    """Returns the counters after one more visit each. When one is full, its page's are all halved: the old fades."""
-    ratio = np.maximum(np.asarray(interval_s, np.float64) / first_s, 1.0)
-    bucket = np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
-    column = np.where(changed, bucket, bucket + BUCKETS)
-    rows = np.arange(len(counters))
-    new = counters.copy()
+def counted(
+    counters: U8,
+    interval_s: npt.ArrayLike,
+    changed: Bools,
+    first_s: float = FIRST_S,
+    quiet_s: npt.ArrayLike = np.nan,
+) -> U8:
+    """Returns the counters after one more visit each. When one is full, its page's are all halved: the old fades.
+    `quiet_s` is how long before the visit a page was modified, if that is known. Times below `first_s` tell nothing:
+    many servers give the time of their answer."""
+    interval_s = np.asarray(interval_s, np.float64)
+    quiet_s = np.broadcast_to(np.asarray(quiet_s, np.float64), len(counters))
+    with np.errstate(invalid="ignore"):
+        dated = changed & (quiet_s >= first_s) & (quiet_s < interval_s)
+    bucket = _buckets(interval_s, first_s)
+    new = _added(
+        counters, np.where(changed, np.where(dated, 0, bucket), bucket + BUCKETS), np.ones(len(counters), np.bool_)
+    )
+    return _added(new, _buckets(np.where(dated, quiet_s, first_s), first_s) + BUCKETS, dated)
+
+
+def _buckets(interval_s: F64, first_s: float) -> Indices:
+    ratio = np.maximum(interval_s / first_s, 1.0)
+    found: Indices = np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
+    return found
+
+
+def _added(counters: U8, column: Indices, which: Bools) -> U8:
+    new, rows = counters.copy(), np.flatnonzero(which)
+    column = np.broadcast_to(column, len(counters))[rows]
     full = new[rows, column] == np.iinfo(np.uint8).max
-    new[full] >>= 1
+    new[rows[full]] >>= 1
     new[rows, column] += 1
     return new
+
+
+def shortest_s(counters: U8, first_s: float = FIRST_S) -> F64:
+    """Returns the shortest interval after which each page had changed, if it never had not; else nan. Such a page
+    may change ever so often: the most likely rate only says how often it was visited."""
+    changed = counters[:, :BUCKETS] > 0
+    restless = changed.any(axis=1) & ~(counters[:, BUCKETS:] > 0).any(axis=1)
+    return np.where(restless, first_s * 2.0 ** (changed.argmax(axis=1) + 0.5), np.nan)
 
 
 def rates(counters: U8, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_S) -> F64:
@@ -46,7 +81,10 @@ def rates(counters: U8, prior_interval_s: npt.ArrayLike, first_s: float = FIRST_
     found = np.empty(len(counters))
     for at in range(0, len(counters), _CHUNK):
         part = slice(at, at + _CHUNK)
-        found[part] = _solved(counters[part].astype(np.float64), half_s[part], first_s)
+        seen = counters[part]
+        changed = seen[:, :BUCKETS] > 0
+        own_s = np.where(changed.any(axis=1), first_s * 2.0 ** (changed.argmax(axis=1) - 0.5), np.inf)
+        found[part] = _solved(seen.astype(np.float64), np.minimum(half_s[part], own_s), first_s)
     return found
 
 

@@ -2,7 +2,9 @@
 
 A policy gives every page a value; the largest goes first, equal ones by key. Policies of intervals and rates value a
 page by its age, in intervals: from 1 on it is due. Policies of worth value a page by what a visit brings now: it is
-always due, and the budget decides. The crawl and the experiments call the same functions.
+always due, and the budget decides. So it is with rates and with adaptive intervals, where there is a budget: they say
+which page is most overdue, and the budget says when it is visited. The crawl and the experiments call the same
+functions.
 
 Pages change as a Poisson process with rate D and have a weight w; the budget is R visits per second.
 """
@@ -16,6 +18,7 @@ from gossamer.arrays import F64, Bools, Indices, Integers
 
 _STEPS = 100
 _NEAR = 1e-10
+PROBE = 0.25  # of the shortest interval after which a page had changed
 
 
 # --- how often: rates
@@ -151,6 +154,7 @@ class Pages:
     interval_s: F64  # of fixed and adaptive intervals
     toll: F64 | float = 0.0  # lambda times energy times carbon index (carbon/energy.py), in the unit of the worth
     caps: Caps | None = None
+    probe_s: F64 | float = 0.0  # what is worth to know how often it changes, as an age; 0: nothing
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,16 @@ class Policy:
     meaning: str
     value: Callable[[Pages, float], F64]  # of a visit now; the budget in visits per second
     due_at: float = -np.inf  # pages below this value wait
+    spends: bool = False  # where there is a budget, no page waits for its value
+    explores: bool = False  # the policy visits pages to learn how often they change
     is_green: bool = False  # the policy looks at the toll
     rates: Callable[[F64, F64, float, Caps | None], F64] | None = (
         None  # the value is age times these, which change slowly
     )
+
+    def due_from(self, budget_per_s: float) -> float:
+        """Returns the value from which on pages are due; the budget is inf if there is none."""
+        return -np.inf if self.spends and budget_per_s < np.inf else self.due_at
 
 
 def index_value(change_per_s: F64, weight: F64, age_s: F64) -> F64:
@@ -190,7 +200,23 @@ def _by_harmonic(pages: Pages, budget_per_s: float) -> F64:
 
 
 def _by_index(pages: Pages, _budget_per_s: float) -> F64:
-    return index_value(pages.change_per_s, pages.weight, pages.age_s)
+    return np.maximum(index_value(pages.change_per_s, pages.weight, pages.age_s), pages.weight * pages.probe_s)
+
+
+def doubted(change_per_s: F64, changes: Integers) -> F64:
+    """Returns rates that are lower, the fewer changes they were learned from: by one standard deviation. A page that
+    seems too restless to be followed, after few visits, gets another chance to show that it is not."""
+    lower: F64 = change_per_s * np.exp(-1 / np.sqrt(np.asarray(changes, np.float64) + 1))
+    return lower
+
+
+def probes_s(shortest_s: F64, age_s: F64, usual_s: F64 | float) -> F64:
+    """Returns which pages should be visited now to learn how often they change, as the age that such a visit is worth.
+    A page that had changed at every visit is visited once after a quarter of the shortest interval so far, until a
+    visit finds it unchanged (`change_rates.shortest_s`)."""
+    with np.errstate(invalid="ignore"):
+        now = (age_s >= shortest_s * PROBE) & (age_s < shortest_s * (2 * PROBE))
+    return np.where(now, usual_s, 0.0)
 
 
 def _by_staleness(pages: Pages, _budget_per_s: float) -> F64:
@@ -209,13 +235,33 @@ POLICIES: dict[str, Policy] = {
     policy.name: policy
     for policy in (
         Policy("fixed", "every page at the same interval", _by_interval, 1.0),
-        Policy("adaptive", "sooner after a change, later after none", _by_interval, 1.0),
-        Policy("azar", "rates that keep most pages fresh; gives up the most restless", _by_azar, 1.0, rates=azar_rates),
-        Policy("harmonic", "rates that miss fewest changes; no page starves", _by_harmonic, 1.0, rates=harmonic_rates),
-        Policy("index", "the visit that brings most freshness now", _by_index),
+        Policy("adaptive", "sooner after a change, later after none", _by_interval, 1.0, spends=True),
+        Policy(
+            "azar",
+            "rates that keep most pages fresh; gives up the most restless",
+            _by_azar,
+            1.0,
+            spends=True,
+            rates=azar_rates,
+        ),
+        Policy(
+            "harmonic",
+            "rates that miss fewest changes; no page starves",
+            _by_harmonic,
+            1.0,
+            spends=True,
+            rates=harmonic_rates,
+        ),
+        Policy("index", "the visit that brings most freshness now", _by_index, explores=True),
         Policy("stalest", "weight times age", _by_staleness),
         Policy("green", "weight times age, less what its carbon costs", _green, is_green=True),
-        Policy("green-index", "the visit that brings most freshness now, less its carbon", _green_index, is_green=True),
+        Policy(
+            "green-index",
+            "the visit that brings most freshness now, less its carbon",
+            _green_index,
+            explores=True,
+            is_green=True,
+        ),
     )
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from gossamer.arrays import F64, AnyKeys, Bools, Indices, Rows
 from gossamer.clocks import Clock
-from gossamer.columns import NEVER, Status
+from gossamer.columns import NEVER, REQUISITE, Status
 from gossamer.config import Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.candidates import place_in_group
@@ -22,8 +22,8 @@ from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.table import Table
 from gossamer.refresh.change_rates import none_counted, rates
-from gossamer.refresh.policies import POLICIES, Caps, Pages, best
-from gossamer.refresh.visit_history import RATE, learn, usual_s
+from gossamer.refresh.policies import POLICIES, Caps, Pages, best, doubted, probes_s
+from gossamer.refresh.visit_history import RATE, learn, restless_s, usual_s
 
 DAY_S = 86_400.0
 _PATIENCE = 20.0  # so many times what a look costs must pass before the next
@@ -111,9 +111,9 @@ class Refresher:
         self._spare = 0.0  # visits that the budget still allows
         self._counted_s: float | None = None
 
-    def learn(self, rows: Rows, times: F64, changed: Bools) -> None:
+    def learn(self, rows: Rows, times: F64, changed: Bools, modified_s: F64) -> None:
         """Updates the rows of pages that were visited again."""
-        learn(rows, times, changed, self._config.refresh)
+        learn(rows, times, changed, modified_s, self._config.refresh)
 
     def committed(self) -> None:
         """Notes that pages were visited: other pages may be due now."""
@@ -133,7 +133,7 @@ class Refresher:
         chosen = self._list.where(listed)
         self._list = self._list.where(np.delete(np.arange(len(hosts)), listed))
         rows = self._rows(chosen.key)
-        waits = (rows["due_s"] == NEVER) & (rows["status"] == Status.FETCHED) & ~search(taken, chosen.key)[0]
+        waits = (rows["due_s"] == NEVER) & _is_fetched(rows) & ~search(taken, chosen.key)[0]
         chosen = chosen.where(waits)
         if self._policy.is_green and self._carbon is not None:
             chosen = chosen.where(self._carbon.choose(chosen.key, chosen.worth, chosen.carbon_g, now_s))
@@ -180,7 +180,7 @@ class Refresher:
         self._counted_s = now_s if self._counted_s is None else max(now_s, self._counted_s)
 
     def _look_if_due(self, now_s: float, taken: AnyKeys) -> None:
-        is_worth = self._policy.due_at == -inf  # what a visit is worth changes all the time
+        is_worth = self._due_at == -inf  # what a visit is worth changes all the time
         if self._clock.monotonic() >= self._rested_s and (self._is_old or is_worth or now_s >= self._next_s):
             self._look(now_s, taken)
 
@@ -206,7 +206,7 @@ class Refresher:
         refresh = self._config.refresh
         keys = np.ascontiguousarray(visited["key"])
         pages = self._index.pages.look_up(keys)[1]
-        waits = (pages["status"] == Status.FETCHED) & (pages["due_s"] == NEVER) & ~search(taken, keys)[0]
+        waits = _is_fetched(pages) & (pages["due_s"] == NEVER) & ~search(taken, keys)[0]
         visited, keys, hits = visited[waits], keys[waits], pages["hits"][waits]
         last_s = np.minimum(visited["last_s"].astype(np.float64), self._clock.now())  # it may have been set back
         age_s = np.maximum(now_s - last_s, 0.0)
@@ -219,7 +219,11 @@ class Refresher:
         change_per_s = self._rates(visited, hosts) if learns else np.zeros(len(keys))
         carbon_g, toll, affords = self._toll(visited, hosts, now_s)
         budget_per_s = self._budget_per_s * len(keys) / max(self._index.visited.count, 1)
-        look = Pages(change_per_s, weight, age_s, interval_s, toll, self._caps(hosts))
+        probe_s: F64 | float = 0.0
+        if self._policy.explores:
+            change_per_s = doubted(change_per_s, visited["changes"])
+            probe_s = self._probes_s(visited, age_s)
+        look = Pages(change_per_s, weight, age_s, interval_s, toll, self._caps(hosts), probe_s)
         if self._policy.due_at == -inf:
             value = self._policy.value(look, budget_per_s)
             due_s = last_s + refresh.least_s
@@ -227,11 +231,22 @@ class Refresher:
                 affords &= value >= 0
             due_s = np.where(affords, due_s, np.maximum(due_s, now_s + _TOO_DEAR_S))
             return _Seen(keys, value, due_s, value + toll, carbon_g)
-        # The value of a page's age is proportional to it: at 1 it is due.
+        # The value of a page's age is proportional to it: at 1 it is due. A budget is spent on the most overdue.
         per_s = self._policy.value(replace(look, age_s=np.ones(len(keys))), budget_per_s)
         with np.errstate(divide="ignore"):
             pause_s = np.clip(1 / per_s, refresh.least_s, refresh.most_s)
-        return _Seen(keys, age_s / pause_s, last_s + pause_s, carbon_g, carbon_g)
+        due_s = last_s + (refresh.least_s if self._due_at == -inf else pause_s)
+        return _Seen(keys, age_s / pause_s, due_s, carbon_g, carbon_g)
+
+    @property
+    def _due_at(self) -> float:
+        return self._policy.due_from(self._budget_per_s)
+
+    def _probes_s(self, visited: Rows, age_s: F64) -> F64:
+        spans_s = visited["last_s"].astype(np.float64) - visited["first_s"]
+        return probes_s(
+            restless_s(visited, self._config.refresh), age_s, spans_s / np.maximum(visited["visits"] - 1.0, 1)
+        )
 
     def _toll(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
         """Returns grams that visits would cost, what these are worth, and whether we may spend them."""
@@ -275,3 +290,9 @@ def _count_of(taken: AnyKeys, hosts: AnyKeys) -> Indices:
     count = np.zeros(len(hosts), np.intp)
     count[found] = counts[at[found]]
     return count
+
+
+def _is_fetched(pages: Rows) -> Bools:
+    """Returns which pages have content that may change. What pages need is fetched once."""
+    fetched: Bools = (pages["status"] == Status.FETCHED) & (pages["hops"] < REQUISITE)
+    return fetched

@@ -5,7 +5,7 @@ import numpy as np
 from gossamer.arrays import F64, U8, AnyKeys, Bools, Rows
 from gossamer.config import Refresh
 from gossamer.frontier.pages import host_of_key
-from gossamer.refresh.change_rates import counted, rates
+from gossamer.refresh.change_rates import counted, rates, shortest_s
 from gossamer.refresh.policies import Intervals, next_interval_s
 
 COUNTERS = [f"counters{n}" for n in range(4)]
@@ -35,9 +35,18 @@ def usual_s(hosts: AnyKeys, spans_s: F64, intervals: F64) -> F64:
     return usual[number]
 
 
-def learn(rows: Rows, times: F64, changed: Bools, settings: Refresh) -> None:
-    """Notes in the rows (VISITED, in place) how long after the visit before this one found a change, or none."""
-    seen = counted(counters(rows), times - rows["last_s"], changed, settings.least_s)
+def restless_s(rows: Rows, settings: Refresh) -> F64:
+    """Returns the shortest interval after which pages had changed that had changed at every visit; of others nan."""
+    found = np.full(len(rows), np.nan)
+    some = np.flatnonzero((rows["changes"] > 0) & (rows["changes"].astype(np.int64) + 1 >= rows["visits"]))
+    found[some] = shortest_s(counters(rows[some]), settings.least_s)
+    return found
+
+
+def learn(rows: Rows, times: F64, changed: Bools, modified_s: F64, settings: Refresh) -> None:
+    """Notes in the rows (VISITED, in place) how long after the visit before this one found a change, or none.
+    `modified_s` is when the server says that the page was modified; nan: it does not."""
+    seen = counted(counters(rows), times - rows["last_s"], changed, settings.least_s, times - modified_s)
     set_counters(rows, seen)
     prior_s = usual_s(host_of_key(rows["key"]), times - rows["first_s"], rows["visits"].astype(np.float64))
     found = rates(seen, np.maximum(prior_s, settings.least_s), settings.least_s)

@@ -1,5 +1,6 @@
 """This module reads a WARC file that may be damaged, record by record; it indexes it, and replaces damaged records."""
 
+import contextlib
 import mmap
 import re
 import time
@@ -78,10 +79,11 @@ def _read(data: mmap.mmap, offset: int) -> tuple[int, Record | None]:
 
 
 def captures(path: Path, name: str) -> Iterator[str]:
-    """Yields the CDXJ lines of a WARC file, unsorted."""
+    """Yields the CDXJ lines of a WARC file, unsorted. Records without a URL or a date have none."""
     for offset, length, record in members(path):
         if record is not None and record.headers.get("WARC-Type") in _INDEXED:
-            yield line(_capture(record, Location(name, offset, length)))
+            with contextlib.suppress(KeyError, ValueError, OverflowError):
+                yield line(_capture(record, Location(name, offset, length)))
 
 
 def _capture(record: Record, location: Location) -> Capture:
@@ -91,7 +93,7 @@ def _capture(record: Record, location: Location) -> Capture:
     if record.body and not (digest or is_revisit):
         digest = payload_digest(record.head, record.body)
     return Capture(
-        fields["WARC-Target-URI"],
+        fields["WARC-Target-URI"].strip("<>"),  # as some programs write it
         datetime.fromisoformat(fields["WARC-Date"]).timestamp(),
         REVISIT if is_revisit else content_type(Headers(record.head))[0],
         int(status[1]) if status else 0,

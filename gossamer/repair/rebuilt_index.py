@@ -25,7 +25,7 @@ from gossamer.columns import NEVER, NO_TEXT, PAGES, Status
 from gossamer.config import Config
 from gossamer.crawl import onward
 from gossamer.crawl.ledger import Ledger
-from gossamer.crawl.update import is_final
+from gossamer.crawl.update import is_final, is_requisite
 from gossamer.crawl.visit_history import packed_versions
 from gossamer.frontier.caps import domain_key
 from gossamer.frontier.pages import PageIndex, host_of_key
@@ -40,13 +40,16 @@ _SLICES = 16  # of keys; links of one slice are in memory at a time
 # Pages as they were discovered; those whose row is lost are known from their visits, and from links to them.
 _KNOWN = """
     WITH met AS (
-        SELECT key, url, depth, round, 0 AS rank FROM stored.pages
-        UNION ALL SELECT key, url, depth, round, 1 FROM stored.visits WHERE NOT is_robots
-        UNION ALL SELECT l.target, l.target_url, least(v.depth + 1, 255), l.round, 2
+        SELECT key, url, depth, round, 0 AS rank, coalesce(kind, 'page') = 'page' AS is_page FROM stored.pages
+        UNION ALL SELECT key, url, depth, round, 1, coalesce(kind, 'page') = 'page' FROM stored.visits
+            WHERE NOT is_robots
+        UNION ALL SELECT l.target, l.target_url, least(v.depth + 1, 255), l.round, 2,
+            coalesce(l.kind, 'link') IN ('link', 'redirect', 'sitemap') AND coalesce(v.kind, 'page') = 'page'
             FROM stored.links l JOIN stored.visits v ON v.key = l.source AND v.round = l.round AND NOT v.is_robots
             WHERE l.verdict = 'followed'
     ), once AS (
-        SELECT key, any_value(url) AS url, min(depth)::UTINYINT AS depth, min((round, rank)) AS met
+        SELECT key, any_value(url) AS url, min(depth)::UTINYINT AS depth, min((round, rank)) AS met,
+            bool_or(is_page) AS is_page
         FROM met WHERE url IS NOT NULL GROUP BY key
     ), last AS (
         SELECT key, arg_max(status, (time, round)) AS status, max(time) AS time,
@@ -59,7 +62,8 @@ _KNOWN = """
             AND (settled = 0 OR (v.time, v.round) > settled_at) GROUP BY v.key
     )
     SELECT once.key, once.url, once.depth, coalesce(last.status, 'new') AS status, coalesce(tries, 0) AS tries,
-        coalesce(epoch(last.time), 0)::BIGINT AS time, coalesce(hits, 0)::UINTEGER AS hits
+        coalesce(epoch(last.time), 0)::BIGINT AS time,
+        if(is_page, coalesce(hits, 0), 0)::UINTEGER AS hits, if(is_page, 0, 128)::UTINYINT AS hops
     FROM once LEFT JOIN last USING (key) LEFT JOIN tried USING (key) LEFT JOIN targets USING (key)
     ORDER BY once.met, once.key"""
 _VISITED = """
@@ -76,7 +80,8 @@ _LINKS = """
         WHERE NOT is_robots AND outcome = 'ok' AND key BETWEEN ? AND ? GROUP BY key
     )
     SELECT source, target, coalesce(verdict = 'followed', false) AS followed
-    FROM stored.links l JOIN now ON key = source WHERE l.round = now.round ORDER BY source"""
+    FROM stored.links l JOIN now ON key = source
+    WHERE l.round = now.round AND coalesce(kind, 'link') IN ('link', 'redirect', 'sitemap') ORDER BY source"""
 # Links of the same versions, or redirects, that were refused as too deep: more depth may be allowed one day.
 _TOO_DEEP = """
     WITH now AS (
@@ -87,21 +92,25 @@ _TOO_DEEP = """
     SELECT source, list(DISTINCT target_url ORDER BY target_url) AS urls FROM stored.links l JOIN now ON key = source
     WHERE l.round = now.round AND verdict = 'depth' AND target_url IS NOT NULL GROUP BY source ORDER BY source"""
 _FIGURES = """
-    SELECT outcome, count(*) FILTER (NOT is_robots) AS visits, sum(wire_bytes)::BIGINT AS wire_bytes
+    SELECT outcome, count(*) FILTER (NOT is_robots AND coalesce(kind, 'page') = 'page') AS visits,
+        sum(wire_bytes)::BIGINT AS wire_bytes, count(*) FILTER (kind = 'requisite') AS requisites
     FROM stored.visits GROUP BY outcome"""
 # Pages of which no row is left. Of a federation's links it is not known here whose pages they lead to.
 _LOST = """
     WITH met AS (
         SELECT l.target AS key, l.target_url AS url, l.source AS referrer, l.round,
-            least(v.depth + (v.status <> 'moved')::INTEGER, 255) AS depth
+            least(v.depth + (v.status <> 'moved')::INTEGER, 255) AS depth,
+            coalesce(l.kind, 'link') IN ('link', 'redirect', 'sitemap') AND coalesce(v.kind, 'page') = 'page' AS is_page
             FROM stored.links l JOIN stored.visits v ON v.key = l.source AND v.round = l.round AND NOT v.is_robots
             WHERE l.verdict = 'followed' AND $alone
-        UNION ALL SELECT key, url, NULL, round, depth FROM stored.visits WHERE NOT is_robots
+        UNION ALL SELECT key, url, NULL, round, depth, coalesce(kind, 'page') = 'page' FROM stored.visits
+            WHERE NOT is_robots
     )
     SELECT key, any_value(url) AS url,
         CASE WHEN min(depth) = 0 AND coalesce(min(depth) FILTER (referrer IS NOT NULL), 1) > 0 THEN 0  -- a seed
             ELSE coalesce(arg_min(referrer, (round, referrer)), 0) END::UBIGINT AS referrer,
-        min(round)::UINTEGER AS round, min(depth)::UTINYINT AS depth
+        min(round)::UINTEGER AS round, min(depth)::UTINYINT AS depth,
+        if(bool_or(is_page), 'page', 'requisite') AS kind
     FROM met ANTI JOIN stored.pages USING (key) WHERE url IS NOT NULL GROUP BY key ORDER BY round, key"""
 # A page whose referrer was lost is a seed if no link leads to it.
 _SEED_HOSTS = """
@@ -134,7 +143,7 @@ class RebuiltIndex:
         self._domains: dict[int, int] = {}
         for batch in _batches(database, _KNOWN):
             rows = np.zeros(len(batch["key"]), self.index.pages.dtype)
-            for name in ("key", "depth", "hits"):
+            for name in ("key", "depth", "hits", "hops"):
                 rows[name] = batch[name]
             _settle(rows, batch, self._config)
             texts = [url.encode()[:MAX_TEXT] for url in batch["url"].tolist()]
@@ -145,12 +154,14 @@ class RebuiltIndex:
                     self._domains[host] = domain_key(domain_of(host_of(batch["url"][place])))
             parts.append(rows)
         rows = np.concatenate(parts)
-        waits = rows["due_s"] != NEVER
+        is_page = ~is_requisite(rows["hops"])
+        waits = (rows["due_s"] != NEVER) & is_page
         rows["cash"][waits] = self.ledger.mint(int(waits.sum()))
-        self.ledger.known = len(rows)
+        self.ledger.known = int(is_page.sum())
         return rows
 
     def _count_hosts(self, rows: Rows) -> None:
+        rows = rows[~is_requisite(rows["hops"])]
         hosts, inverse = np.unique(host_of_key(rows["key"]), return_inverse=True)
         known = np.bincount(inverse, minlength=len(hosts)).astype(np.int64)
         visited = np.bincount(inverse, is_final(rows["status"]), minlength=len(hosts)).astype(np.int64)
@@ -218,8 +229,13 @@ def figures(files: Mapping[str, Sequence[Path]]) -> Counters:
     """Returns the totals of an agent's visits, as its counters have them."""
     with closing(opened(files)) as database:
         found = database.execute(_FIGURES).fetchall()
-    outcomes = {outcome: visits for outcome, visits, _ in found if visits}
-    return Counters(visits=sum(outcomes.values()), wire_bytes=sum(size for _, _, size in found), outcomes=outcomes)
+    outcomes = {outcome: visits for outcome, visits, _, _ in found if visits}
+    return Counters(
+        visits=sum(outcomes.values()),
+        requisites=sum(requisites for _, _, _, requisites in found),
+        wire_bytes=sum(size for _, _, size, _ in found),
+        outcomes=outcomes,
+    )
 
 
 def seed_hosts(files: Mapping[str, Sequence[Path]]) -> list[str]:
@@ -233,10 +249,10 @@ def lost_pages(files: Mapping[str, Sequence[Path]], alone: bool) -> pa.Table | N
         found = database.execute(_LOST, {"alone": alone}).fetchall()
     if not found:
         return None
-    key, url, referrer, round_, depth = (list(column) for column in zip(*found, strict=True))
+    key, url, referrer, round_, depth, kind = (list(column) for column in zip(*found, strict=True))
     hosts = [host_of(each) for each in url]
     values = {"key": key, "url": url, "host": hosts, "domain": [domain_of(host) for host in hosts]}
-    return arrow_table(PAGES, {**values, "referrer": referrer, "round": round_, "depth": depth})
+    return arrow_table(PAGES, {**values, "referrer": referrer, "round": round_, "depth": depth, "kind": kind})
 
 
 def _batches(database: duckdb.DuckDBPyConnection, sql: str) -> Iterator[Columns]:

@@ -238,7 +238,7 @@ def _snapshot(store: Store, best: Snapshot, numbers: Mapping[str, int], files: F
 def _state_of(state: AgentState, rebuilt: RebuiltIndex) -> AgentState:
     rows = rebuilt.index.hosts.rows
     waiting = int(rows["known"].sum()) - int(rows["visited"].sum())
-    counters = replace(state.counters, known=rebuilt.index.count, hosts=len(rows), frontier=waiting)
+    counters = replace(state.counters, known=rebuilt.ledger.known, hosts=len(rows), frontier=waiting)
     return replace(state, counters=counters, ledger=rebuilt.ledger.state())
 
 

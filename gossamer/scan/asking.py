@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
+
 from gossamer.archive import query
 from gossamer.archive.views import quoted
 from gossamer.errors import ArchiveError
 from gossamer.scan.records import Scans
-from gossamer.scan.results import KEPT, SITES
+from gossamer.scan.results import KEPT, SITES, UNREAD
 from gossamer.watch.rows import answer
 
 Files = Mapping[str, list[Path]]
@@ -26,8 +28,11 @@ class Asked(NamedTuple):
 
 TABLES = (
     Asked("links", "links to other websites, as of the last scan", KEPT.names),
-    Asked("changes", "links that appeared or are gone, scan by scan", ["scan", "change", *KEPT.names]),
+    Asked(
+        "changes", "links that appeared, are gone, or are unknown since, scan by scan", ["scan", "change", *KEPT.names]
+    ),
     Asked("sites", "websites, scan by scan", ["scan", *SITES.names]),
+    Asked("unread", "pages that were not read, and why, scan by scan", ["scan", *UNREAD.names]),
 )
 
 
@@ -48,17 +53,20 @@ def _files(directory: Path) -> Files:
     numbers = [record.number for record in scans.ended()]
     if not numbers:
         raise ArchiveError(f"{directory} holds no finished scan yet; `gossamer scan` goes on with the one under way")
-    return {
-        table.name: [
-            scans.folder(number) / f"{table.name}.parquet"
-            for number in (numbers[-1:] if table.name == "links" else numbers)
-        ]
-        for table in TABLES
-    }
+    found = {}
+    for table in TABLES:
+        some = numbers[-1:] if table.name == "links" else numbers
+        paths = (scans.folder(number) / f"{table.name}.parquet" for number in some)
+        found[table.name] = [path for path in paths if path.exists()]
+    return found
 
 
 def _statements(files: Files) -> Iterator[str]:
+    """Yields the views. Columns and tables that earlier versions did not write are empty."""
     for table in TABLES:
-        listed = ", ".join(quoted(str(path)) for path in files[table.name])
-        rows = f"(SELECT *, {_NUMBER} FROM read_parquet([{listed}], filename = true))"
-        yield f"CREATE VIEW {table.name} AS SELECT {', '.join(table.names)} FROM {rows}"
+        paths = files[table.name]
+        there = {"scan"}.union(*(pq.read_schema(path).names for path in paths)) if paths else set()
+        names = ", ".join(name if name in there else f"NULL AS {name}" for name in table.names)
+        listed = ", ".join(quoted(str(path)) for path in paths)
+        rows = f"(SELECT *, {_NUMBER} FROM read_parquet([{listed}], filename = true, union_by_name = true))"
+        yield f"CREATE VIEW {table.name} AS SELECT {names} " + (f"FROM {rows}" if paths else "WHERE false")

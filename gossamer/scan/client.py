@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gossamer.archive.outputs import replaced
@@ -114,7 +115,9 @@ class Client:
     def _write(self, crawl: ScanCrawl, one: Open) -> None:
         """Writes links and facts. The facts come last: a website with facts is done."""
         website, config, read_s = one.website, self._task.config, self._clock.now()
-        found = reading(crawl.folder, lambda at: findings(at, website, config, one.first_round, one.begun_s))
+        found = reading(
+            crawl.folder, lambda at: findings(at, website, config, one.first_round, one.begun_s, one.took_s)
+        )
         path = self._places.links(website)
         with replaced(path, force=True) as part:
             pq.write_table(found.links, part)
@@ -125,15 +128,16 @@ class Client:
             found.status,
             found.reason,
             self._task.client,
-            errors=len(found.unread),
-            links=len(found.links),
+            errors=found.errors,
+            links=pc.sum(pc.not_equal(found.links["target"], "")).as_py() or 0,
             result_bytes=path.stat().st_size,
             scan_s=found.earlier_s + one.took_s + self._clock.now() - read_s,
             delay_s=max(config.polite.delay_s, found.asked_s),
             asked_s=found.asked_s,
+            waited_s=found.waited_s,
             begun_s=one.begun_s,
             ended_s=self._clock.now(),
-            unread=found.unread,
+            unreached=found.unreached,
             **found.figures,
         )
         facts.write(self._places.facts(website))

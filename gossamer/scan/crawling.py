@@ -261,7 +261,7 @@ class _Seen(Notes):
         one = self._assigned.came_back(request.host)
         if one is None:
             return
-        one.wire_bytes += len(visit.response.body)
+        one.wire_bytes += visit.response.size
         if not request.is_robots:
             one.pages += 1
             one.returned += 1

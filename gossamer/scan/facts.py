@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gossamer.archive.outputs import replaced
@@ -26,6 +26,7 @@ class Facts:
     links: int = 0  # that lead to other websites
     result_bytes: int = 0
     scan_s: float = 0.0  # earlier runs included, and reading what was found
+    waited_s: float = 0.0  # of it, for what failed, until it failed again or no more
     lookup_s: float = 0.0  # for the address, per request
     connect_s: float = 0.0  # per request, most of which find a connection open
     response_s: float = 0.0  # both, and to be answered, per page: what its exchange would take without a byte
@@ -36,7 +37,7 @@ class Facts:
     address: str = ""  # one of those that answered
     begun_s: float = 0.0
     ended_s: float = 0.0
-    unread: list[str] = field(default_factory=list)  # pages that could not be read in passing
+    unreached: str = ""  # why a page may not have been visited
 
     def write(self, path: Path) -> None:
         """Writes the facts. They are on disk when it returns, even if the machine fails then."""
@@ -47,7 +48,9 @@ class Facts:
 
     @classmethod
     def read(cls, path: Path) -> "Facts":
-        return cls(**json.loads(path.read_text("utf-8")))
+        known = {field.name for field in fields(cls)}  # an earlier version may have written others
+        found = json.loads(path.read_text("utf-8"))
+        return cls(**{name: value for name, value in found.items() if name in known})
 
 
 @dataclass(frozen=True)

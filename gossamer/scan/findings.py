@@ -3,6 +3,8 @@ texts, and figures.
 
 It uses no SQL: most websites are small, and a database would take longer to open than all of them to read. Within a
 scan a page is read once, so its links are those of its only version.
+
+Beside its links it tells of every visited page whether it was read: a page that was not says nothing about its links.
 """
 
 import dataclasses
@@ -24,6 +26,7 @@ from gossamer.archive.state import replace
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.politeness import capped_s
+from gossamer.scan.waits import waited_s
 from gossamer.scan.websites import Website, name_of
 from gossamer.web.answer import Answer
 from gossamer.web.html import parse_html
@@ -40,8 +43,10 @@ LINKS = pa.schema(
         ("target_site", pa.string()),
         ("anchor", pa.string()),
         ("seen", pa.timestamp("ms", tz="UTC")),
+        ("page", pa.string()),  # of a row without target: READ, GONE, or why the source was not read
     ]
 )
+READ, GONE = "read", "gone"
 # Failures that may pass, and refusals: the content of the page before may still be true.
 PASSING = tuple(
     outcome.name.lower()
@@ -54,7 +59,8 @@ _READ = ("ok", "unchanged")
 _BATCH = 500  # pages whose links' texts are read at a time
 _VISIT = (
     "key", "url", "time", "round", "is_robots", "depth", "outcome", "reason", "location", "http_status", "address",
-    "elapsed_s", "lookup_s", "connect_s", "wire_bytes", "warc", "warc_offset",
+    "elapsed_s", "lookup_s", "connect_s", "wire_bytes", "warc", "warc_offset", "truncated", "links",
+    "body_bytes",
 )  # fmt: skip
 
 
@@ -64,28 +70,34 @@ class Findings:
     status: str
     reason: str
     asked_s: float
-    unread: list[str]
+    errors: int  # pages that could not be read in passing
+    unreached: str  # why a page may not have been visited
     earlier_s: float  # that runs took which were interrupted
+    waited_s: float  # for what failed
     figures: dict[str, Any]
 
 
-def findings(at: Reading, website: Website, config: Config, first_round: int, begun_s: float) -> Findings:
+def findings(
+    at: Reading, website: Website, config: Config, first_round: int, begun_s: float, took_s: float = 0.0
+) -> Findings:
     """Reads the findings of a website whose visits are in `first_round` and later ones. Its scan, or the last run of
-    it, has begun at `begun_s`."""
+    it, has begun at `begun_s` and took `took_s`."""
     scope, at = config.crawl.scope, _since(at, first_round)
     is_own = _Hosts(website, scope).has
     visits = _visits(at, is_own)
     figures = _figures(visits)
     status, reason = ("ok", "") if figures["pages"] else _why_nothing(visits)
     pages = _latest(visits)
-    failed = pages.filter(pc.is_in(pages["outcome"], pa.array(PASSING)))
+    read, asked_s = _states(pages, website, config), _asked_s(at, config, is_own)
     return Findings(
-        _links(at, pages, website, config, scope),
+        pa.concat_tables([_links(at, pages, website, config, scope), read]),
         status,
         reason,
-        _asked_s(at, config, is_own),
-        sorted(failed["url"].to_pylist()),
+        asked_s,
+        len(pages.filter(pc.is_in(pages["outcome"], pa.array(PASSING)))),
+        reason or _unreached(read, figures["pages"], took_s, config),
         _earlier_s(visits, begun_s, config) if not first_round else 0.0,
+        _waited_s(visits, max(asked_s, config.polite.delay_s), config),
         figures,
     )
 
@@ -142,6 +154,17 @@ def _earlier_s(visits: pa.Table, begun_s: float, config: Config) -> float:
     return float(gaps_s[gaps_s <= config.crawl.patience_s + config.fetch.timeout_s].sum())
 
 
+def _waited_s(visits: pa.Table, delay_s: float, config: Config) -> float:
+    if not len(visits):
+        return 0.0
+    visits = visits.sort_by([("time", "ascending"), ("warc_offset", "ascending")])
+    begun_s = visits["time"].cast(pa.int64()).to_numpy() / 1e3
+    failed = pc.is_in(visits["outcome"], pa.array(PASSING)).to_numpy()
+    most_s = config.crawl.patience_s + config.fetch.timeout_s
+    ended_s = begun_s + visits["elapsed_s"].to_numpy()
+    return waited_s(begun_s, ended_s, failed, visits["key"].to_pylist(), delay_s, most_s)
+
+
 def _table(path: Path, columns: Sequence[str]) -> pa.Table:
     with pq.ParquetFile(path) as file:
         return file.read(columns=list(columns), use_threads=False)  # which would cost more than such little files
@@ -186,13 +209,54 @@ def _why_nothing(visits: pa.Table) -> tuple[str, str]:
     # Without an answer to robots.txt no page is visited: then that is what happened.
     order = [("is_robots", "ascending"), ("depth", "ascending"), ("time", "descending"), ("warc_offset", "descending")]
     (first,) = visits.take(pc.sort_indices(visits, order)[:1]).to_pylist()
-    if first["outcome"] == "moved":
-        return "moved", f"it leads to {first['location']}"
-    if first["outcome"] == "denied":
-        return "denied", "robots.txt forbids it"
-    http_status = first["http_status"]
-    answered = f"it answered {http_status}" if http_status else ""
-    return "failed" if http_status else "unreachable", first["reason"] or answered or first["outcome"].replace("_", " ")
+    kinds = {"moved": "moved", "denied": "denied"}
+    return kinds.get(first["outcome"], "failed" if first["http_status"] else "unreachable"), _why(first)
+
+
+def _why(visit: dict[str, Any]) -> str:
+    """Returns why a visit has not read its page, in words."""
+    if visit["outcome"] == "moved":
+        return f"it leads to {visit['location']}"
+    if visit["outcome"] == "denied":
+        return "robots.txt forbids it"
+    answered = f"it answered {visit['http_status']}" if visit["http_status"] else ""
+    return visit["reason"] or answered or str(visit["outcome"]).replace("_", " ")
+
+
+def _states(pages: pa.Table, website: Website, config: Config) -> pa.Table:
+    """Returns a row for each visited page, in order of its URL: whether it was read, is gone, or why neither is so."""
+    names = ("url", "time", "outcome", "http_status", "reason", "location", "truncated", "links", "body_bytes")
+    rows = pages.select(names).sort_by("url").to_pylist() if len(pages) else []
+    states = [_state(row, config) for row in rows]
+    found = {
+        "site": [website.name] * len(rows),
+        "source": [row["url"] for row in rows],
+        "target": [""] * len(rows),
+        "seen": [row["time"] for row in rows],
+        "page": states,
+    }
+    return pa.table({name: found.get(name, [None] * len(rows)) for name in LINKS.names}, schema=LINKS)
+
+
+def _state(visit: dict[str, Any], config: Config) -> str:
+    if visit["outcome"] == "gone":
+        return GONE
+    if visit["outcome"] not in _READ or visit["reason"]:
+        return _why(visit)
+    if visit["truncated"] or visit["body_bytes"] > config.fetch.parse_bytes:
+        return f"it was read in part ({visit['truncated'] or 'length'})"
+    return READ if visit["links"] < config.limits.links else f"only {config.limits.links} of its links were read"
+
+
+def _unreached(read: pa.Table, pages: int, took_s: float, config: Config) -> str:
+    """Returns why a page that an earlier scan knew was not visited by this one."""
+    if config.crawl.minutes and took_s >= 60 * config.crawl.minutes:
+        return "not visited: crawl.minutes ended the scan of its website"
+    if config.crawl.pages and pages >= config.crawl.pages:
+        return "not visited: crawl.pages ended the scan of its website"
+    if unread := sum(state not in (READ, GONE) for state in read["page"].to_pylist()):
+        return f"not visited: pages that were not read ({unread}) may lead to it"
+    return "not visited: no page that was read leads to it within the depth"
 
 
 def _latest(visits: pa.Table) -> pa.Table:
@@ -235,6 +299,7 @@ def _links(at: Reading, pages: pa.Table, website: Website, config: Config, scope
         [site for *_, site, _ in found],
         [texts.get(source, {}).get(target, "") for source, target, *_ in found],
         [seen[row] for *_, row in found],
+        [None] * len(found),
     ]
     return pa.table(dict(zip(LINKS.names, columns, strict=True)), schema=LINKS)
 

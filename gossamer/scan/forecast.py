@@ -32,18 +32,18 @@ def forecast(series: F64) -> Forecast:
     early, late = np.triu_indices(width, 1)
     slopes = (logs[:, late] - logs[:, early]) / (late - early)
     counts = (~np.isnan(logs)).sum(axis=1)
-    slope = np.where(counts >= _LEAST, _median(slopes), 0.0)
+    slope = np.where(counts >= _LEAST, medians(slopes), 0.0)
     when = np.arange(width) - width
     levels = logs - slope[:, None] * when
-    level = _median(levels)
-    typical = _median(logs)
+    level = medians(levels)
+    typical = medians(logs)
     value = np.exp(np.clip(level, typical - _STEP, typical + _STEP))
-    seen = _NORMAL * _median(np.abs(levels - level[:, None]))
+    seen = _NORMAL * medians(np.abs(levels - level[:, None]))
     unsure = _UNSURE / np.maximum(counts, 1)  # few values that happen to agree prove little
     return Forecast(value, np.fmax(seen, unsure))
 
 
-def _median(values: F64) -> F64:
+def medians(values: F64) -> F64:
     """Returns the median of each row, NaN not counted; NaN for a row that has nothing else."""
     found = np.full(len(values), np.nan)
     some = ~np.isnan(values).all(axis=1)

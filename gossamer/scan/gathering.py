@@ -63,7 +63,7 @@ class Gathering:
         shutil.rmtree(folder / "nats", ignore_errors=True)  # what was sent to those before us
         site = federation.sites[here]
         files = {name: str(Path(path).resolve()) for name, path in paths(federation.keys, here).items()}
-        way = Open(here, site.listen or site.address, files, list(federation.sites), _OTHERS_MAY_NOT)
+        way = Open(here, site.listen or site.address, files, list(federation.sites), others_may_not=_OTHERS_MAY_NOT)
         self._server = Server(folder.resolve(), way)
         self._lease_s = lease_s
         self._me = f"scan-{secrets.token_hex(8)}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.arrays import F64, I64
-from gossamer.scan.forecast import forecast
+from gossamer.scan.forecast import forecast, medians
 from gossamer.scan.model import Model, Parameters, Scanned, learn, parameters, polite_s
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.results import read_sites
@@ -28,6 +28,7 @@ class Outlook:
     requests: F64
     result_bytes: F64
     floor_s: F64  # politeness: the delays between its pages, by website and client
+    waits_s: F64  # for what will fail, by website; in times_s
     known: I64  # websites that have been scanned before
     model: Model
     parameters: dict[str, Parameters]
@@ -70,15 +71,17 @@ def outlook(
     values = [_filled(each.value) for each in (requests, sent, results)]
     seen = {name: own for name, j in client.items() if (own := parameters(scanned, j)) is not None}
     factor = model.factor[: len(clients)]
+    waits_s = _waits_s(rows, site, len(records))
     here = Model(model.site_s, model.page_s, model.byte_s, factor, model.correction)
     return Outlook(
         list(websites),
         list(clients),
-        here.times_s(values[0], values[1], delays),
+        here.times_s(values[0], values[1], delays) + waits_s[:, None],
         np.where(np.isnan(requests.value), _UNKNOWN_SPREAD, np.maximum(requests.spread, strays)),
         values[0],
         values[2],
         polite_s(values[0][:, None], delays),
+        waits_s,
         np.flatnonzero(~np.isnan(requests.value)),
         here,
         seen,
@@ -90,11 +93,22 @@ def _scanned(rows: Sequence[dict[str, Any]], site: dict[str, int], client: dict[
         return np.array([row[name] for row in rows], np.float64)
 
     measured = "requests", "wire_bytes", "scan_s", "delay_s", "lookup_s", "connect_s", "response_s", "byte_s"
+    rows = [row | {"waited_s": row.get("waited_s") or 0.0} for row in rows]  # earlier versions did not measure it
     return Scanned(
         np.array([site[row["site"]] for row in rows], np.int64),
         np.array([client[row["client"]] for row in rows], np.int64),
-        *(column(name) for name in measured),
+        *(column(name) for name in (*measured, "waited_s")),
     )
+
+
+def _waits_s(rows: Sequence[dict[str, Any]], site: dict[str, int], scans: int) -> F64:
+    """Returns how long the next scan of each website will wait for what fails. What failed once and was read later in
+    the same scan is not expected to fail again; what failed to the end is."""
+    found = np.full((len(site), scans), np.nan)
+    for row in rows:
+        has_lasted = row["errors"] > 0 or row["status"] != "ok"
+        found[site[row["site"]], row["scan"]] = (row.get("waited_s") or 0.0) if has_lasted else 0.0
+    return np.nan_to_num(medians(found))
 
 
 def _series(rows: Sequence[dict[str, Any]], site: dict[str, int], name: str, scans: int, least: float = 1.0) -> F64:

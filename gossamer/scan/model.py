@@ -7,6 +7,7 @@ misprints the speeds):
     T = server_s + batch / transfer                                 receive the batch
       + sum over websites of
             (pages - 1) * delay_s                                   politeness: nobody can be faster
+          + waited_s                                                for what failed, and will fail again
           + factor_j * correction_i * (site_s                       look-up, opening, the last commit
                                        + pages * page_s             connection and response
                                        + bytes * byte_s)            transfer and own work: 1 / v_web + 1 / v
@@ -42,11 +43,13 @@ class Scanned:
     connect_s: F64  # per request
     response_s: F64  # per page: both, and to be answered
     byte_s: F64  # per byte, to be sent it
+    waited_s: F64 | float = 0.0  # of scan_s, for what failed (scan/waits.py)
 
     @property
     def rest_s(self) -> F64:
-        """Returns the time that politeness does not explain."""
-        rest: F64 = np.maximum(self.scan_s - polite_s(self.requests, self.delay_s), _LEAST_S)
+        """Returns the time that neither politeness nor patience explains."""
+        rest_s = self.scan_s - polite_s(self.requests, self.delay_s) - self.waited_s
+        rest: F64 = np.maximum(rest_s, _LEAST_S)
         return rest
 
 

@@ -83,11 +83,12 @@ def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path)
     statuses = ", ".join(f"{number:,} {status}" for status, number in kinds.most_common())
     lines = [
         f"scan {record.number}: {len(rows):,} websites in {span(record.makespan_s)} ({statuses})",
-        f"links to other websites: {sums['links']:,}; {sums['appeared']:,} appeared, {sums['gone']:,} are gone",
+        f"links to other websites: {sums['seen']:,} seen ({sums['appeared']:,} appeared), {sums['gone']:,} gone, "
+        f"{sums['unknown']:,} unknown",
     ]
     if record.planned_s:
         lines.append(
             f"planned {record.planned_s:,.1f} s, at best {record.bound_s:,.1f} s, took {record.makespan_s:,.1f} s"
         )
-    files = f"{folder}: links, changes, sites (.parquet and .csv)"
+    files = f"{folder}: links, changes, sites, unread (.parquet and .csv)"
     return Group(Text(), table, Text(), *(Text(line) for line in lines), Text(files, "dim"))

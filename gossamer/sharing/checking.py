@@ -5,17 +5,22 @@
 | links, seeds or news that cannot be read | set aside; acknowledged, as if it were empty |
 | zones or hosts that cannot be read | refused: whoever gave them away still has all of it in its outbox |
 | a kind that we do not know, news of a site that we do not know yet | refused, until we do |
+| more than fits into memory, from another site | refused |
+| what only agents of one site send each other, from another site | set aside |
 
-What is refused is not acknowledged, and what comes behind it in its stream waits.
+What is refused is not acknowledged, and what comes behind it in its stream waits. Another site may be broken, or want
+to harm us: what it sends is measured before it is unpacked, and a commit takes a bounded amount of it.
 """
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
-from typing import Any
+from struct import unpack_from
+from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from gossamer.archive.manifest import (
     HOSTS,
@@ -29,6 +34,7 @@ from gossamer.archive.manifest import (
     ZONES,
     ZONES_IN_ALL,
     Message,
+    site_of,
 )
 from gossamer.archive.store import Store
 from gossamer.crawl.inbox import Aside, blank, decode
@@ -39,9 +45,25 @@ from gossamer.sharing import compact, estate, placing
 from gossamer.sharing.exchange import Exchange
 
 _LARGEST = 1 << 62
-Finding = tuple[str, bool]  # what is wrong with a message, if anything is, and whether to wait until that changes
+PART_BYTES = 8 << 20  # of a part from another site: all that can be divided is far shorter
+MESSAGE_BYTES = 1 << 30  # of all parts of a number from another site, unpacked
+COMMIT_BYTES = 1 << 28  # of what a commit takes from another site, unpacked, if that is more than one number
+_ROW_BYTES = 150  # of a link in memory, besides its text
+_AS_JSON = 20  # bytes in memory for each byte of JSON, at most
+_BETWEEN_SITES = (REMOTE_LINKS, NEWS, HOSTS, SEEDS)
+_WITHIN_A_SITE = ("pool", "moves")  # news that other sites have no business to send
 
-GOOD: Finding = ("", False)
+
+class Finding(NamedTuple):
+    """`Finding` is what is wrong with a message, if anything is; whether to wait until that changes; and how many bytes
+    it takes in memory."""
+
+    wrong: str = ""
+    waits: bool = False
+    size: int = 0
+
+
+GOOD = Finding()
 
 
 class Checked:
@@ -56,19 +78,21 @@ class Checked:
 
     def pending(self, to: str, marks: Mapping[str, int]) -> list[Message]:
         found = self._exchange.pending(to, marks)
-        before, self._verdicts = self._verdicts, {}
-        for message in found:
-            key = (message.stream, message.number, message.part)
-            self._verdicts[key] = before[key] if key in before else self._judged(message)
+        known = {(message.stream, message.number, message.part) for message in found}
+        self._verdicts = {key: finding for key, finding in self._verdicts.items() if key in known}
         good: list[Message] = []
-        barred = set()
-        for (stream, number), group in groupby(found, lambda message: (message.stream, message.number)):
+        barred, taken = set(), dict[str, int]()  # streams; bytes, by stream from another site
+        for (stream, _), group in groupby(found, lambda message: (message.stream, message.number)):
             parts = _whole_letter(list(group))
-            verdicts = [self._verdicts[stream, number, message.part] for message in parts]
-            if any(waits for _, waits in verdicts):
+            is_remote = parts[0].to in self._sites
+            if is_remote and taken.get(stream, 0) > COMMIT_BYTES:
+                continue  # the next commit takes it; nothing is unpacked before
+            verdicts = self._judged(parts, is_remote)
+            if any(finding.waits for finding in verdicts):
                 barred.add(stream)
             if stream not in barred:
-                good += [blank(part) if wrong else part for part, (wrong, _) in zip(parts, verdicts, strict=True)]
+                taken[stream] = taken.get(stream, 0) + sum(finding.size for finding in verdicts)
+                good += [blank(part) if finding.wrong else part for part, finding in zip(parts, verdicts, strict=False)]
         return good
 
     def acknowledge(self, stream: str, number: int) -> None:
@@ -80,14 +104,28 @@ class Checked:
     def lost(self) -> bool:
         return self._exchange.lost()
 
-    def _judged(self, message: Message) -> Finding:
-        wrong, waits = verdict(message, self._store, self._sites)
+    def _judged(self, parts: Sequence[Message], is_remote: bool) -> list[Finding]:
+        """Returns the findings of the parts of one number; those behind one that is refused are not looked at."""
+        found: list[Finding] = []
+        for part in parts:
+            key = (part.stream, part.number, part.part)
+            if key not in self._verdicts:
+                self._verdicts[key] = self._noted(part, verdict(part, self._store, self._sites))
+            found.append(self._verdicts[key])
+            if is_remote and sum(finding.size for finding in found) > MESSAGE_BYTES:
+                wrong = f"it takes more than {MESSAGE_BYTES >> 20} MB: end the site that sends it, and look what it is"
+                found[-1] = self._verdicts[key] = self._noted(part, Finding(wrong, True))
+            if found[-1].waits:
+                break
+        return found
+
+    def _noted(self, message: Message, finding: Finding) -> Finding:
         facts = {"stream": message.stream, "number": message.number, "part": message.part, "kind": message.kind}
-        if waits:
-            self._aside.refuse(wrong, **facts)
-        elif wrong:  # before anybody can commit, and acknowledge, that it was seen
-            self._aside.put(message.data, wrong, **facts)
-        return wrong, waits
+        if finding.waits:
+            self._aside.refuse(finding.wrong, **facts)
+        elif finding.wrong:  # before anybody can commit, and acknowledge, that it was seen
+            self._aside.put(message.data, finding.wrong, **facts)
+        return finding
 
 
 def _whole_letter(parts: list[Message]) -> list[Message]:
@@ -99,29 +137,96 @@ def _whole_letter(parts: list[Message]) -> list[Message]:
 def verdict(message: Message, store: Store, sites: Collection[str]) -> Finding:
     """Returns why a message cannot be applied, if so."""
     try:
+        if message.to in sites:
+            _check_remote(message, sites)
         if message.sender == MOVES:
             _check_names(json.loads(message.data))
         elif message.sender == SEED_FILES:
             files_in(message.data)
         elif message.sender == SEED_RULES:
             rules_in(message.data)
-        elif SEEDS in (message.kind, message.sender):
-            check_urls(decode(message.data).url)
-        elif message.kind in (LINKS, REMOTE_LINKS):
-            found = decode(message.data) if message.kind == LINKS else compact.decode(message.data)
-            check_urls(url for url in found.url if url)  # others know the page by its key
+        elif message.kind in (LINKS, REMOTE_LINKS, SEEDS) or message.sender == SEEDS:
+            found = compact.decode(message.data) if message.kind == REMOTE_LINKS else decode(message.data)
+            is_seed = SEEDS in (message.kind, message.sender)
+            check_urls(url for url in found.url if url or is_seed)  # others know the page by its key
+            return Finding(size=sum(map(len, found.url)) + _ROW_BYTES * len(found.url))
         elif message.kind == NEWS:
-            return _of_news(json.loads(message.data), sites)
+            return _of_news(json.loads(message.data), sites)._replace(size=_size(message))
         elif message.kind in (ZONES, HOSTS):
             _check_transfer(message, store, sites)
+            return Finding(size=_size(message))
         else:
-            return (
+            return Finding(
                 f"nobody here knows what {message.kind!r} is: is there a later version of gossamer at the sender?",
                 True,
             )
     except Exception as error:  # any error of a decoder, for data that came from outside
-        return f"{type(error).__name__}: {error}"[:300], message.kind in (ZONES, HOSTS)
+        return Finding(f"{type(error).__name__}: {error}"[:300], message.kind in (ZONES, HOSTS))
     return GOOD
+
+
+# What another site may send
+
+
+def _check_remote(message: Message, sites: Collection[str]) -> None:
+    """Checks a message of another site before anything else reads it."""
+    site = site_of(message.sender)
+    if site not in sites:
+        raise Unreadable(f"it comes from {message.sender!r}, which speaks for no site")
+    if len(message.data) > PART_BYTES:
+        raise Unreadable(f"it has {len(message.data):,} bytes")
+    if message.kind in (LINKS, ZONES):
+        raise Unreadable(f"{message.kind} are for agents of one site")
+    if message.kind == NEWS:
+        news = json.loads(message.data)
+        if found := [name for name in _WITHIN_A_SITE if name in news]:
+            raise Unreadable(f"{found[0]} is for agents of one site")
+        if news.get("site", site) != site:
+            raise Unreadable(f"{site} speaks in the name of another site")
+    elif message.kind in _BETWEEN_SITES and _size(message) > compact.MOST_BYTES:
+        raise Unreadable("it becomes longer than it can be")
+
+
+def _size(message: Message) -> int:
+    """Returns how many bytes a message takes in memory, as far as that can be seen before it is unpacked."""
+    if message.data[:1] == b"{":
+        return _AS_JSON * len(message.data)
+    if message.kind == REMOTE_LINKS:  # `compact` bounds it
+        return len(message.data)
+    return arrow_bytes(message.data.partition(b"\n")[2] if message.kind in (ZONES, HOSTS) else message.data)
+
+
+def arrow_bytes(stream: bytes) -> int:
+    """Returns how long the buffers of an Arrow stream are when they are unpacked. Each that is compressed begins with
+    that; where it is, says the metadata, a flatbuffer of a few tables."""
+    total = len(stream)
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        if message.type == "schema":
+            continue
+        if message.type != "record batch":
+            raise Unreadable(f"a {message.type} is in it")
+        metadata, body = memoryview(message.metadata), memoryview(message.body or b"")
+        batch = _followed(metadata, _field(metadata, _followed(metadata, 0), 2))
+        if not _field(metadata, batch, 3):
+            continue  # nothing is compressed
+        buffers = _followed(metadata, _field(metadata, batch, 2))
+        for number in range(unpack_from("<I", metadata, buffers)[0]):
+            offset, length = unpack_from("<qq", metadata, buffers + 4 + 16 * number)
+            total += max(unpack_from("<q", body, offset)[0], 0) if length else 0
+    return total
+
+
+def _followed(metadata: memoryview, at: int) -> int:
+    return at + int(unpack_from("<I", metadata, at)[0])
+
+
+def _field(metadata: memoryview, table: int, number: int) -> int:
+    """Returns where a field of a flatbuffer's table is; 0 if it has none."""
+    names = table - unpack_from("<i", metadata, table)[0]
+    if 4 + 2 * number >= unpack_from("<H", metadata, names)[0]:
+        return 0
+    offset = int(unpack_from("<H", metadata, names + 4 + 2 * number)[0])
+    return table + offset if offset else 0
 
 
 # What each kind must have
@@ -149,7 +254,7 @@ def _of_news(news: Any, sites: Collection[str]) -> Finding:
         _check_name(country)
         _number(seconds)
     if sites and (site not in sites or (len(entries) and int(entries["site"].max()) >= len(sites))):
-        return "it speaks of a site that is not in our list of sites yet", True
+        return Finding("it speaks of a site that is not in our list of sites yet", True)
     return GOOD
 
 

@@ -26,7 +26,8 @@ MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
 _RANDOM = 4  # bytes of a key that differences leave as they are
 _LEVEL = 12
 _LONGEST = 63  # bits of a number
-MOST_BYTES = 1 << 28  # of a block, unpacked: parts are far shorter
+MOST_BYTES = 1 << 26  # of a part, unpacked: whoever sends more wants to fill our memory
+MOST_ROWS = 1 << 19
 
 
 def rounded(cash: I64) -> I64:
@@ -35,13 +36,15 @@ def rounded(cash: I64) -> I64:
 
 
 def encode(columns: Contributions, is_known: Bools, limit: int = PART_BYTES) -> list[bytes]:
-    """Returns parts below the limit. Cash must be `rounded`; pages that are known there need no text."""
+    """Returns parts below the limit, and far below what `decode` takes. Cash must be `rounded`; pages that are known
+    there need no text."""
     count = len(columns.key)
     if not count:
         return []
-    data = _encoded(columns, is_known)
-    if len(data) < limit or count == 1:
-        return [data]
+    if count == 1 or (count <= MOST_ROWS // 4 and sum(map(len, columns.url)) <= MOST_BYTES // 4):
+        data = _encoded(columns, is_known)
+        if len(data) < limit or count == 1:
+            return [data]
     halves = np.array_split(np.arange(count), 2)
     return [part for half in halves for part in encode(columns.take(half), is_known[half], limit)]
 
@@ -51,7 +54,7 @@ def decode(data: bytes) -> Contributions:
     rows = _Reader(data)
     texts, keys = rows.number(), rows.number()
     count = texts + keys
-    if count > MOST_BYTES:
+    if count > MOST_ROWS:
         raise Unreadable("it says that it has more rows than it can have")
     low, high = rows.block(), rows.block()
     steps = _joined(low + high, 8, keys)
@@ -59,9 +62,10 @@ def decode(data: bytes) -> Contributions:
     rest, at = rows.block(), 4 * count
     hits = _joined(rest[:at], 4, count)
     depth, hops = np.frombuffer(rest[at:], np.uint8).reshape(2, count)
-    urls = _urls(rows) if texts else []
-    if len(urls) != texts or not rows.is_at_end:
+    text = rows.block() if texts else b""
+    if (text.count(b"\n") + 1 if texts else 0) != texts or not rows.is_at_end:
         raise Unreadable("it does not have the rows that it says it has")
+    urls = text.decode().split("\n") if texts else []
     return Contributions(
         np.concatenate((page_keys(urls), np.cumsum(steps, dtype=np.uint64))),
         _unpacked(cash),
@@ -90,10 +94,10 @@ def _encoded(columns: Contributions, is_known: Bools) -> bytes:
 
 
 class _Reader:
-    """`_Reader` takes a part apart, from its beginning."""
+    """`_Reader` takes a part apart, from its beginning. All blocks together have at most MOST_BYTES."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self._at, self._left = data, 0, MOST_BYTES
 
     def number(self) -> int:
         value = shift = 0
@@ -111,7 +115,9 @@ class _Reader:
         size, how = divmod(self.number(), len(_HOW))
         data = self._data[self._at : self._at + size]
         self._at += size
-        return _HOW[how](data)
+        found = _HOW[how](data, self._left)
+        self._left -= len(found)
+        return found
 
     @property
     def is_at_end(self) -> bool:
@@ -140,10 +146,6 @@ def _text(urls: list[str]) -> bytes:
     return _block("\n".join(urls).encode(), _fronted(urls))
 
 
-def _urls(rows: _Reader) -> list[str]:
-    return rows.block().decode().split("\n")
-
-
 def _fronted(urls: list[str]) -> bytes:
     """Front-codes URLs: of each only what the one before it does not begin with. A byte that is not ASCII says how much
     that is, and URLs are ASCII."""
@@ -157,32 +159,43 @@ def _fronted(urls: list[str]) -> bytes:
     return bytes(found)
 
 
-def _unfronted(data: bytes) -> bytes:
-    found, before = [], b""
+def _unfronted(data: bytes, most: int) -> bytes:
+    """Undoes that. A byte can stand for 127, again and again: the sum is looked at before anything is put together."""
+    found, before = list[bytes](), b""
     for match in _FRONTED.finditer(data):
         before = before[: match[1][0] - 128] + match[2]
+        most -= len(before) + 1
+        if most < -1 or len(found) == MOST_ROWS:
+            raise Unreadable(_TOO_LONG)
         found.append(before)
     return b"\n".join(found)
 
 
 _FRONTED = re.compile(rb"([\x80-\xff])([\x00-\x7f]*)")
+_TOO_LONG = "a block in it is cut off, or longer than it can be"
 
 
-def _zstd(data: bytes) -> bytes:
-    if zstandard.frame_content_size(data) > MOST_BYTES:  # so much is allocated before anything is read
-        raise Unreadable("a block in it says that it is longer than it can be")
-    return zstandard.ZstdDecompressor().decompress(data, MOST_BYTES)
+def _plain(data: bytes, most: int) -> bytes:
+    if len(data) > most:
+        raise Unreadable(_TOO_LONG)
+    return data
 
 
-def _bz2(data: bytes) -> bytes:
+def _zstd(data: bytes, most: int) -> bytes:
+    if zstandard.frame_content_size(data) > most:  # so much is allocated before anything is read
+        raise Unreadable(_TOO_LONG)
+    return zstandard.ZstdDecompressor().decompress(data, most)
+
+
+def _bz2(data: bytes, most: int) -> bytes:
     reader = bz2.BZ2Decompressor()
-    found = reader.decompress(data, MOST_BYTES)
+    found = reader.decompress(data, most)
     if not reader.eof or reader.unused_data:
-        raise Unreadable("a block in it is cut off, or longer than it can be")
-    return _unfronted(found)
+        raise Unreadable(_TOO_LONG)
+    return _unfronted(found, most)
 
 
-_HOW: tuple[Callable[[bytes], bytes], ...] = (bytes, _zstd, _bz2)
+_HOW: tuple[Callable[[bytes, int], bytes], ...] = (_plain, _zstd, _bz2)
 
 
 # Columns

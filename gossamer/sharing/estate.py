@@ -14,7 +14,7 @@ from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
-from gossamer.crawl.update import is_final
+from gossamer.crawl.update import is_final, is_requisite
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.web.url import host_key
@@ -75,7 +75,7 @@ def gather(books: Books, first: AnyKeys, last: AnyKeys, hosts: Rows) -> list[Par
     tables = (index.pages, index.visited, index.onward, index.traps.table)
     pages, visited, ahead, kin = (table.ranges(first, last) for table in tables)
     pages = pages[np.argsort(pages["text"], kind="stable")]  # in order of discovery, as the new owner will have them
-    pages["cash"] += books.ledger.v
+    pages["cash"][~is_requisite(pages["hops"])] += books.ledger.v
     has_text = visited["validators"] != np.uint64(NO_TEXT)
     validators = np.full(len(visited), b"", object)
     validators[has_text] = index.heap.read(visited["validators"][has_text])
@@ -156,18 +156,20 @@ def _take_pages(books: Books, rows: Rows, texts: Texts) -> tuple[AnyKeys, I64, I
     new = np.flatnonzero(~known)
     rows["text"] = mine["text"]
     rows["text"][new] = index.heap.append([texts[place] for place in new.tolist()])
-    rows["cash"] += np.where(known, mine["cash"], -ledger.v)
+    rows["cash"] += np.where(known, mine["cash"], 0)
     rows["hits"] = np.minimum(rows["hits"].astype(np.int64) + np.where(known, mine["hits"], 0), 0xFFFFFFFF)
     for name in ("depth", "hops"):
         rows[name] = np.where(known, np.minimum(rows[name], mine[name]), rows[name])
+    is_page, was_page = ~is_requisite(rows["hops"]), known & ~is_requisite(mine["hops"])
+    rows["cash"][is_page & ~was_page] -= ledger.v
     was_final = known & is_final(mine["status"])
     ours = was_final & ~is_final(rows["status"])
     for name in ("status", "due_s", "tries"):
         rows[name][ours] = mine[name][ours]
     index.pages.write(rows[by_key], len(new))
-    ledger.known += len(new)
-    visited = is_final(rows["status"]).astype(np.int64) - was_final
-    return host_of_key(rows["key"]), (~known).astype(np.int64), visited
+    ledger.known += int((is_page & ~was_page).sum())
+    visited = (is_final(rows["status"]) & is_page).astype(np.int64) - (was_final & was_page)
+    return host_of_key(rows["key"]), (is_page & ~was_page).astype(np.int64), visited
 
 
 def _take_visited(books: Books, rows: Rows, texts: Texts) -> None:
@@ -195,7 +197,7 @@ def state_of(books: Books, quiet_s: float, now_s: float) -> AgentState:
     return replace(
         before,
         ledger=books.ledger.state(),
-        counters=replace(before.counters, known=books.index.count, hosts=len(rows), frontier=unvisited),
+        counters=replace(before.counters, known=books.ledger.known, hosts=len(rows), frontier=unvisited),
         resting={},
         quiet_until_s=quiet_s,
         committed_s=now_s,

@@ -21,6 +21,7 @@ from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Changes,
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, AnyKeys, Bools, HostKeys, Rows
+from gossamer.columns import REQUISITE
 from gossamer.config import CROSS_OVER
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
@@ -174,7 +175,8 @@ class Transfer:
         changes: Changes,
         zones: Collection[int] | None = None,
     ) -> None:
-        changes |= estate.forget(self.books, len(parts[0].rows), lambda hosts: ~leaves(hosts))
+        pages = int((parts[0].rows["hops"] < REQUISITE).sum())
+        changes |= estate.forget(self.books, pages, lambda hosts: ~leaves(hosts))
         self._commit(changes, self._message(kind, to, header, parts), zones=zones)
 
     # The new owner

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+GREY = "0.7"  # the color of lines that stand behind: of more than six, the others
+_MOST_TICKS = 8  # at the values that there are; more would touch
 POINTS = 400  # of a curve: more cannot be seen
 _LINE_PIXELS = 17.0  # of a label
 STYLE: dict[str, Any] = {
@@ -48,7 +50,6 @@ class Figure:
     markers: bool = False
     names: Sequence[str] = ()  # of the places 0, 1, ... of the y axis, from above
     ticks: Sequence[float] = ()  # of the x axis
-    at_ends: bool = False  # labels stand at the ends of their lines, not in a legend
 
 
 def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -67,15 +68,18 @@ def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> li
         axes.set(title=figure.title, xlabel=figure.x, ylabel=figure.y)
         if figure.log_x:
             axes.set_xscale("log")
+            _plain_numbers(axes.xaxis, mpl.ticker)
         if figure.log_y:
             axes.set_yscale("log")
+            _plain_numbers(axes.yaxis, mpl.ticker)
         if figure.names:
             axes.set_yticks(range(len(figure.names)), figure.names)
             axes.invert_yaxis()
-        if figure.ticks:
-            axes.set_xticks(figure.ticks, [f"{tick:g}" for tick in figure.ticks])
-        if figure.at_ends:
-            _label_ends(axes, figure, mpl.ticker)
+        if ticks := figure.ticks or _existing(figure):
+            axes.set_xticks(ticks, [_written(tick) for tick in ticks])
+            axes.set_xticks([], minor=True)
+        if len(figure.curves) > 1 and not any(curve.dots for curve in figure.curves):
+            _label_ends(axes, figure)
         elif len(figure.curves) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         written = [out / f"{figure.name}.{kind}" for kind in kinds]
@@ -85,22 +89,44 @@ def draw(figure: Figure, out: Path, kinds: Sequence[str] = ("png", "svg")) -> li
     return written
 
 
-def _label_ends(axes: Any, figure: Figure, ticker: Any) -> None:
-    """Writes each label beside the last point of its line, and moves labels apart where they would touch. Ticks of a
-    logarithmic axis are numbers as people write them."""
-    if figure.log_y:
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-    right = max(float(curve.x[-1]) for curve in figure.curves)
-    places = [axes.transData.transform((right, float(curve.y[-1]))) for curve in figure.curves]
-    before = -np.inf
-    for number in np.argsort([at[1] for at in places]):
-        at = places[number]
-        before = max(float(at[1]), before + _LINE_PIXELS)
-        x, y = axes.transAxes.inverted().transform((at[0], before))
+def _plain_numbers(axis: Any, ticker: Any) -> None:
+    """Makes the ticks of a logarithmic axis numbers as people write them; between them only where decades are few."""
+    low, high = axis.get_view_interval()
+    subs = (1.0, 2.0, 5.0) if high / max(low, 1e-300) < 2e4 else (1.0,)
+    axis.set_major_locator(ticker.LogLocator(subs=subs))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _written(value)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _written(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def _existing(figure: Figure) -> list[float]:
+    """Returns the values that were measured, where they are few: no tick should suggest others."""
+    values = sorted({float(x) for curve in figure.curves for x in curve.x})
+    if not figure.markers or figure.names or len(values) > _MOST_TICKS:
+        return []
+    apart = np.diff(np.log(values) if figure.log_x and values[0] > 0 else values)
+    return values if len(apart) and apart.min() > 0.03 * apart.sum() else []
+
+
+def _label_ends(axes: Any, figure: Figure) -> None:
+    """Writes each label beside the last point of its line, and moves labels apart where they would touch."""
+    drawn = [(number, curve) for number, curve in enumerate(figure.curves) if len(curve.x)]
+    right = max((float(curve.x[-1]) for _, curve in drawn), default=0.0)
+    places = [axes.transData.transform((right, float(curve.y[-1]))) for _, curve in drawn]
+    order = [int(number) for number in np.argsort([at[1] for at in places], kind="stable")]
+    heights, below, above = np.array([at[1] for at in places], float), -np.inf, axes.bbox.y1
+    for number in order:
+        below = heights[number] = max(heights[number], below + _LINE_PIXELS)
+    for number in reversed(order):  # none above the plot, where the title is
+        heights[number] = min(heights[number], above)
+        above = heights[number] - _LINE_PIXELS
+    for place, height, (number, curve) in zip(places, heights, drawn, strict=True):
+        x, y = axes.transAxes.inverted().transform((place[0], height))
         color = axes.lines[number].get_color()
-        axes.text(x + 0.015, y, figure.curves[number].label, transform=axes.transAxes, color=color, va="center")
+        axes.text(x + 0.015, y, curve.label, transform=axes.transAxes, color=color, va="center")
 
 
 def thin(curve: Curve) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -4,6 +4,7 @@ import zlib
 from html import escape
 
 from gossamer.testweb.answer import NOT_FOUND, Answer, moved, text
+from gossamer.testweb.assets import FOLDER, asset
 from gossamer.testweb.hosts import OWN_AGENT, Host, Robots
 from gossamer.testweb.plan import Plan
 
@@ -33,6 +34,8 @@ def extra(plan: Plan, host: Host, path: str) -> Answer:
         return robots(host)
     if host.sitemap and path.startswith("/sitemap"):
         return _sitemap(plan, host, path)
+    if plan.spec.requisites and path.startswith(FOLDER):
+        return asset(path)
     if path == "/style.css":
         return _STYLE
     if path == "/logo.svg":

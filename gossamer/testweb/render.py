@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from operator import itemgetter
 
+from gossamer.testweb import assets
 from gossamer.testweb.hosts import Host
 from gossamer.testweb.mix import draw
 from gossamer.testweb.plan import SECTION_BYTES, Plan
@@ -88,11 +89,15 @@ class Renderer:
         name = self._title(host, page)
         topic = TOPIC_WORDS[host.language][self._plan.topic_at[page]].partition(" ")[0]
         canonical = f'<link rel="canonical" href="{_escape(self._url(twin))}">\n' if twin >= 0 else ""
+        needs, shown = "", ""
+        if self._plan.spec.requisites:
+            needs = assets.head()
+            shown = assets.images(page, self._plan.spec.requisites, self._plan.hosts[0].name)
         return (
             f'<!DOCTYPE html>\n<html lang="{host.language}">\n<head>\n<meta charset="{host.charset}">\n'
             f"<title>{name}</title>\n"
-            f'<meta name="keywords" content="{topic}">\n<link rel="stylesheet" href="/style.css">\n{canonical}'
-            f'</head>\n<body>\n<header><img src="/logo.svg" alt="{host.name}"> {host.name}</header>\n'
+            f'<meta name="keywords" content="{topic}">\n<link rel="stylesheet" href="/style.css">\n{needs}{canonical}'
+            f'</head>\n<body>\n<header><img src="/logo.svg" alt="{host.name}"> {host.name}</header>\n{shown}'
             f'<h1>{name}</h1>\n<p class="date">{modified} · {version}</p>\n<nav><ul>\n<li>'
         ).encode(host.charset)
 

@@ -43,6 +43,7 @@ class WebSpec:
     gzip: float = trait(0.0, "share of hosts that compress when asked; costs the server 0.1 ms a page")
     chunked: float = trait(0.1, "share of hosts that send chunked bodies")
     charsets: float = trait(0.2, "share of hosts that write in their language's old charset")
+    requisites: int = trait(0, "images of a page; with them come style sheets, a script and a font; 0: none of it")
     latency_ms: float = trait(0.0, "time a host takes to answer, on average over hosts (log-normal)")
 
     def __post_init__(self) -> None:
@@ -50,6 +51,8 @@ class WebSpec:
             raise ConfigError(f"a web needs 1 host and as many pages as hosts, not {self.hosts} and {self.pages}")
         if self.links < 1 or self.page_bytes < 0 or self.latency_ms < 0 or self.crawl_delay_s < 0:
             raise ConfigError("links must be at least 1, sizes and times at least 0")
+        if not 0 <= self.requisites <= 1_000:
+            raise ConfigError(f"requisites are from 0 to 1,000 images of a page, not {self.requisites}")
         if self.changes_per_day < 0 or self.retry_after_s < 0 or self.seed < 0:
             raise ConfigError("changes_per_day, retry_after_s and seed must be at least 0")
         for name in _SHARES:

@@ -1,18 +1,24 @@
 """`Follower` follows the manifests of one archive: it reads each manifest once, and no file of the tables twice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, Snapshot, as_delta, file_name, load, number_of, read_document
 from gossamer.archive.reading import location_of
 from gossamer.archive.store import ReadOnly
+from gossamer.columns import PAGES, VISITS
 from gossamer.config.folders import Place
 
 if TYPE_CHECKING:
     from gossamer.archive.object_store import ObjectStore
 
+_SCHEMAS = {table.name: table.arrow for table in (VISITS, PAGES)}
 NEVER = 0  # no commit has this number: all of a file's rows come after it
 
 
@@ -24,7 +30,7 @@ class Follower:
         self.is_near = isinstance(place, Path)
         self.store: ReadOnly | ObjectStore = _opened(place)
         self.snapshots: dict[str, Snapshot] = {}  # by agent
-        self._read: dict[str, int] = {}  # by agent: the last round whose visits were read
+        self._read: dict[tuple[str, str], int] = {}  # by kind of file and agent: the last round whose rows were read
 
     def look(self) -> bool:
         """Reads the manifests that are new. Returns whether there were any."""
@@ -34,15 +40,33 @@ class Follower:
         self.snapshots = self.snapshots | {agent: self._after(agent, newest[agent]) for agent in changed}
         return bool(changed)
 
+    def rows(self, kind: str, columns: Sequence[str], most: int) -> tuple[list[pa.Table], bool]:
+        """Returns the rows of a table that were not read yet, in order of commit, and whether older ones were left out:
+        files are read, the newest first, until they have `most` rows together."""
+        found: list[pa.Table] = []
+        is_partial = False
+        for agent in self.snapshots:
+            tables: list[pa.Table] = []
+            for name, after in reversed(self.unread(kind, agent)):
+                if most <= 0:
+                    is_partial = True
+                    break
+                rows = _read(self.path(name), columns, _SCHEMAS[kind])
+                tables.append(rows.filter(pc.greater(rows["round"], after)) if after else rows)
+                most -= rows.num_rows
+            found += reversed(tables)
+            self.mark_read(kind, agent)
+        return found, is_partial
+
     def unread(self, kind: str, agent: str) -> list[tuple[str, int]]:
         """Returns the files that have rows which were not read yet, and after which round those begin."""
-        after = self._read.get(agent, NEVER)
+        after = self._read.get((kind, agent), NEVER)
         names = self.snapshots[agent].files.get(kind, [])
         return [(name, after) for name in names if (label := label_of(name)) and label.last > after]
 
-    def mark_read(self, agent: str) -> None:
+    def mark_read(self, kind: str, agent: str) -> None:
         """Remembers that all rows which are committed now were read."""
-        self._read[agent] = self.snapshots[agent].number
+        self._read[kind, agent] = self.snapshots[agent].number
 
     def path(self, name: str) -> Path:
         """Returns a file of the archive as a file of this machine."""
@@ -64,6 +88,15 @@ class Follower:
         except FileNotFoundError:  # its owner has written a full manifest, and deleted those before
             return load(self.store, agent)[0]
         return found
+
+
+def _read(path: Path, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Reads columns of a file; those that it does not have yet, since it is of an earlier version, are NULL."""
+    rows = pq.read_table(path, columns=[name for name in columns if name in pq.read_schema(path).names])
+    for name in columns:
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, schema.field(name).type))
+    return rows
 
 
 def _newest(names: list[str]) -> dict[str, int]:

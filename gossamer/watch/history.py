@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gossamer.crawl.stats import CALM
+from gossamer.watch import thumbnails
 from gossamer.watch.figures import printable
 
 COLUMNS = [
     "url", "host", "round", "time", "outcome", "http_status", "reason", "title", "wire_bytes", "elapsed_s", "is_robots",
-    "country", "energy_j", "carbon_g",
+    "country", "energy_j", "carbon_g", "kind", *thumbnails.COLUMNS,
 ]  # fmt: skip
 _WIDTHS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800, 2592000)
 _POINTS = 600  # of a series
@@ -34,11 +35,11 @@ class Series:
         self.width_s, self._points, self._is_recent = width_s, points, is_recent
         self._slots: dict[int, list[int]] = {}
 
-    def add(self, times_s: np.ndarray, trouble: np.ndarray, sizes: np.ndarray) -> None:
+    def add(self, times_s: np.ndarray, *columns: np.ndarray) -> None:
+        """Adds visits: when, how many pages each is, how many in trouble, and its bytes."""
         slots, where = np.unique(times_s // self.width_s, return_inverse=True)
-        columns = [np.bincount(where), np.bincount(where, trouble), np.bincount(where, sizes)]
         for slot, *figures in zip(
-            slots.tolist(), *(np.rint(each).astype(int).tolist() for each in columns), strict=True
+            slots.tolist(), *(np.rint(np.bincount(where, each)).astype(int).tolist() for each in columns), strict=True
         ):
             self._slots[slot] = [a + b for a, b in zip(self._slots.get(slot, (0, 0, 0)), figures, strict=True)]
         self._bound()
@@ -90,19 +91,21 @@ class History:
         self._carbon: dict[int, Counter[str]] = {}  # by hour and place: grams
 
     def add(self, rows: pa.Table) -> None:
-        """Adds rows of the visits; those of robots.txt count only as carbon."""
+        """Adds rows of the visits. Requisites count as bytes and seconds, not as pages; robots.txt only as carbon."""
         self._add_carbon(rows)
         rows = rows.filter(pc.invert(rows["is_robots"]))
         if not rows.num_rows:
             return
         times_s = _seconds(rows)
-        trouble = pc.invert(pc.is_in(rows["outcome"].cast(pa.string()), pa.array(CALM))).cast(pa.int64())
+        is_page = pc.not_equal(pc.fill_null(rows["kind"].cast(pa.string()), "page"), "requisite")
+        is_trouble = pc.and_(is_page, pc.invert(pc.is_in(rows["outcome"].cast(pa.string()), pa.array(CALM))))
+        pages, trouble = is_page.cast(pa.int64()), is_trouble.cast(pa.int64())
         sizes = rows["wire_bytes"].cast(pa.float64()).to_numpy()
         for series in (self.whole, self.recent):
-            series.add(times_s, trouble.to_numpy(), sizes)
-        self._add_hosts(rows.append_column("trouble", trouble))
-        self._add_reasons(rows.filter(trouble.cast(pa.bool_())))
-        self._add_pages(rows)
+            series.add(times_s, pages.to_numpy(), trouble.to_numpy(), sizes)
+        self._add_hosts(rows.append_column("pages", pages).append_column("trouble", trouble))
+        self._add_reasons(rows.filter(is_trouble))
+        self._add_pages(rows.filter(is_page))
 
     def hosts(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the hosts that sent most, and those that answered slowest."""
@@ -146,14 +149,14 @@ class History:
     def _add_hosts(self, rows: pa.Table) -> None:
         summed = rows.group_by("host").aggregate(
             [
-                ("trouble", "count"),
+                ("pages", "sum"),
                 ("trouble", "sum"),
                 ("wire_bytes", "sum"),
                 ("elapsed_s", "sum"),
                 ("elapsed_s", "count"),
             ]
         )
-        names = ("trouble_count", "trouble_sum", "wire_bytes_sum", "elapsed_s_sum", "elapsed_s_count")
+        names = ("pages_sum", "trouble_sum", "wire_bytes_sum", "elapsed_s_sum", "elapsed_s_count")
         figures = zip(*(summed[name].to_pylist() for name in names), strict=True)
         for host, row in zip(summed["host"].to_pylist(), figures, strict=True):
             known = self._hosts.get(host)
@@ -181,6 +184,7 @@ class History:
         for row in last.to_pylist():
             self._pages.append(
                 {
+                    "key": row["key"],
                     "time_s": row["time"].timestamp(),
                     "url": _cut(row["url"]),
                     "title": _cut(row["title"]),

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gossamer.archive.manifest import Snapshot, site_of
 from gossamer.archive.mark import is_federation
@@ -33,6 +31,7 @@ from gossamer.watch.health import Facts, problems
 from gossamer.watch.history import COLUMNS, History
 from gossamer.watch.progress import Pace
 from gossamer.watch.reports import Reports, figures
+from gossamer.watch.thumbnails import REFERRERS, Thumbnails
 
 _ROWS = 500_000  # of visits that are read at the start; older ones are left out of the figures over time
 _FAR_ROWS = 100_000  # the same for a bucket: they have to be fetched
@@ -148,7 +147,7 @@ class Observer:
         self.place = place
         self.federation: Federation | None = load(place) if isinstance(place, Path) and is_federation(place) else None
         self.archives: dict[str, Archive] = {}  # by site; a crawl that is no federation has one, without a name
-        self.history = History()
+        self.history, self.thumbnails = History(), Thumbnails()
         self.failure = ""  # why the archive cannot be read, in words
         self._counters = Counters()  # of all agents
         self._elsewhere: list[Row] = []
@@ -296,7 +295,7 @@ class Observer:
             "agents": self.agents(),
             "sites": self.sites(),
             "carbon": self.history.carbon(),
-            "pages": self.history.pages(),
+            "pages": self.thumbnails.offered(self.history.pages()),
         }
 
     # How it is found out
@@ -315,19 +314,16 @@ class Observer:
 
     def _read_visits(self, archive: Archive) -> None:
         follower = archive.follower
-        left = _ROWS if follower.is_near else _FAR_ROWS
-        for agent in follower.snapshots:
-            tables: list[pa.Table] = []
-            for name, after in reversed(follower.unread("visits", agent)):
-                if left <= 0:
-                    self.history.is_partial = True
-                    break
-                rows = pq.read_table(follower.path(name), columns=COLUMNS)
-                tables.append(rows.filter(pc.greater(rows["round"], after)) if after else rows)
-                left -= rows.num_rows
-            for rows in reversed(tables):
-                self.history.add(rows)
-            follower.mark_read(agent)
+        found, is_partial = follower.rows("visits", COLUMNS, _ROWS if follower.is_near else _FAR_ROWS)
+        self.history.is_partial |= is_partial
+        for rows in found:
+            self.history.add(rows)
+        if not isinstance(follower.place, Path):
+            return
+        warcs = {name for at in follower.snapshots.values() for name in at.files.get("warc", [])} if found else ()
+        if sum(self.thumbnails.add(follower.place, warcs, rows) for rows in found):
+            for rows in follower.rows("pages", REFERRERS, _ROWS)[0]:
+                self.thumbnails.add_referrers(rows)
 
     def _ask_elsewhere(self, now_s: float) -> None:
         """Asks the sites on other machines how they are, without waiting for their answers."""

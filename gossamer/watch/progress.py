@@ -242,6 +242,10 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
     figures.add_row(" pages", Text(count(stats.run_visits), "bold"), f"in {span(stats.elapsed_s)}")
     if stats.visits != stats.run_visits:
         figures.add_row(" in all", count(stats.visits), "earlier runs included")
+    if stats.requisites:
+        figures.add_row(" requisites", count(stats.requisites), "that pages need, earlier runs included")
+    if stats.truncated:
+        figures.add_row(" truncated", Text(count(stats.truncated), "yellow"), "bodies not whole; SQL: truncated <> ''")
     figures.add_row(" rate", f"{rate(stats.mean_rate)}", "pages/s")
     figures.add_row(" traffic", size(stats.wire_bytes), "as sent")
     for name, value in (("hosts", stats.hosts), ("known", stats.known), ("frontier", stats.frontier)):

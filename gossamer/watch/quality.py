@@ -49,7 +49,7 @@ PARTS = (
         "What became of the pages",
         "bars",
         "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC, status",
-        "new: known, and not visited yet. denied: robots.txt forbids it.",
+        "new: known, and not visited yet. denied: robots.txt forbids it. refused: by address, type or purpose.",
     ),
     Part(
         "How deep they are",
@@ -62,13 +62,13 @@ PARTS = (
         "Pages over time",
         "curve",
         """WITH span AS (
-            SELECT min(epoch(time)) AS first, greatest((max(epoch(time)) - min(epoch(time))) / 120, 1) AS width
+            SELECT min(epoch(time)) AS first, greatest((max(epoch(time)) - min(epoch(time))) / 120, 1) AS slot_s
             FROM visits WHERE NOT is_robots
         ), counted AS (
-            SELECT floor((epoch(time) - first) / width)::BIGINT AS slot, count(*) AS visits
+            SELECT floor((epoch(time) - first) / slot_s)::BIGINT AS slot, count(*) AS visits
             FROM visits, span WHERE NOT is_robots GROUP BY slot
         ), slots AS (SELECT unnest(range(max(slot) + 1)) AS slot FROM counted)
-        SELECT first + slot * width AS time_s, coalesce(visits, 0) / width AS pages
+        SELECT first + slot * slot_s AS time_s, coalesce(visits, 0) / slot_s AS pages
         FROM slots LEFT JOIN counted USING (slot), span ORDER BY slot""",
         "visits per second",
         is_wide=True,
@@ -163,6 +163,7 @@ PARTS = (
         """WITH gaps AS (
             SELECT host, epoch(time) - lag(epoch(time)) OVER (PARTITION BY host ORDER BY time) AS gap_s
             FROM visits WHERE outcome NOT IN ('denied', 'refused_address', 'no_name', 'dns_failed')
+                AND NOT (outcome = 'refused_use' AND http_status = 0)
         ), least_of AS (SELECT host, min(gap_s) AS gap_s FROM gaps WHERE gap_s IS NOT NULL GROUP BY host),
         named AS (
             SELECT CASE WHEN gap_s < 0.1 THEN 0 WHEN gap_s < 0.5 THEN 1 WHEN gap_s < 1 THEN 2 WHEN gap_s < 2 THEN 3

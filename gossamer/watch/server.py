@@ -34,6 +34,7 @@ _PING_S = 15.0
 _LOOK_S, _CALM_S, _FAR_S = 1.0, 3.0, 15.0  # between looks: if somebody listens; else; at a bucket
 _TAIL = 40  # points of a series that an event has
 _COOKIE = "gossamer_token"
+_IMAGES = "/images/"
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -51,6 +52,7 @@ _SAFE = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_NOTHING = "default-src 'none'; sandbox; frame-ancestors 'none'"
 _REASONS = {
     200: "OK", 304: "Not Modified", 303: "See Other", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden",
     404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large", 429: "Too Many Requests",
@@ -105,7 +107,7 @@ class Server:
         self._parts: dict[str, bytes] = {}
         self._listeners: set[asyncio.StreamWriter] = set()
         self._connections = 0
-        self._asking = asyncio.Semaphore(1)
+        self._asking, self._reading = asyncio.Semaphore(1), asyncio.Semaphore(4)
         self._widths: tuple[int, int] = (0, 0)
 
     async def serve(self, host: str, port: int, announce: Callable[[str, int, bool], None]) -> None:
@@ -219,6 +221,8 @@ class Server:
             return Response(200, metrics.exposition(self._observer).encode(), metrics.CONTENT_TYPE)
         if request.path == "/healthz":
             return self._health()
+        if request.path.startswith(_IMAGES):
+            return await self._image(request.path.removeprefix(_IMAGES))
         if request.path == "/api/state":
             return Response(200, _object(self._parts), TYPES["json"])
         return self._asset(request)
@@ -226,6 +230,15 @@ class Server:
     def _health(self) -> Response:
         found = self._observer.health()
         return Response(200 if found["healthy"] else 503, msgspec.json.encode(found) + b"\n", TYPES["json"])
+
+    async def _image(self, name: str) -> Response:
+        """Serves an image of one of the last pages: nothing that a browser could take for a document."""
+        async with self._reading:
+            found = await asyncio.to_thread(self._observer.thumbnails.read, name)
+        if found is None:
+            raise Refused(404, "there is no such image")
+        headers = {"Cache-Control": "private, max-age=3600, immutable", "Content-Security-Policy": _NOTHING}
+        return Response(200, found[1], found[0], headers)
 
     def _asset(self, request: Request) -> Response:
         asset = self._assets.get(request.path)

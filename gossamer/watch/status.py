@@ -32,11 +32,12 @@ _FETCHED_BYTES = 50  # of all tables, per row that may be scanned: 100 MB that c
 _SCANNED = ("statuses", "top_hosts", "costs_by_country")
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
-_SUMMED = ("visits", "known", "frontier", "hosts", "wire_bytes")
+_SUMMED = ("visits", "requisites", "truncated", "known", "frontier", "hosts", "wire_bytes")
 _OF_FUNCTIONS = ("items", "files", "function_errors")
 _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
 
+_STATUSES_SQL = "SELECT status, count(*) FROM pages WHERE kind = 'page' GROUP BY status"
 _RECENT_SQL = """
     WITH visits AS (SELECT round, epoch_ms(time) AS ms FROM read_parquet(?) WHERE NOT is_robots)
     SELECT count(*), (max(ms) - min(ms)) / 1000, count(DISTINCT round) FROM visits
@@ -162,7 +163,7 @@ def _recent(at: Reading) -> dict[str, Any]:
 
 def _scan(at: Reading) -> dict[str, Any]:
     with closing(open_reading(at)) as database:
-        found = dict(database.execute("SELECT status, count(*) FROM pages GROUP BY status").fetchall())
+        found = dict(database.execute(_STATUSES_SQL).fetchall())
         hosts = database.execute(
             f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
         ).fetchall()
@@ -207,6 +208,10 @@ def _headline(found: Mapping[str, Any]) -> Text:
 def _totals(found: Mapping[str, Any]) -> Table:
     rows = grid()
     rows.add_row("visits", count(found["visits"]), f"in {count(found['rounds'])} rounds")
+    if found["requisites"]:
+        rows.add_row("requisites", count(found["requisites"]), "visits to what pages need to be shown")
+    if found["truncated"]:
+        rows.add_row("truncated", count(found["truncated"]), "bodies that are not whole (visits.truncated)")
     rows.add_row("known", count(found["known"]), f"pages of {count(found['hosts'])} hosts")
     rows.add_row("frontier", count(found["frontier"]), "pages not yet visited")
     rows.add_row("traffic", size(found["wire_bytes"]), "bodies as sent")

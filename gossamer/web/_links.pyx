@@ -30,6 +30,7 @@ cdef int FOLLOW = _FOLLOW
 cdef uint8_t LENGTH = TRAPS.index("length")
 cdef uint8_t PORT = TRAPS.index("port")
 cdef uint8_t TRAP = TRAPS.index("trap")
+cdef bytes PLACES = bytes(range(len(TRAPS)))
 cdef uint64_t LOW = KEY_LOW
 cdef uint64_t SEED = int.from_bytes(os.urandom(8), "little")  # nobody can choose texts that collide
 cdef Py_ssize_t MOST_SEGMENTS = 32  # that are compared with each other here; more are counted in Python
@@ -294,6 +295,9 @@ cdef Py_ssize_t path(
                 q -= 1
                 while (q - 1)[0] != c"/":
                     q -= 1
+                # The URL library does not go up from what looks like a drive of Windows, whatever the scheme.
+                if q[1] == c":" and q[2] == c"/" and c"a" <= lower(q[0]) <= c"z":
+                    return -1
         elif p < end and p[0] == c"/":
             q[0] = c"/"
             q += 1
@@ -500,6 +504,10 @@ cdef class LinkColumns:
 
     def traps(self, limits not None):
         """For each link why we do not follow it, as `url.trap`: its place in `url.TRAPS`."""
+        return self.judged(limits, PLACES, bytes(self.origins_.count))
+
+    def judged(self, limits not None, bytes codes not None, bytes outside not None):
+        """For each link the code that `outside` has for its origin, or where that is 0 the code of its trap."""
         cdef Py_ssize_t index, count = self.texts.count
         cdef Py_ssize_t longest = limits.url_bytes, segments = limits.path_segments, repeats = limits.path_repeats
         cdef bytearray found = bytearray(count)
@@ -507,13 +515,17 @@ cdef class LinkColumns:
         cdef bytes ports = bytes([is_bad_port(self.origins_.text(index)) for index in range(self.origins_.count)])
         cdef Py_ssize_t origin, length
         cdef int judged
+        if <Py_ssize_t>len(codes) <= max(LENGTH, PORT, TRAP) or <Py_ssize_t>len(outside) < self.origins_.count:
+            raise ValueError("a code is missing")
         for index in range(count):
             origin = self.origin[index]
             length = self.texts.length(index)
-            if length > longest:
-                into[index] = LENGTH
+            if outside[origin]:
+                into[index] = outside[origin]
+            elif length > longest:
+                into[index] = codes[LENGTH]
             elif ports[origin]:
-                into[index] = PORT
+                into[index] = codes[PORT]
             else:
                 judged = is_trap(
                     self.texts.start(index) + self.origins_.length(origin), length - self.origins_.length(origin),
@@ -521,7 +533,7 @@ cdef class LinkColumns:
                 )
                 if judged < 0:
                     judged = trap(self.texts.text(index), limits) == "trap"
-                into[index] = TRAP if judged else 0
+                into[index] = codes[TRAP if judged else 0]
         return np.frombuffer(found, np.uint8)
 
     def enter(self, dict into not None, keys not None):

@@ -19,6 +19,7 @@ cdef int NOFOLLOW = _tokens.NOFOLLOW
 cdef Py_ssize_t REFERENCE_CHARS = _tokens.REFERENCE_CHARS
 cdef Py_ssize_t TITLE_BYTES = 16 * _tokens.TITLE_CHARS  # raw: with entities and white space
 cdef Py_ssize_t LANGUAGE_CHARS = _tokens.LANGUAGE_CHARS
+cdef Py_ssize_t RESERVATION_CHARS = _tokens.RESERVATION_CHARS
 
 cdef enum Tag:
     OTHER, A, AREA, BASE, FRAME, IFRAME, LINK, META, HTML, TITLE, NOSCRIPT, TEMPLATE, PLAINTEXT
@@ -32,6 +33,8 @@ cdef enum:
     SPACE = 1, SLASH = 2, GREATER = 4, EQUALS = 8, LETTER = 16
 cdef unsigned char[256] CLASS
 cdef unsigned char[256] LOWER
+# By the first letter of a tag's name, the lengths that names have which matter outside of images and formulas.
+cdef unsigned int[256] LENGTHS
 
 cdef int MAX_FOREIGN = 32
 cdef int NAME_BYTES = 15  # "foreignobject" is the longest we know
@@ -70,6 +73,7 @@ cdef void prepare():
     for i in range(256):
         LOWER[i] = i + 32 if 65 <= i <= 90 else i
         CLASS[i] = 0
+        LENGTHS[i] = 0
     for i in b"\t\n\f\r ":
         CLASS[i] = SPACE
     CLASS[c"/"] = SLASH
@@ -87,6 +91,9 @@ cdef void prepare():
         TABLE[at].tag = tag
         for i in range(len(name)):
             TABLE[at].name[i] = name[i]
+        if tag != BREAKOUT and tag != SVG_ISLAND and tag != MATH_ISLAND:
+            LENGTHS[name[0]] |= 1 << len(name)
+            LENGTHS[name[0] - 32] |= 1 << len(name)
 
 
 prepare()
@@ -107,6 +114,11 @@ cdef inline Tag tag_of(bytes_t name, Py_ssize_t length) noexcept nogil:
             return <Tag>TABLE[at].tag
         at = (at + 1) & 511
     return OTHER
+
+
+cdef inline bint may_matter(bytes_t name, Py_ssize_t length) noexcept nogil:
+    """Whether a tag outside of images and formulas may be one that we look at; most tags are not."""
+    return length <= NAME_BYTES and (LENGTHS[name[0]] >> length) & 1
 
 
 cdef inline bint is_word(bytes_t text, Py_ssize_t length, const char* word, Py_ssize_t word_length) noexcept nogil:
@@ -417,6 +429,8 @@ cdef class Page:
         while p < self.end and not CLASS[p[0]] & (SPACE | SLASH | GREATER):
             p += 1
         length = p - name
+        if not self.depth and not may_matter(name, length):
+            return p + 1 if p < self.end and p[0] == c">" else read_attributes(p, self.end, NULL)
         tag = tag_of(name, length)
         if tag == OTHER or (tag == BREAKOUT and not self.depth):
             return read_attributes(p, self.end, NULL)
@@ -483,6 +497,8 @@ cdef class Page:
         cdef Tag tag
         while p < self.end and not CLASS[p[0]] & (SPACE | SLASH | GREATER):
             p += 1
+        if not self.depth and not may_matter(name, p - name):
+            return p + 1 if p < self.end and p[0] == c">" else read_attributes(p, self.end, NULL)
         tag = tag_of(name, p - name)
         if tag == NOSCRIPT:
             self.in_noscript = False
@@ -544,6 +560,8 @@ cdef class Page:
                 name.at, name.length, <const char*>self.agent, len(self.agent)
             ):
                 self.tokens.robots.append(self.value(attributes.content))
+            elif is_word(name.at, name.length, "tdm-reservation", 15) and not self.tokens.reservation:
+                self.tokens.reservation = self.value(attributes.content)[:RESERVATION_CHARS]
         name = attributes.http_equiv
         if name.at != NULL and self.counts() and is_word(name.at, name.length, "refresh", 7):
             if self.tokens.refresh is None:

@@ -48,6 +48,8 @@ class Answer:
         if not self._is_text(mime):
             return None
         charset = declared_charset(self.body, declared)
+        if charset == "utf-8" and self.body.isascii():
+            return self.body
         if charset == "utf-8":
             with contextlib.suppress(UnicodeDecodeError):
                 self.body.decode()
@@ -61,6 +63,31 @@ class Answer:
         if looks_html:
             declared = "text/html" + declared[len(mime) :]
         return text_of(self.body, declared) if mime in HTML or looks_html else self.content()
+
+    def main_text(self, extractor: str = "resiliparse") -> str | None:
+        """Returns the text of the page itself, without what surrounds it; of what is no HTML all of it."""
+        from gossamer.web.main_text import main_text
+
+        return main_text(self._html(), extractor) if self._is_html() else self.text()
+
+    def markdown(self, extractor: str = "resiliparse") -> str | None:
+        """Returns the same as Markdown."""
+        from gossamer.web.main_text import markdown
+
+        return markdown(self._html(), extractor) if self._is_html() else self.text()
+
+    def licences(self) -> list[str]:
+        """Returns what the page says of its licence."""
+        from gossamer.web.main_text import licences_of
+
+        return licences_of(self._html()) if self._is_html() else []
+
+    def _html(self) -> str:
+        return decode(self.body, declared_charset(self.body, content_type(self.headers)[1]))
+
+    def _is_html(self) -> bool:
+        mime = content_type(self.headers)[0]
+        return mime in HTML or (mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<")
 
     def _is_text(self, mime: str) -> bool:
         if mime in _UNTYPED:

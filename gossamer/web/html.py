@@ -21,6 +21,7 @@ from gossamer.web import tree
 from gossamer.web.charset import declared_charset, decode, encode
 from gossamer.web.charset import table as charset_table
 from gossamer.web.links import Links, Listed
+from gossamer.web.preferences import directives, has_rules, header_directives
 from gossamer.web.text import text_of
 from gossamer.web.tokens import FOLLOW, Hrefs, Tokens
 from gossamer.web.url import remembered, resolve, resolve_all, whatwg
@@ -58,11 +59,10 @@ _REFRESH = re.compile(
 )
 _SENT_AS_UTF8 = frozenset(["utf-8", "utf-16be", "utf-16le", "replacement", "x-user-defined"])
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_DIRECTIVE = re.compile(r"[a-z_-]+")
-# Directives with a value, which is none itself: max-image-preview:none forbids no more than a picture. What is left of
-# a date is no directive either.
-_VALUED = re.compile(r"(?:unavailable_after|max-[a-z]++(?:-[a-z]++)*+)\s*+:\s*+[^\s,;]*+")
-_ADDRESSED = re.compile(r"\s*([a-z*][^\s:]*)\s*:").match  # a robot's name; no part of a date begins like that
+_DIRECTIVES_CHARS = 4096  # of a robots directive that are read
+_METAS = 8  # of a page that are kept
+_NOINDEX, _NOFOLLOW = frozenset(["noindex", "none"]), frozenset(["nofollow", "none"])
+_NO_WORDS: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -79,6 +79,8 @@ class Document:
     refresh: tuple[float, str] | None  # seconds, target
     base: str  # what references are relative to
     anchors: dict[str, str]  # by link, what a reader clicks on; only if asked for
+    robots: tuple[str, ...] = ()  # contents of meta elements for robots, if they say how the page may be used
+    reservation: str = ""  # content of the meta element tdm-reservation
 
     @property
     def followed(self) -> int:
@@ -114,7 +116,7 @@ def parse_html(
     read = partial(tree.tokenise, anchors=True) if anchors else tokenise
     tokens = read(body, charset, agent, max_links)
     base = _base(tokens.base, url, charset) or url
-    noindex, nofollow = _directives(tokens.robots, robots_tags, agent)
+    words = _directives(tokens.robots, robots_tags, agent)
     moves = _refresh(refresh or tokens.refresh, base, charset)
     texts = _anchors(tokens.anchors, base, charset)
     first = moves[1] if moves and moves[0] <= REFRESH_S and moves[1] != url else None
@@ -132,12 +134,16 @@ def parse_html(
         title=tokens.title,
         language=tokens.language,
         canonical="" if tokens.canonical is None else resolve(_in_charset(tokens.canonical, charset), base) or "",
-        noindex=noindex,
-        nofollow=nofollow,
+        noindex=not _NOINDEX.isdisjoint(words),
+        nofollow=not _NOFOLLOW.isdisjoint(words),
         targets=targets,
         refresh=moves,
         base=base,
         anchors=texts,
+        robots=tuple(text[:_DIRECTIVES_CHARS] for text in tokens.robots[:_METAS])
+        if tokens.robots and has_rules(words)
+        else (),
+        reservation=tokens.reservation,
     )
 
 
@@ -165,7 +171,8 @@ class _Frames:
             if moves and moves[0] <= REFRESH_S and moves[1] != self.url and len(tokens.hrefs) < self.room:
                 follow.append(moves[1])
             self.room -= len(follow) + len(avoid)
-            (self.avoid if _directives(tokens.robots, (), self.agent)[1] else self.follow).extend(follow)
+            words = _directives(tokens.robots, (), self.agent)
+            (self.follow if _NOFOLLOW.isdisjoint(words) else self.avoid).extend(follow)
             self.avoid.extend(avoid)
             for link, text in _anchors(tokens.anchors, base, "utf-8").items():
                 self.texts.setdefault(link, text)
@@ -240,19 +247,13 @@ def _percent(text: str, charset: str) -> str:
     return f"%26%23{ord(text)}%3B" if sent is None else "".join(f"%{byte:02X}" for byte in sent)
 
 
-def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> tuple[bool, bool]:
-    """Returns noindex and nofollow."""
+def _directives(metas: Sequence[str], headers: Sequence[str], agent: str) -> frozenset[str]:
+    """Returns the words of all robots directives of a page."""
     if not metas and not headers:
-        return False, False
-    words = {word for content in metas for word in _DIRECTIVE.findall(_VALUED.sub("", content.lower()))}
-    for header in headers:
-        addressed = ""
-        for part in _VALUED.sub("", header.lower()).split(","):
-            if robot := _ADDRESSED(part):
-                addressed, part = robot[1], part[robot.end() :]
-            if addressed in ("", "*", agent):
-                words.update(_DIRECTIVE.findall(part))
-    return bool(words & {"noindex", "none"}), bool(words & {"nofollow", "none"})
+        return _NO_WORDS
+    found = [directives(content[:_DIRECTIVES_CHARS]) for content in metas]
+    found += [header_directives(value[:_DIRECTIVES_CHARS], agent) for value in headers]
+    return found[0] if len(found) == 1 else frozenset().union(*found)
 
 
 def _refresh(content: str | None, base: str, charset: str) -> tuple[float, str] | None:

@@ -29,6 +29,9 @@ _MEANINGLESS = frozenset(("", "identity", "none", "utf-8", "utf8", "iso-8859-1",
 # What is wrong with a body, worst first.
 _WORST = (coding.LENGTH, coding.CORRUPT, coding.DISCONNECT, coding.FINE)
 
+RENDERED_TYPE = "text/html; charset=utf-8"  # of a page as a browser made it
+_REPLACED = frozenset(("content-type", "content-length", "content-encoding", "transfer-encoding"))  # by rendering
+
 
 class Headers:
     """The fields of a header block as received: names in lower case, values as octets in text.
@@ -81,6 +84,14 @@ def status_code(head: bytes) -> int | None:
 def content_type(headers: Headers) -> tuple[str, str]:
     """Returns the MIME type without and with its parameters, ("", "") if there is none (Fetch's rule)."""
     return _extract(", ".join(headers.get_all("content-type"))[:_LONGEST_TYPE])
+
+
+def rendered_head(head: bytes) -> bytes:
+    """Returns the head of an answer as it would be if the server had sent what a browser made of the page."""
+    status, _, _ = head.partition(b"\n")
+    fields = [(name, value) for name, value in Headers(head) if name not in _REPLACED]
+    lines = [f"{name}: {value}" for name, value in [*fields, ("content-type", RENDERED_TYPE)]]
+    return status.rstrip(b"\r") + b"\r\n" + "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
 
 
 def content_length(headers: Headers) -> tuple[int | None, bool]:

@@ -12,6 +12,23 @@ from gossamer.arrays import U8, U64, Integers
 from gossamer.config import Limits
 from gossamer.web.url import TRAPS, origin_of, page_keys, trap
 
+# Kinds of links: those that lead to pages, and what `web/requisites.py` finds; the position is the code in columns.
+KINDS = (
+    "link",
+    "redirect",
+    "sitemap",
+    "image",
+    "style",
+    "script",
+    "font",
+    "audio",
+    "video",
+    "track",
+    "object",
+    "icon",
+    "manifest",
+)
+
 
 class Links(Protocol):
     """`Links` are distinct URLs in normal form, in order. A text is made when it is asked for."""
@@ -39,6 +56,9 @@ class Links(Protocol):
 
     def traps(self, limits: Limits) -> U8:
         """Returns for each link why we do not follow it, as `url.trap` does: its position in `url.TRAPS`."""
+
+    def judged(self, limits: Limits, codes: bytes, outside: bytes) -> U8:
+        """Returns for each link the code that `outside` has for its origin, or where that is 0 the code of its trap."""
 
     def enter(self, into: dict[int, str], keys: U64) -> tuple[int, int]:
         """Adds the texts whose `keys` are new to a dictionary. Returns how many they are, and their length."""
@@ -78,6 +98,10 @@ class Listed:
 
     def traps(self, limits: Limits) -> U8:
         return np.fromiter((TRAPS.index(trap(url, limits)) for url in self._urls), np.uint8, len(self._urls))
+
+    def judged(self, limits: Limits, codes: bytes, outside: bytes) -> U8:
+        of_origin = np.frombuffer(outside, np.uint8)[self.origin_of]
+        return np.where(of_origin, of_origin, np.frombuffer(codes, np.uint8)[self.traps(limits)])
 
     def enter(self, into: dict[int, str], keys: U64) -> tuple[int, int]:
         new = {key: url for key, url in zip(keys.tolist(), self._urls, strict=True) if key not in into}

@@ -7,7 +7,7 @@ from gossamer.web.url import resolve
 
 LIMIT_BYTES = 500 << 10  # RFC 9309 section 2.5: at least so much must be read; we read no more
 
-_ALLOW, _DISALLOW, _AGENT, _DELAY, _SITEMAP = range(5)
+_ALLOW, _DISALLOW, _AGENT, _DELAY, _SITEMAP, _SIGNAL, _USAGE = range(7)
 # The names of RFC 9309, two that everybody writes, and the misspellings that are common enough for
 # their authors to expect obedience. The usual spellings spare a call of lower().
 _NAMES = {
@@ -18,6 +18,7 @@ _NAMES = {
     "disalow": _DISALLOW, "diasllow": _DISALLOW, "disallaw": _DISALLOW, "desallow": _DISALLOW,
     "crawl-delay": _DELAY, "crawldelay": _DELAY,
     "sitemap": _SITEMAP, "Sitemap": _SITEMAP, "site-map": _SITEMAP,
+    "content-signal": _SIGNAL, "Content-Signal": _SIGNAL, "content-usage": _USAGE, "Content-Usage": _USAGE,
 }  # fmt: skip
 _SPACE = " \t\v\f"  # str.strip() would also take octets of UTF-8, such as the A0 of à
 # White space that RFC 9309 does not know, and what nobody sees: people paste them.
@@ -35,6 +36,10 @@ _ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?#\[\]@!&'()+,;=:*$%]")
 # The unreserved characters, and those that a rule can only write percent-encoded when it means them verbatim.
 _LITERAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~*$")
 _FEW = 64  # so many prefixes are tried faster all at once than by length
+_USAGE_PATH = re.compile(
+    r"[/*][^ \t]*"
+).match  # Content-Usage has a path before what it says, Content-Signal may have one
+_TOGETHER = 4  # so many of them for one path
 _SHOWN = 500  # characters of a line that decides: whoever is denied keeps a copy
 _RULE_BYTES = 250  # of Python objects around one rule's text
 
@@ -75,7 +80,7 @@ class Rules:
     """The rules of one robots.txt that apply to one agent."""
 
     __slots__ = (
-        "_few", "_lengths", "_plain", "_wild", "crawl_delay_s", "group", "sitemaps", "size_bytes",
+        "_few", "_lengths", "_plain", "_wild", "crawl_delay_s", "group", "sitemaps", "size_bytes", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -84,10 +89,12 @@ class Rules:
         group: str = "",
         crawl_delay_s: float | None = None,
         sitemaps: tuple[str, ...] = (),
+        usage: "tuple[Rules, ...]" = (),
     ) -> None:
         self.group = group  # the user-agent token whose group applies: ours, "*", or "" if there is none
         self.crawl_delay_s = crawl_delay_s
         self.sitemaps = list(sitemaps)  # as written; `sitemap_urls` makes addresses of them
+        self.usage = usage  # what its lines say about the use of pages, by dialect: Content-Signal, Content-Usage
         # Rank: twice the pattern's length, plus one to allow. The highest that matches decides, so the most
         # specific rule wins, and allow among equals (section 2.2.2).
         plain: dict[str, tuple[int, str]] = {}
@@ -109,6 +116,7 @@ class Rules:
         self._wild = sorted(wild.values(), key=lambda rule: rule.rank, reverse=True)
         text = sum(len(line) for _, _, line in lines)
         self.size_bytes = 500 + 2 * text + _RULE_BYTES * len(lines) + sum(len(s) + 60 for s in sitemaps)
+        self.size_bytes += sum(rules.size_bytes for rules in usage)
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> "Rules":
@@ -122,6 +130,16 @@ class Rules:
     @classmethod
     def deny_all(cls) -> "Rules":
         return cls([(False, "/", "")])
+
+    @classmethod
+    def deny(cls, pattern: str) -> "Rules":
+        return cls([(False, pattern if pattern.isascii() else _octets(pattern), "")])
+
+    def asks(self, path: str) -> str:
+        """Returns the lines about the use of a path, each with its source (web/preferences.py reads them). The most
+        specific path decides, of each dialect."""
+        lines = [line for rules in self.usage for line in rules.decide(path)[1].split("\n") if line]
+        return "\n".join(f"robots.txt: {line}" for line in lines)
 
     def allows(self, path: str) -> bool:
         """Returns whether this path (with its query) may be fetched."""
@@ -177,11 +195,14 @@ def _parse(body: bytes, agent: str) -> Rules:
     delays: list[float] = []
     delays_anyone: list[float] = []
     sitemaps: dict[str, None] = {}
+    usage: list[tuple[int, str, str]] = []
+    usage_anyone: list[tuple[int, str, str]] = []
     named = starred = False
     # A group begins with user-agent lines and goes on until one follows a rule. Other lines do not end it
-    # (section 2.2.4); a crawl-delay, which is not in the RFC, is meant for the agents right above it.
+    # (section 2.2.4); a crawl-delay, which is not in the RFC, is meant for the agents right above it, and so is a line
+    # about use. One above all groups is for everybody.
     for_us = for_all = delay_us = delay_all = False
-    after_rule = after_delay = False
+    after_rule = after_delay = for_someone = False
     for line in _lines(body):
         name, colon, value = line.partition(":")
         kind = _NAMES.get(name) if colon else None  # a name alone is no line of a group
@@ -207,7 +228,7 @@ def _parse(body: bytes, agent: str) -> Rules:
                 for_us = for_all = after_rule = False
             if after_delay:
                 delay_us = delay_all = after_delay = False
-            token = _token(value)
+            token, for_someone = _token(value), True
             if token == "*":
                 for_all = delay_all = starred = True
             elif token == agent and agent:
@@ -219,11 +240,38 @@ def _parse(body: bytes, agent: str) -> Rules:
                 delays.append(float(number[1]))
             if number and delay_all:
                 delays_anyone.append(float(number[1]))
+        elif kind >= _SIGNAL:
+            after_delay = True
+            is_first = not (named or starred or for_someone)
+            if delay_us or is_first:
+                usage.append((kind, value, line))
+            if delay_all or is_first:
+                usage_anyone.append((kind, value, line))
         elif text := _text(value).strip(_ODD_SPACE):
             sitemaps[text] = None
     if named:
-        return Rules(_indexes(ours), agent, max(delays, default=None), tuple(sitemaps))
-    return Rules(_indexes(anyone), "*" if starred else "", max(delays_anyone, default=None), tuple(sitemaps))
+        return Rules(_indexes(ours), agent, max(delays, default=None), tuple(sitemaps), _usage(usage))
+    longest_s = max(delays_anyone, default=None)
+    return Rules(_indexes(anyone), "*" if starred else "", longest_s, tuple(sitemaps), _usage(usage_anyone))
+
+
+def _usage(lines: list[tuple[int, str, str]]) -> tuple[Rules, ...]:
+    """Returns the lines about use as rules that a path decides between: one set for each dialect. Lines of the same
+    path apply together."""
+    found: dict[int, dict[str, list[str]]] = {}
+    for kind, value, line in lines:
+        path = _USAGE_PATH(value)
+        found.setdefault(kind, {}).setdefault(path[0] if path else "/", []).append(line.partition("#")[0].strip(_SPACE))
+    return tuple(
+        Rules([(True, path, "\n".join(_refusals_first(lines)[:_TOGETHER])) for path, lines in by_path.items()])
+        for by_path in found.values()
+    )
+
+
+def _refusals_first(lines: list[str]) -> list[str]:
+    """Returns different lines, those first that say no: however many there are, none of them is lost to one that
+    allows."""
+    return sorted(dict.fromkeys(lines), key=lambda line: "=n" not in line.lower().replace(" ", ""))
 
 
 def _lines(body: bytes) -> list[str]:

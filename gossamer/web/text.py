@@ -44,6 +44,20 @@ _SKIPPED = re.compile(
 )
 
 
+# Elements that an end tag closes, and what hides them. A value in quotes may have any word.
+_CLOSED = frozenset(
+    re.findall(
+        r"\w+",
+        "a article aside b button center details dialog div dl em fieldset figure footer form h1 h2 h3 h4 h5 h6 header"
+        " i label main menu nav ol pre search section small span strong table ul",
+    )
+)
+_MAY_HIDE = re.compile(r"\shidden[\s=/>]|display\s{0,9}:\s{0,9}none", re.IGNORECASE)
+_STYLED = re.compile(r"""\sstyle\s*+=\s*+["'][^"']*?display\s*+:\s*+none""", re.IGNORECASE)
+_HIDDEN = re.compile(r"\shidden(?=[\s=/>])", re.IGNORECASE)
+_QUOTED = re.compile(r"\"[^\"]*+\"|'[^']*+'")
+
+
 class _Breaks(dict[str | None, str]):
     """The text that stands for a tag. Usual spellings are keys; other spellings are looked up in lower case."""
 
@@ -68,10 +82,31 @@ def text_of(body: bytes, content_type: str = "") -> str:
     text = decode(body, declared_charset(body, content_type))
     if not is_markup:
         return text.strip()
+    if _MAY_HIDE.search(text):
+        text = _shown(text)
     if _HAS_SUCH.search(text):
         return _with_verbatim(text)
     lines = "".join(_pieces(text.replace("\n", " "))).split("\n")
     return "\n".join([" ".join(words) for line in lines if (words := line.split())])
+
+
+def _shown(markup: str) -> str:
+    """Returns the markup without elements that are hidden by an attribute; one that is never closed stays."""
+    kept, place, name, depth, start = list[str](), 0, "", 0, 0
+    for match in _SKIPPED.finditer(markup):
+        tag = (match[1] or "").lower()
+        if name:
+            depth += (tag == name) - (tag == f"/{name}")
+            if not depth:
+                kept.append(markup[place:start])
+                place, name = match.end(), ""
+        elif tag in _CLOSED and _is_hidden(match[0]):
+            name, depth, start = tag, 1, match.start()
+    return "".join([*kept, markup[place:]]) if kept else markup
+
+
+def _is_hidden(tag: str) -> bool:
+    return bool(_STYLED.search(tag) or _HIDDEN.search(_QUOTED.sub('""', tag)))
 
 
 def _pieces(markup: str) -> list[str]:

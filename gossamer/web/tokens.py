@@ -11,6 +11,7 @@ FOLLOW, NOFOLLOW = 1, 2
 REFERENCE_CHARS = 16_384  # no server takes a longer URL; data: URIs are often that long
 TITLE_CHARS = 2_000
 LANGUAGE_CHARS = 64
+RESERVATION_CHARS = 64
 
 _C0_OR_SPACE = "".join(map(chr, range(0x21)))
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -42,6 +43,7 @@ class Tokens:
     canonical: str | None = None
     robots: list[str] = field(default_factory=list)  # contents of meta elements for all robots, or for us
     refresh: str | None = None  # content of the first such meta element
+    reservation: str = ""  # content of the first meta element tdm-reservation (TDMRep)
     hrefs: Hrefs = field(default_factory=dict)  # reference without fragment: FOLLOW | NOFOLLOW
     frames: list[str] = field(default_factory=list)  # documents in srcdoc attributes
     anchors: dict[str, str] = field(default_factory=dict)  # by reference, what a reader clicks on; only if asked for

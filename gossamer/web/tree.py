@@ -2,12 +2,22 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from gossamer.web.charset import decode
 from gossamer.web.text import MARKUP
-from gossamer.web.tokens import FOLLOW, LANGUAGE_CHARS, NOFOLLOW, REFERENCE_CHARS, Tokens, reference, title
+from gossamer.web.tokens import (
+    FOLLOW,
+    LANGUAGE_CHARS,
+    NOFOLLOW,
+    REFERENCE_CHARS,
+    RESERVATION_CHARS,
+    Tokens,
+    reference,
+    title,
+)
 
 _WANTED = "a,area,base,frame,iframe,link,meta,template[shadowrootmode]"
 _SHADOW_MODES = ("open", "closed")
@@ -30,12 +40,14 @@ _NOT_NESTED = frozenset((
 ))  # fmt: skip
 _FEW_TAGS = 1_000
 _DEEP = 64
+_INNERMOST = 8  # elements that one end tag may end
+_WRONG = 1_000  # end tags that do not end the innermost element
 _LONG_TAG = REFERENCE_CHARS + 4_000
 
 
 def tokenise(body: bytes, charset: str, agent: str, max_links: int, anchors: bool = False) -> Tokens:
     """Reads a page through a tree. `agent` is our product token in lower case."""
-    markup = _bounded(decode(body, charset))
+    markup = bounded(decode(body, charset))
     parser = LexborHTMLParser(markup)
     hrefs: dict[str, int] = {}
     tokens = Tokens(hrefs=hrefs)
@@ -72,7 +84,7 @@ class _Collector:
                     tokens.base = attributes["href"] or ""
             elif tag == "template":
                 if shadows < _DEEPEST_SHADOW and (attributes["shadowrootmode"] or "").lower() in _SHADOW_MODES:
-                    self.collect(LexborHTMLParser(_content(node)), shadows + 1)
+                    self.collect(LexborHTMLParser(content_of(node)), shadows + 1)
             else:
                 self._reference(node, str(tag), attributes)
 
@@ -85,30 +97,56 @@ class _Collector:
                 self.room -= _anchor(self.tokens, href, node)
 
 
-def _content(template: LexborNode) -> str:
+def content_of(template: LexborNode) -> str:
     """Returns the markup in a template, which the tree keeps apart from the page's."""
     markup = template.html or ""
     start = MARKUP.match(markup)
     return markup[start.end() : -len("</template>")] if start else ""
 
 
-def _bounded(markup: str) -> str:
-    """Returns the page, or if it is suspiciously deep or long only what matters for links: that takes linear time."""
+class Nesting:
+    """`Nesting` finds out whether elements may be nested too deep for a tree. An end tag counts if it ends one of the
+    innermost elements; many that do not are suspicious, too: a parser ignores them."""
+
+    __slots__ = ("_deepest", "_open", "_wrong")
+
+    def __init__(self, deepest: int) -> None:
+        self._deepest, self._open, self._wrong = deepest, list[str](), 0
+
+    def add(self, is_end: bool, name: str) -> None:
+        if not is_end:
+            self._open.append(name)
+        elif self._open and self._open[-1] == name:
+            self._open.pop()
+        else:
+            self._wrong += 1
+            inner = self._open[-_INNERMOST:]
+            if name in inner:
+                del self._open[len(self._open) - len(inner) + inner.index(name) :]
+
+    @property
+    def is_deep(self) -> bool:
+        return len(self._open) > self._deepest or self._wrong > _WRONG
+
+
+def bounded(markup: str, more: frozenset[str] = frozenset()) -> str:
+    """Returns the page, or if it is suspiciously deep or long only what matters for links, and tags of these names:
+    that takes linear time."""
     if len(markup) < _LONG_TAG and markup.count("<") < _FEW_TAGS:
         return markup
-    depth = last = 0
+    needed, nesting, last = partial(_needed, _NEEDED | more), Nesting(_DEEP), 0
     for tag in _TAG.finditer(markup):
         if tag[2].lower() not in _NOT_NESTED:
-            depth = depth + 1 if not tag[1] else max(depth - 1, 0)
-        if depth > _DEEP or tag.start() - last > _LONG_TAG:
-            return MARKUP.sub(_needed, markup)
+            nesting.add(bool(tag[1]), tag[2].lower())
+        if nesting.is_deep or tag.start() - last > _LONG_TAG:
+            return MARKUP.sub(needed, markup)
         last = tag.start()
-    return MARKUP.sub(_needed, markup) if len(markup) - last > _LONG_TAG else markup
+    return MARKUP.sub(needed, markup) if len(markup) - last > _LONG_TAG else markup
 
 
-def _needed(tag: re.Match[str]) -> str:
+def _needed(names: frozenset[str], tag: re.Match[str]) -> str:
     name = (tag[1] or "").lower().removeprefix("/")
-    return tag[0] if name in _NEEDED and tag.end() - tag.start() < _LONG_TAG else ""
+    return tag[0] if name in names and tag.end() - tag.start() < _LONG_TAG else ""
 
 
 def _link(tokens: Tokens, hrefs: dict[str, int], tag: str, attributes: dict[str, str | None]) -> str | None:
@@ -152,8 +190,11 @@ def _meta(tokens: Tokens, attributes: dict[str, str | None], agent: str, is_own:
     content = attributes.get("content")
     if not content:
         return
-    if (attributes.get("name") or "").strip().lower() in ("robots", agent):
+    name = (attributes.get("name") or "").strip().lower()
+    if name in ("robots", agent):
         tokens.robots.append(content)
+    elif name == "tdm-reservation":
+        tokens.reservation = tokens.reservation or content[:RESERVATION_CHARS]
     if is_own and tokens.refresh is None and (attributes.get("http-equiv") or "").lower() == "refresh":
         tokens.refresh = content
 

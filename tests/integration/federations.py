@@ -45,8 +45,9 @@ class Sites:
     federation: Federation
     processes: dict[str, "subprocess.Popen[bytes]"] = dataclasses.field(default_factory=dict)
 
-    def start(self, site: str, *seeds: str) -> None:
-        self._start(site, "site", "run", "--quiet", "--name", site, str(self.federation.path), *seeds)
+    def start(self, site: str, *seeds: str, file: Path | None = None) -> None:
+        """`file`: another one than all have."""
+        self._start(site, "site", "run", "--quiet", "--name", site, str(file or self.federation.path), *seeds)
 
     def adopt(self, site: str) -> None:
         self._start(site, "federation", "adopt", "--quiet", str(self.federation.path), site)

@@ -200,3 +200,20 @@ def results(page: Any) -> Any:
             yield page.post("/api", json={"page": number + 1})
     elif page.url.endswith("/"):
         yield page.post("/api", json={"page": 1})
+
+
+def empty(page: Any) -> Iterator[Any]:
+    yield {}
+
+
+def next_page(page: Any) -> Iterator[Any]:
+    start, _, number = page.url.rpartition("=")
+    yield page.follow(f"{start}={int(number) + 1}")
+
+
+def falls(page: Any) -> None:
+    ctypes.string_at(0)
+
+
+def broken(page: Any) -> None:
+    raise ValueError("always")

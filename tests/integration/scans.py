@@ -28,21 +28,25 @@ def write_list(path: Path, lines: Iterable[str]) -> Path:
     return path
 
 
-def true_links(truth: SyntheticWeb, host: str, depth: int, t_s: float = 0.0) -> set[Link]:
-    """The links away from a host's pages within a depth, at a time of the web."""
+def true_pages(truth: SyntheticWeb, host: str, depth: int, t_s: float = 0.0) -> dict[str, int]:
+    """A host's pages within a depth, at a time of the web: their numbers by URL."""
     level = {truth.page(f"http://{host}/")}
-    seen, found = set(level), set()
-    for _ in range(depth + 1):
-        below: set[int] = set()
-        for page in level:
-            for target in truth.links(page, t_s):
-                if truth.host(target).name == host:
-                    below.add(target)
-                else:
-                    found.add((host, truth.url(page), truth.url(target)))
-        level = below - seen
+    seen = set(level)
+    for _ in range(depth):
+        level = {target for page in level for target in truth.links(page, t_s) if truth.host(target).name == host}
+        level -= seen
         seen |= level
-    return found
+    return {truth.url(page): page for page in seen}
+
+
+def true_links(truth: SyntheticWeb, host: str, depth: int, t_s: float = 0.0) -> set[Link]:
+    """The links away from these pages."""
+    return {
+        (host, url, truth.url(target))
+        for url, page in true_pages(truth, host, depth, t_s).items()
+        for target in truth.links(page, t_s)
+        if truth.host(target).name != host
+    }
 
 
 def folder(directory: Path, number: int = 1) -> Path:
@@ -61,7 +65,7 @@ def texts(directory: Path, number: int = 1) -> set[tuple[str, ...]]:
 
 
 def changes(directory: Path, number: int) -> dict[str, set[Link]]:
-    found: dict[str, set[Link]] = {"appeared": set(), "gone": set()}
+    found: dict[str, set[Link]] = {"appeared": set(), "gone": set(), "unknown": set()}
     with (folder(directory, number) / "changes.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             found[row["change"]].add((row["site"], row["source"], row["target"]))

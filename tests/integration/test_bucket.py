@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from commands import answer, complaint, run, running, succeed
-from object_stores import Proxy, Server, at
+from object_stores import STRIP, Proxy, Server, at
 
 from experiments.servers import READER, READER_SECRET, SECRET
 from gossamer import Config, Crawl
 from gossamer.archive.chain import snapshots
 from gossamer.archive.object_store import ObjectStore
 from gossamer.config.folders import Address
+from gossamer.errors import StoreError
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -88,6 +89,22 @@ def test_every_command_at_an_address(web: RunningWeb, weed: Server, plain: dict[
         again = run("crawl", "--dir", address, "--quiet", at=tmp_path)
         assert b"as in the last run" in again.stdout, "options are remembered for other machines, too"
         assert "http://another.test/" in statuses(address, tmp_path)
+
+
+def test_a_crawl_in_a_bucket_of_google(
+    web: RunningWeb, object_servers: Callable[[str], Server], tmp_path: Path
+) -> None:
+    google = object_servers("google")
+    address = google.address()
+    values = {"crawl.width": 20, "crawl.scope": "any", "polite.delay_s": 0.0, "resolve.map": {"*": web.address}}
+    for machine, pages in (("one", 40), ("two", 80)):  # the second goes on, with nothing in its cache
+        with at(google, tmp_path / machine):
+            found = Crawl(address, web.start_urls, Config().replace({**values, "crawl.pages": pages}))
+            assert found.run().visits == pages
+            assert len(found.query("SELECT key FROM visits WHERE NOT is_robots")) == pages
+    refused = pytest.raises(StoreError, match="the store ignores conditions")
+    with Proxy(google.port, lambda _: STRIP) as proxy, at(google, tmp_path / "three", proxy), refused:
+        Crawl(google.address(), web.start_urls, Config().replace(values)).run()
 
 
 def test_killed_and_resumed_from_an_empty_cache(

@@ -107,7 +107,7 @@ def test_an_earlier_layout_in_a_bucket(weed: Server, tmp_path: Path) -> None:
     """It can be asked, not crawled on, and migrated; doing it again changes nothing."""
     address = _uploaded(unpacked("alone", tmp_path), weed.address())
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
-    refused = run("crawl", "--dir", address, "--contact", "me@example.org", at=tmp_path).stderr.decode()
+    refused = run("crawl", "--dir", address, "--contact", "me@gossamer-tests.org", at=tmp_path).stderr.decode()
     assert f"`gossamer migrate {address}` brings it up to date" in refused
     assert f"{address}: 4 manifests were brought up to layout 4" in _said("migrate", address, at=tmp_path)
     assert json.loads(ObjectStore.open(address).get("gossamer.json"))["layout"] == 4

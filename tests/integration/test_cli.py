@@ -412,7 +412,7 @@ def test_config_prints_every_key(tmp_path: Path) -> None:
     assert config.load(tmp_path / "all.toml") == config.Config()
     sections = tomllib.loads(text)
     assert sections["polite"]["delay_s"] == 5.0
-    assert len(sections) == 11
+    assert len(sections) == 13
 
 
 def test_orders(tmp_path: Path) -> None:
@@ -469,4 +469,6 @@ def test_output_that_nobody_reads_to_its_end(done: Path) -> None:
 def test_demo(tmp_path: Path) -> None:
     said = succeed("demo", "--dir", "d", at=tmp_path)
     assert "Which pages do most other hosts link to?" in said
+    assert "What to try next" in said
+    assert "watch d-sites/three-sites.toml" in said
     assert ask(tmp_path / "d", "SELECT count(*) AS n FROM pages WHERE status = 'fetched'")[0]["n"] > 1_000

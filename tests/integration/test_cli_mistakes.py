@@ -30,7 +30,7 @@ def done(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_mistaken_seeds(tmp_path: Path) -> None:
     said = complaint("crawl", "--testweb", "127.0.0.1:1", at=tmp_path)
     assert "nothing to crawl: give at least one URL, or a file of URLs" in said
-    for seed in ("htp:/example", "nosuchfile.txt", "mailto:me@example.org"):
+    for seed in ("htp:/example", "nosuchfile.txt", "mailto:me@gossamer-tests.org"):
         said = complaint("crawl", seed, "--testweb", "127.0.0.1:1", "--dir", "x", at=tmp_path)
         assert f"'{seed}' is neither a file nor a web address" in said
         assert "https://example.org/" in said
@@ -51,7 +51,9 @@ def test_a_seed_that_cannot_be_reached(tmp_path: Path) -> None:
     assert "Could not connect to server" in said
     said = complaint(*command, "elsewhere", "--set", 'resolve.map={"b.test" = "127.0.0.1:1"}', at=tmp_path)
     assert "a.test is not in resolve.map" in said
-    said = complaint("crawl", "http://127.0.0.1:8080/", "--contact", "me@example.org", *QUICK, "--quiet", at=tmp_path)
+    said = complaint(
+        "crawl", "http://127.0.0.1:8080/", "--contact", "me@gossamer-tests.org", *QUICK, "--quiet", at=tmp_path
+    )
     assert "127.0.0.1 is loopback" in said
 
 
@@ -104,7 +106,7 @@ def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Pa
 )  # fmt: skip
 def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "my.toml").write_text(text)
-    contact = ("--contact", "me@example.org")
+    contact = ("--contact", "me@gossamer-tests.org")
     assert message in complaint("crawl", "http://a.test/", "--config", "my.toml", *contact, at=tmp_path)
 
 
@@ -129,8 +131,8 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
         (("--testweb", "[2001:db8::1]:80"), "a test web is on this machine"),
         (("--set", 'resolve.map={"*" = "93.184.215.14:80"}'), "say who is crawling"),
         (("--contact", "nonsense"), "fetch.contact must be one line of text, like you@example.org or https://example.org"),
-        (("--contact", "me@example.org", "--dir", "ftp://box/crawl"), "of this machine, or at s3:// (Amazon"),
-        (("--contact", "me@example.org", "--dir", "s3:///crawl"), "write it like s3://BUCKET/FOLDER"),
+        (("--contact", "me@gossamer-tests.org", "--dir", "ftp://box/crawl"), "of this machine, or at s3:// (Amazon"),
+        (("--contact", "me@gossamer-tests.org", "--dir", "s3:///crawl"), "write it like s3://BUCKET/FOLDER"),
         (("--dir", "s3://me:hush@bucket/crawl"), "s3://...: an address has neither credentials nor options in it"),
         (("--dir", "az://box/crawl?sig=hush"), "az://...: an address has neither credentials nor options in it"),
         (("--set", 'site.disks=["az://me:hush@box/crawl"]'), "an address has neither credentials nor options in it"),

@@ -207,16 +207,23 @@ def test_a_server_of_http2_is_called_so(loopback: Loopback, first: bytes) -> Non
     assert response.reason == "the server speaks only HTTP/2, and we speak HTTP/1.1"
 
 
-def test_a_server_that_wants_http2_in_the_handshake_is_called_so(loopback: Loopback) -> None:
+@pytest.mark.parametrize(
+    ("http", "connections", "reason"),
+    [("1.1", 1, "the server speaks only HTTP/2, and we speak HTTP/1.1"),
+     ("auto", 2, "the server agrees on neither HTTP/1.1 nor HTTP/2")],
+)  # fmt: skip
+def test_a_server_that_wants_http2_in_the_handshake_is_called_so(
+    loopback: Loopback, http: str, connections: int, reason: str
+) -> None:
     def refuse(connection: socket.socket) -> socket.socket:
         connection.recv(4096)
         connection.sendall(bytes.fromhex("15 0303 0002 0278"))  # alert 120, RFC 7301 section 3.2
         return connection
 
     server = loopback.serve(lambda exchange: False, wrap=refuse)
-    response = loopback.visitor(server).fetch("https://a.test/")
-    assert response.outcome is Outcome.TLS_FAILED
-    assert response.reason == "the server speaks only HTTP/2, and we speak HTTP/1.1"
+    response = loopback.visitor(server, fetch__http=http).fetch("https://a.test/")
+    assert (response.outcome, server.connections) == (Outcome.TLS_FAILED, connections)
+    assert response.reason == reason
 
 
 @pytest.mark.parametrize("start", [b"SSH-2.0-OpenSSH_9.9\r\n", b"<html>old", b"220 mail.test ESMTP\r\n"])

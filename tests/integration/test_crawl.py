@@ -19,6 +19,7 @@ from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.stats import Stats
 from gossamer.frontier.pages import PageIndex
+from gossamer.testweb.assets import SHARED, image
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.progress import summary
@@ -385,3 +386,33 @@ def test_how_deep_pages_are_does_not_depend_on_the_order(web: RunningWeb, tmp_pa
         assert "new" not in statuses(found).values()
     assert depths["random"] == depths["larger-sites-first"] == depths["breadth-first"]
     assert max(depths["random"].values()) == 4
+
+
+def test_fifty_pages_of_the_test_web_lack_nothing(tmp_path: Path) -> None:
+    spec = WebSpec.plain(seed=4, hosts=5, pages=80, page_bytes=2_000.0, links=10.0, requisites=3)
+    with RunningWeb(spec) as needy:
+        found = crawl(needy, tmp_path / "c", {"crawl.requisites": True, "crawl.pages": 50})
+        pages = [row["url"] for row in found.query("SELECT url FROM pages WHERE kind = 'page' AND status = 'fetched'")]
+        assert len(pages) == 50
+        fetched = {row["url"] for row in found.query("SELECT url FROM pages WHERE status = 'fetched'")}
+        start = needy.truth.host(0).name
+        for url in pages:
+            page, host = needy.truth.page(url), needy.truth.host(needy.truth.page(url)).name
+            images = {f"http://{where}{image(page, nth)}" for nth, where in enumerate((host, host, start))}
+            assert {*images, *(f"http://{host}/assets/{name}" for name in SHARED)} <= fetched
+        sizes = "SELECT DISTINCT width, height FROM visits WHERE content_type = 'image/png'"
+        assert found.query(sizes) == [{"width": 32, "height": 24}]
+        missing = "SELECT count(*) AS n FROM links l JOIN pages t ON t.key = target WHERE l.kind <> 'link'"
+        missing += " AND t.status <> 'fetched'"
+        assert found.query(missing) == [{"n": 0}]
+
+
+def test_two_agents_send_each_other_what_pages_need(tmp_path: Path) -> None:
+    spec = WebSpec.plain(seed=4, hosts=5, pages=40, page_bytes=2_000.0, links=10.0, requisites=3)
+    values = {"crawl.requisites": True, "limits.depth": 200}
+    counts = "SELECT kind, status, count(*) AS pages, sum(visits) AS visits FROM pages GROUP BY ALL ORDER BY ALL"
+    with RunningWeb(spec) as needy:
+        alone = crawl(needy, tmp_path / "one", values)
+        shared = crawl(needy, tmp_path / "two", {**values, "site.agents": 2, "site.exchange": "store"})
+        assert shared.query(counts) == alone.query(counts)
+        assert [row["visits"] for row in alone.query(counts)] == [40, 160]

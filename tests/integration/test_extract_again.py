@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from crawls import crawl
+from raw_server import Exchange, Loopback
 from rich.console import Console
 
-from gossamer import Crawl
+from gossamer import Config, Crawl
 from gossamer.archive.export_items import export_items
+from gossamer.archive.warc import read_record
 from gossamer.cli.app import main
-from gossamer.errors import ConfigError, QueryError
+from gossamer.errors import ArchiveError, ConfigError, QueryError
 from gossamer.functions import again
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
@@ -57,6 +59,13 @@ def test_the_same_functions_make_the_same_items(copy: Path) -> None:
     assert done.errors == len(before[2]) > 0
     assert main(["verify", str(copy)]) == 0
     assert not list((copy / "extract").iterdir())
+
+
+def test_a_function_that_fails_on_every_page_is_no_success(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["extract", str(copy), "page_functions:broken"]) == 1
+    said = capsys.readouterr().err
+    assert "gossamer: a function has failed, page_functions:broken: ValueError: always" in said
+    assert main(["extract", str(copy), "page_functions:broken", "page_functions:heading"]) == 0
 
 
 def test_another_function_leaves_the_others_alone(copy: Path) -> None:
@@ -202,3 +211,36 @@ def test_status_and_report_show_items_and_errors(crawled: Path, tmp_path: Path) 
     assert by_function["page_functions:raises"][2:] == (errors, "ValueError: not this one")
     assert by_function["page_functions:heading"][2:] == (0, "")
     assert sum(items for items, *_ in by_function.values()) == counts["items"]
+
+
+def test_pages_that_were_stored_once_have_items_each(tmp_path: Path, loopback: Loopback) -> None:
+    """The record of the second one refers to the first: workers cannot read it, and are given the page."""
+    same = b"<title>Same</title><h1>Same</h1>" + b"<p>text</p>" * 500
+    pages = {"/": b"<h1>Start</h1><a href=/a>a</a><a href=/b>b</a>", "/a": same, "/b": same}
+
+    def answer(exchange: Exchange) -> bool:
+        html = b"Content-Type: text/html\r\n"
+        return exchange.send_page(pages.get(exchange.path, b""), "200 OK" if exchange.path in pages else "404 No", html)
+
+    server = loopback.serve(answer)
+    options = {"resolve.map": {"*": f"127.0.0.1:{server.port}"}, "polite.delay_s": 0.0}
+    Crawl(tmp_path / "c", ["http://a.test/"], Config().replace(options)).run()
+    done = extract(tmp_path / "c", "heading")
+    assert (done.pages, done.items) == (3, 3)
+    found = rows(tmp_path / "c", "SELECT url, item->>'heading' AS heading FROM items ORDER BY url")
+    assert [row["heading"] for row in found] == ["Start", "Same", "Same"]
+    kinds = [
+        read_record(path, row["warc_offset"]).headers["WARC-Type"]
+        for row in rows(tmp_path / "c", "SELECT warc, warc_offset FROM visits WHERE NOT is_robots ORDER BY url")
+        for path in [tmp_path / "c" / row["warc"]]
+    ]
+    assert sorted(kinds) == ["response", "response", "revisit"]
+
+
+def test_a_damaged_record_is_an_error(copy: Path) -> None:
+    (row,) = rows(copy, "SELECT warc, warc_offset FROM visits WHERE outcome = 'ok' AND NOT is_robots LIMIT 1")
+    with (copy / row["warc"]).open("r+b") as file:
+        file.seek(row["warc_offset"])
+        file.write(b"\0" * 20)
+    with pytest.raises(ArchiveError, match=f"there is no record at offset {row['warc_offset']}"):
+        extract(copy, "heading")

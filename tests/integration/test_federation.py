@@ -177,7 +177,7 @@ def server_url(made: Federation, site: str) -> str:
 
 
 def test_a_list_of_sites_that_cannot_be_carried_out_is_refused_while_the_crawl_goes_on(tmp_path: Path) -> None:
-    path = write(tmp_path, {"north": 1, "east": 2}, {"fetch.contact": "me@example.org"}, 1)
+    path = write(tmp_path, {"north": 1, "east": 2}, {"fetch.contact": "me@gossamer-tests.org"}, 1)
     prepare(load(path))
     neighbours = Neighbours(load(path), "north", RealClock())
     assert not neighbours.has_changed()

@@ -71,7 +71,7 @@ def test_two_sites_in_a_bucket_and_one_in_a_directory(web: RunningWeb, weed: Ser
 
 
 def test_mistakes_with_sites_in_buckets(weed: Server, tmp_path: Path) -> None:
-    values = {"fetch.contact": "me@example.org"}
+    values = {"fetch.contact": "me@gossamer-tests.org"}
     path = write(tmp_path, {"north": 4301, "east": 4302}, values, 1)
     plain = path.read_text()
 

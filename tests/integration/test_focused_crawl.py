@@ -75,7 +75,7 @@ def test_the_lab_foretells_a_focused_crawl(web: RunningWeb, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("topic", "reason"), [("", "is not given"), ("of the", "has no word that tells")])
 def test_relevance_needs_a_topic(tmp_path: Path, topic: str, reason: str) -> None:
-    asked = ("crawl", "http://a.test/", "--contact", "a@b.test", "--order", "relevance", "--topic", topic)
+    asked = ("crawl", "http://a.test/", "--contact", "a@gossamer-tests.org", "--order", "relevance", "--topic", topic)
     message = complaint(*asked, at=tmp_path)
     assert f"crawl.topic {reason}" in message
     assert not (tmp_path / "crawl").exists()

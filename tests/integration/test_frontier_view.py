@@ -153,7 +153,8 @@ def test_change_rates_are_those_of_pages_that_were_visited_again(loopback: Loopb
 def test_it_can_be_asked_while_the_crawl_runs(web: RunningWeb, tmp_path: Path) -> None:
     """Each round replaces files of the index: a question meets them as they vanish."""
     given = [*web.start_urls[:1], "--scope", "any", "--delay", "1", "--set", f"resolve.map={{'*'='{web.address}'}}",
-             "--set", "crawl.width=8", "--set", "archive.merge_files=2", "--contact", "me@example.org"]  # fmt: skip
+             "--set", "crawl.width=8", "--set", "archive.merge_files=2",
+             "--contact", "me@gossamer-tests.org"]  # fmt: skip
     with commands.running("crawl", *given, "--dir", "crawl", at=tmp_path) as process:
         process.wait_until(lambda: commands.committed_visits(tmp_path / "crawl"), "first commit")
         asked = [_waiting(tmp_path) for _ in range(10)]

@@ -169,8 +169,12 @@ def test_a_function_decides_about_links(web: RunningWeb, tmp_path: Path) -> None
 
 def test_where_the_links_function_fails_no_link_is_followed(web: RunningWeb, tmp_path: Path) -> None:
     values = {"extract.links": "page_functions:fails_on_links", "extract.time_s": 0.3, "crawl.pages": PAGES}
-    found = crawl(web, tmp_path / "c", values)
-    sql = """SELECT kind, verdict, count(*) AS n FROM links JOIN pages ON pages.key = source
+    config = Config().replace({**QUICK, "resolve.map": {"*": web.address}, **values})
+    found = Crawl(tmp_path / "c", web.start_urls, config)
+    notes = found.run().notes
+    (row,) = found.query("SELECT count(*) AS n FROM function_errors")
+    assert notes[-1].endswith(f"; the links function failed on {row['n']}: no link of these is followed")
+    sql = """SELECT e.kind, verdict, count(*) AS n FROM links JOIN pages ON pages.key = source
         LEFT JOIN function_errors e ON e.key = source GROUP BY ALL"""
     verdicts: dict[str | None, set[str]] = {}
     for row in found.query(sql):

@@ -15,8 +15,10 @@ from object_stores import Server, at
 from gossamer import Crawl
 from gossamer.archive.query import ask
 from gossamer.archive.reading import Where
+from gossamer.cluster.federation import counters
 from gossamer.cluster.location import locate
 from gossamer.config import toml
+from gossamer.crawl.stats import found_by_functions
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -88,9 +90,11 @@ def test_the_items_of_two_agents_are_those_of_one(
 ) -> None:
     """Half of the pages that functions ask for belong to the other agent: they go to it as links do."""
     given = options(values(web, functions))
-    succeed("crawl", *seeds(web), "--dir", "crawl", "--agents", "2", "--quiet", *given, at=tmp_path)
+    summary = answer("crawl", *seeds(web), "--dir", "crawl", "--agents", "2", "--json", *given, at=tmp_path)
     found = tmp_path / "crawl"
     assert items(found) == items(alone.directory)
+    number = items(found).total()
+    assert summary["notes"] == [f"functions found {number} items and 0 files on {number} pages"]
     asked = wanted(found)
     assert [url for url, _ in asked] == [f"http://h{number}.test/?wanted" for number in sorted(range(HOSTS), key=str)]
     assert len({agent for _, agent in asked}) == 2, asked
@@ -108,6 +112,9 @@ def test_the_items_of_two_sites_are_those_of_one(
         where = locate(sites.federation.path)
         assert items(where) == items(alone.directory)
         assert len({agent for _, agent in wanted(where)}) == 2
+        number = items(where).total()
+        found = counters(sites.federation, "north", "south").functions
+        assert found_by_functions(found) == [f"functions found {number} items and 0 files on {number} pages"]
 
 
 def test_items_in_a_bucket(

@@ -45,7 +45,7 @@ def canary(loopback: Loopback) -> RawServer:
 
 
 def crawl(directory: Path, names: NameServer, seeds: list[str], **changes: Any) -> Crawl:
-    values = {**QUICK, "crawl.patience_s": 2.0, "fetch.retries": 1, "fetch.contact": "test@example.org"}
+    values = {**QUICK, "crawl.patience_s": 2.0, "fetch.retries": 1, "fetch.contact": "test@gossamer-tests.org"}
     values |= {"resolve.nameservers": [names.address], **{f"resolve.{name}": v for name, v in changes.items()}}
     found = Crawl(directory, seeds, Config().replace(values))
     found.run()

@@ -246,6 +246,8 @@ def test_links_of_a_crawl_always_come_in_the_same_order(setting: parity.Setting)
         ),
         (["--order", "historical-pagerank-zero", "--set", "crawl.history=there"], "there is none"),
         (["--order", "batch-pagerank", "--set", "archive.links=false"], "set archive.links = true"),
+        (["--order", "batch-pagerank", "--agents", "2"], "which none of several agents has; crawl with one agent"),
+        (["--order", "hits-authority", "--agents", "1..4"], "which none of several agents has; crawl with one agent"),
         (["--order", "hits-authority", "--set", "archive.links=false"], "set archive.links = true"),
         (["--order", "historical-pagerank-parent", "--set", "archive.links=false"], "set archive.links = true"),
     ],

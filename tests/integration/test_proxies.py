@@ -54,7 +54,7 @@ def test_a_crawl_by_proxy(
     """Names that only the proxy knows; its password is written nowhere."""
     found = proxy(stack, server, LOGIN)
     monkeypatch.setenv("PROXY_OF_A_TEST", f"{scheme}://{LOGIN}@127.0.0.1:{found.port}")
-    values = {"resolve.map": DIRECT, "fetch.proxy": "env:PROXY_OF_A_TEST", "fetch.contact": "me@example.org"}
+    values = {"resolve.map": DIRECT, "fetch.proxy": "env:PROXY_OF_A_TEST", "fetch.contact": "me@gossamer-tests.org"}
     crawl = Crawl(tmp_path / "c", ["http://only-the-proxy-knows.test/"], Config().replace({**QUICK, **values}))
     crawl.run()
     rows = crawl.query("SELECT url, outcome, address, reason FROM visits WHERE NOT is_robots ORDER BY url")
@@ -124,7 +124,7 @@ def test_a_wrong_password_of_a_proxy_says_nothing_about_the_website(
 ) -> None:
     """robots.txt is unreachable, so nothing is visited; with the right password the next run reads both."""
     found = proxy(stack, server, LOGIN)
-    values = {"fetch.proxy": f"http://127.0.0.1:{found.port}", "fetch.contact": "me@example.org"}
+    values = {"fetch.proxy": f"http://127.0.0.1:{found.port}", "fetch.contact": "me@gossamer-tests.org"}
     config = Config().replace({**QUICK, **values, "crawl.patience_s": 0, "polite.backoff_s": 0.05})
     first = Crawl(tmp_path / "c", ["http://a.test/"], config)
     first.run()

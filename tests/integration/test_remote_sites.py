@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,12 +20,14 @@ from federations import federation
 from gossamer.archive.manifest import MOVES
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
-from gossamer.cluster.keys import make_keys
+from gossamer.cluster.federation_file import load
+from gossamer.cluster.keys import OPERATOR, make_keys
 from gossamer.cluster.location import locate
 from gossamer.crawl.inbox import Inbox
 from gossamer.errors import SiteError
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
+from gossamer.watch.status import status
 
 SITES = ("north", "east", "south")
 SPEC = WebSpec(
@@ -76,7 +79,7 @@ def web() -> Iterator[RunningWeb]:
 def crawled(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the file, the keys and the directories of three sites that have crawled."""
     folder = tmp_path_factory.mktemp("crawled")
-    values = {**VALUES, "resolve.map": {"*": web.address}, "fetch.contact": "me@example.org"}
+    values = {**VALUES, "resolve.map": {"*": web.address}, "fetch.contact": "me@gossamer-tests.org"}
     with federation(folder, [*SITES], values, partitioner="region", remote_s=10.0) as sites:
         sites.start_all(*web.start_urls)
         sites.wait()
@@ -90,7 +93,7 @@ def machines(crawled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in (*SITES, "asker", "all"):
         (tmp_path / name / "keys").mkdir(parents=True)
         shutil.copy(crawled / "sites.toml", tmp_path / name)
-        site = "north" if name == "asker" else name
+        site = OPERATOR if name == "asker" else name
         for file in ("authority.pem", f"{site}.pem", f"{site}.key") if name != "all" else os.listdir(crawled / "keys"):
             shutil.copy(crawled / "keys" / file, tmp_path / name / "keys")
         for site in SITES:
@@ -178,14 +181,14 @@ def test_a_wrong_certificate_is_refused(machines: Machines) -> None:
         shutil.rmtree(keys)
         without = complaint("query", "sites.toml", MEDIAN, at=machines["asker"])
         assert "there is no certificate in" in without
-        make_keys(keys, ["north"], datetime.now(UTC))
+        make_keys(keys, [OPERATOR], datetime.now(UTC))
         assert "no certificate of north.gossamer.internal that" in complaint(
             "query", "sites.toml", MEDIAN, at=machines["asker"]
         )
         (keys / "authority.pem").write_bytes(true)
         refused = complaint("query", "sites.toml", MEDIAN, at=machines["asker"])
         assert "refuses the certificate" in refused
-        assert "keys/north.pem" in refused
+        assert "keys/operator.pem" in refused
 
 
 @pytest.mark.slow
@@ -208,6 +211,14 @@ def test_hosts_are_rebalanced_from_a_machine_without_archives(machines: Machines
         plan = answer("federation", "rebalance", "sites.toml", "--json", at=machines["asker"])
         assert plan == whole
         assert plan["moves"], "hosts were placed by their names alone, and not well"
+        operator = machines["asker"] / "keys" / "operator.key"
+        operator.rename(operator.with_suffix(".away"))
+        for kind in ("pem", "key"):  # the certificate of a site reads all of them, and gives no orders
+            shutil.copy(machines["north"] / "keys" / f"north.{kind}", operator.parent)
+        assert answer("federation", "rebalance", "sites.toml", "--json", at=machines["asker"]) == whole
+        refused = complaint("federation", "rebalance", "sites.toml", "--apply", at=machines["asker"])
+        assert "only the operator gives orders" in refused
+        operator.with_suffix(".away").rename(operator)
         answer("federation", "rebalance", "sites.toml", "--apply", "--json", at=machines["asker"])
     ordered: dict[str, Mapping[str, str]] = {}
     for site in SITES:
@@ -225,15 +236,46 @@ def test_sites_that_crawl_carry_orders_out(machines: Machines) -> None:
     """Sites that run again, each on its machine, hand over the hosts that they were ordered to, and nothing is lost."""
     sql = "SELECT url, status FROM pages ORDER BY url"
     before = ask(locate(machines.file("all")), sql)
+    known = Counter({site: status(machines[site] / site)["known"] for site in SITES})
     with machines.served(*SITES):
         plan = answer("federation", "rebalance", "sites.toml", "--apply", "--json", at=machines["asker"])
+    assert plan["moves"]
     with contextlib.ExitStack() as stack:
         command = ("site", "run", "--quiet", "--name")
         sites = [stack.enter_context(running(*command, site, "sites.toml", at=machines[site])) for site in SITES]
         assert [process.finish()[0] for process in sites] == [0, 0, 0]
     with machines.served(*SITES):
         assert asked(machines, sql) == before
-    moved = {row["host"]: row["to"] for row in plan["moves"]}
-    for host, site in moved.items():
-        (row,) = ask(machines[site] / site, f"SELECT count(*) AS n FROM pages WHERE host = '{host}'")
-        assert row["n"] > 0
+    for row in plan["moves"]:
+        known[row["from"]] -= row["pages"]
+        known[row["to"]] += row["pages"]
+    assert {site: status(machines[site] / site)["known"] for site in SITES} == known
+
+
+def test_the_list_of_sites_is_changed_by_a_command(machines: Machines) -> None:
+    """From a machine that has nothing but the operator's key; of two operators one is told to look again."""
+    before = machines.file("asker").read_text()
+    with machines.served("north", "east", "south"):
+        done = answer("federation", "retire-site", "sites.toml", "south", "--json", at=machines["asker"])
+        assert done == {"version": 2, "taken": [*SITES], "missing": {}}
+        files = {machines.file(name).read_text() for name in (*SITES, "asker")}
+        assert len(files) == 1
+        new = load(machines.file("north"))
+        assert (new.shared.version, new.sites["south"].weight) == (2, 0.0)
+        machines.file("asker").write_text(before)
+        late = complaint("federation", "lose-site", "sites.toml", "east", at=machines["asker"])
+        assert "nothing was changed, as north decides which list is next" in late
+        assert "its list is version 2, and not 1 any more" in late
+        assert load(machines.file("east")).shared.version == 2
+    shutil.copy(machines.file("north"), machines.file("asker"))
+    with machines.served("north"):
+        text = succeed("federation", "lose-site", "sites.toml", "south", at=machines["asker"])
+        assert text.startswith("version 3 of the list of sites is at north\n  not at east: its server at")
+        assert load(machines.file("north")).sites["south"].gone
+        (machines["asker"] / "keys" / "operator.key").unlink()
+        shutil.copy(machines["east"] / "keys" / "east.key", machines["asker"] / "keys")
+        shutil.copy(machines["east"] / "keys" / "east.pem", machines["asker"] / "keys")
+        refused = complaint("federation", "set", "sites.toml", at=machines["asker"])
+        assert "only the operator gives orders" in refused
+    usage = complaint("federation", "add-site", "sites.toml", "oslo", at=machines["asker"])
+    assert "write `gossamer federation add-site sites.toml NAME HOST:PORT`" in usage

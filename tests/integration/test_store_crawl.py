@@ -64,7 +64,7 @@ def test_machines_that_join(web: RunningWeb, tmp_path: Path) -> None:
             machine.signal(signal.SIGINT)
             code, out, err = machine.finish()
             assert (code, out) == (0, "")
-    assert err.startswith("2 waiting for work in c; Ctrl-C ends it\n")
+    assert err.startswith("waiting for work in c, with room for 2 agents; Ctrl-C ends it\n")
     assert err.count(" runs a") == err.count("ended (0)") == 2
     assert answer("status", "c", "--json", at=tmp_path)["visits"] >= SPEC.pages / 2
 

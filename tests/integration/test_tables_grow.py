@@ -65,6 +65,15 @@ def test_an_archive_with_fewer_columns_is_asked_crawled_on_and_merged(web: Runni
     assert len(files["visits"]) == 1, "files with and without the columns became one"
 
 
+def test_files_with_and_without_a_column_are_asked_together(web: RunningWeb, tmp_path: Path) -> None:
+    crawl(web, tmp_path / "crawl", {**VALUES, "crawl.pages": 12})
+    rewrite(tmp_path / "crawl", without)
+    end = crawl(web, tmp_path / "crawl", {**VALUES, "crawl.pages": 24}, seeds=[])
+    (row,) = end.query("SELECT count(*) AS n, count(address) AS known FROM visits WHERE NOT is_robots")
+    assert 0 < row["known"] < row["n"]
+    assert all(page["domain"] is None or page["url"] for page in end.query("SELECT url, domain FROM pages"))
+
+
 def test_columns_of_a_later_version_are_not_lost(web: RunningWeb, tmp_path: Path) -> None:
     crawl(web, tmp_path / "crawl", {**VALUES, "crawl.pages": 12})
     rewrite(tmp_path / "crawl", with_more)

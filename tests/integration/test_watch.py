@@ -18,6 +18,7 @@ import pytest
 from crawls import crawl
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from gossamer.testweb.assets import asset
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.asking import answer
@@ -119,6 +120,31 @@ def test_promtool_accepts_the_metrics(shown: Watch) -> None:
     text = re.sub(r"^# (UNIT .*|EOF)\n", "", text, flags=re.M)
     checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_images_of_the_last_pages_are_served_as_images_and_nothing_else(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    markup = "<svg xmlns='http://www.w3.org/2000/svg' width='90' height='90'><script>alert(1)</script></svg>"
+    (root / "drawn.svg").write_text(markup)
+    (root / "false.png").write_bytes(b"GIF8" + markup.encode())
+    (root / "good.gif").write_bytes(asset("/assets/1-0.png").body)  # its name tells another type
+    (root / "index.html").write_text("<title>whole</title><img src=good.gif><a href=bare.html>x</a>")
+    (root / "bare.html").write_text("<title>bare</title><img src=drawn.svg><img src=false.png>")
+    with RunningWeb(roots={"a.test": root}) as web:
+        crawl(web, tmp_path / "crawl", {"crawl.requisites": True}, seeds=["http://a.test/"])
+    with watch(tmp_path / "crawl") as shown:
+        pages = json.loads(shown.ask("/api/state")[2])["pages"]
+        images = {page["title"]: page["image"] for page in pages}
+        assert set(images) == {"whole", "bare"}  # requisites are no pages
+        assert images["bare"] == ""
+        status, headers, body = shown.ask(f"/images/{images['whole']}")
+        assert (status, headers["content-type"], body) == (200, "image/png", asset("/assets/1-0.png").body)
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'; sandbox")
+        assert "immutable" in headers["cache-control"]
+        for name in ("0" * 24, "", "../index.html", "%2e%2e/index.html"):
+            assert shown.ask(f"/images/{name}")[0] == 404
 
 
 def test_counters_do_not_fall_when_the_crawl_is_started_again(tmp_path: Path) -> None:

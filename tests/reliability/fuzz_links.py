@@ -174,6 +174,9 @@ def differing_columns(links: html.Links, listed: html.Links) -> Iterator[str]:
     for limits in LIMITS:
         if links.traps(limits).tolist() != listed.traps(limits).tolist():
             yield f"traps of {list(links)}: {links.traps(limits)} and not {listed.traps(limits)}"
+        outside = bytes(place % 3 for place in range(len(listed.origins)))
+        if links.judged(limits, b"abcdefgh", outside).tolist() != listed.judged(limits, b"abcdefgh", outside).tolist():
+            yield f"codes of {list(links)}"
     if links.origins != listed.origins or links.origin_of.tolist() != listed.origin_of.tolist():
         yield f"origins of {list(links)}"
     known = dict.fromkeys(keys.tolist()[::2], "")

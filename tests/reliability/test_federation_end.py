@@ -17,14 +17,16 @@ from crawls import QUICK
 from federations import federation, write
 
 from experiments.proxy import Proxy
+from gossamer.archive.state import Members
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.jetstream import Link
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server, free_port
-from gossamer.cluster.neighbours import Neighbours
+from gossamer.cluster.neighbours import Neighbours, publish
 from gossamer.cluster.protocol import Summary
+from gossamer.errors import SiteError
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -147,6 +149,18 @@ def test_garbage_in_a_server_is_not_taken_for_how_a_site_stands(three: Three) ->
         three.sites["east"].wire.call(put)
         assert three.sites["north"].neighbours.ask()["east"] is None
     eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
+
+
+def test_a_single_site_cannot_declare_another_one_gone(three: Three) -> None:
+    """Most of those that answer must say so."""
+    north = three.sites["north"].neighbours
+    list_ = Members(99, {"north": 0.0, "east": 1.0, "south": 1.0}, "ring")
+    forged = Summary(finished=False, members=list_, addresses={"north": ""})
+    publish(three.sites["east"].wire, "east", forged)
+    assert not north.is_over(Summary(finished=False))
+    publish(three.sites["south"].wire, "south", forged)
+    with pytest.raises(SiteError, match="by version 99 of the list of sites north is gone"):
+        north.is_over(Summary(finished=False))
 
 
 def test_a_site_that_is_stopped_while_nobody_hears_it(tmp_path: Path) -> None:

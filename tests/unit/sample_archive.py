@@ -14,7 +14,7 @@ from gossamer.archive.merge import merge
 from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Directory
 from gossamer.archive.tables import write_table
-from gossamer.archive.warc import IDENTICAL, WarcWriter, payload_digest
+from gossamer.archive.warc import IDENTICAL, WarcWriter, payload_digest, stored_as
 from gossamer.columns import LINKS, PAGES, ROBOTS, VISITS, Column, Outcome
 from gossamer.config import Config
 from gossamer.crawl.states import TRANSITIONS
@@ -44,6 +44,8 @@ class Response:
     address: str = "192.0.2.1"
     truncated: str = ""
     request_body: bytes = b""
+    protocol: str = ""
+    large: Any = None
     request_head: bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
     @property
@@ -123,11 +125,13 @@ class Sample:
         row = {**_NO_VISIT, "key": page_key(visit.url), "url": visit.url, "host": host_of(visit.url)}
         status = TRANSITIONS[Outcome[visit.outcome.upper()]].status.name.lower()
         row |= {"round": number, "time": NOW_S + visit.after_s, "outcome": visit.outcome, "status": status}
+        row["kind"] = "page"
         response = visit.response
         if response is not None:
             digest = payload_digest(response.head, response.body)
             profile = IDENTICAL if visit.refers_to else ""
-            place = warc.write_exchange(response, digest, visit.refers_to, profile)
+            to = stored_as(*visit.refers_to, digest, digest) if visit.refers_to else None
+            place = warc.write_exchange(response, digest, to, profile)
             mime = REVISIT if visit.refers_to else "text/html"
             captures.append(Capture(visit.url, response.started_s, mime, response.status, digest, place))
             row |= {"http_status": response.status, "digest": digest, "elapsed_s": response.elapsed_s}
@@ -144,13 +148,13 @@ def _values(column: Column, rows: list[dict[str, Any]]) -> Any:
 def _page_row(url: str, number: int) -> dict[str, Any]:
     host = host_of(url)
     row = {"key": page_key(url), "url": url, "host": host, "domain": domain_of(host)}
-    return row | {"referrer": 0, "round": number, "depth": 0}
+    return row | {"referrer": 0, "round": number, "depth": 0, "kind": "page"}
 
 
 def _link_row(link: tuple[str, str, str], number: int) -> dict[str, Any]:
     source, target, verdict = link
     row = {"source": page_key(source), "target": page_key(target), "target_url": target}
-    return row | {"verdict": verdict, "round": number}
+    return row | {"verdict": verdict, "round": number, "kind": "link"}
 
 
 _NO_VISIT: dict[str, Any] = {

@@ -22,7 +22,7 @@ NAMES = ["north", "east", "south", "oslo"]
 def federation(folder: Path) -> Federation:
     """South is lost, and its file says so; oslo has joined last, and is south's holder by the new list alone."""
     assert holders(NAMES[:3], "south", 2) != holders(NAMES, "south", 2) == ["oslo"], "the case that this is about"
-    lines = ["[federation]", "version = 2", "replicas = 2", "[fetch]", 'contact = "https://example.org/crawler"']
+    lines = ["[federation]", "version = 2", "replicas = 2", "[fetch]", 'contact = "https://gossamer-tests.org/crawler"']
     for number, name in enumerate(NAMES):
         lines += [f"[sites.{name}]", f'address = "127.0.0.1:{4000 + number}"', *(["weight = 0"] * (name == "south"))]
     path = folder / "sites.toml"
@@ -31,7 +31,7 @@ def federation(folder: Path) -> Federation:
 
 
 def held_by(sites: Federation, name: str) -> Quiet:
-    return Quiet(replica_of(sites.directory(name), "south"), name)
+    return Quiet(replica_of(sites.directory(name), "south"), name, "south")
 
 
 def commit(store: Directory, agent: str, times: int = 1, now_s: float = 0.0) -> None:
@@ -48,7 +48,7 @@ def commit(store: Directory, agent: str, times: int = 1, now_s: float = 0.0) -> 
 
 def catch_up(source: Directory, replica: Quiet) -> None:
     there = Source(source, [])
-    while replica.catch_up(lambda request: there.answer(encode(request))):
+    while replica.catch_up(lambda request: there.answer("oslo", encode(request))):
         pass
 
 
@@ -80,7 +80,7 @@ def test_the_furthest_chain_of_each_agent_is_taken(tmp_path: Path) -> None:
     names = Chain.read(south, "south_a1").names()
     source, oslo = Source(south, []), held_by(sites, "oslo")
     with pytest.raises(FileNotFoundError):  # the link fails amid the second chain
-        oslo.catch_up(lambda r: b"" if r.name in names else source.answer(encode(r)))
+        oslo.catch_up(lambda r: b"" if r.name in names else source.answer("oslo", encode(r)))
     adopted = adopt(sites, "south")
     here = Directory(sites.directory("south"))
     assert snapshots(here) == snapshots(south)
@@ -153,7 +153,7 @@ def test_a_holder_has_no_replica_before_it_has_a_manifest(tmp_path: Path) -> Non
     source = Source(south, [])
 
     def broken(request: Request) -> bytes:
-        return b"" if "00000002.warc" in request.name else source.answer(encode(request))
+        return b"" if "00000002.warc" in request.name else source.answer("oslo", encode(request))
 
     with pytest.raises(FileNotFoundError):
         oslo.catch_up(broken)

@@ -10,7 +10,7 @@ from archive_samples import START, Round, answer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gossamer.archive.cdxj import Capture, line, moved, surt, write_cdxj
+from gossamer.archive.cdxj import REVISIT, Capture, line, moved, surt, write_cdxj
 from gossamer.archive.store import Directory, Memory
 from gossamer.archive.warc import Location
 from gossamer.config import Config
@@ -118,3 +118,11 @@ def test_the_same_as_pywbs_indexer(pywb: str, tmp_path: Path) -> None:
         command = [pywb, "-W", "ignore", "-m", "pywb.indexer.cdxindexer", "-s", "-j", str(warc)]
         theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert store.get(f"cdxj/a0-{number:08d}.cdxj").decode() == theirs
+
+
+@pytest.mark.parametrize("mime", ["text/html", 'a/"b', "a\\b", "ü/x", "a\x7fb", "", REVISIT])
+def test_what_json_would_escape_is_escaped(mime: str) -> None:
+    capture = Capture('http://a.test/"\\', 0.0, mime, 200, "D", Location("warc/x.warc.gz", 7, 8))
+    fields = json.loads(line(capture).split(" ", 2)[2])
+    assert (fields["url"], fields["mime"]) == (capture.url, mime or "unk")
+    assert fields.get("status") == (None if mime == REVISIT else "200")

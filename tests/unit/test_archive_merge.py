@@ -41,8 +41,9 @@ def round_of(number: int, pages: int) -> list[Response]:
 def small_tables(store: Store, number: int) -> Changes:
     page: dict[str, Any] = {"key": [number], "url": [f"u{number}"], "host": "h", "domain": "d", "referrer": 0}
     link: dict[str, Any] = {"source": [number, number], "target": [1, 2], "target_url": [f"t{number}", "same"]}
-    changes = write_table(store, columns.PAGES, "a0", number, page | {"round": number, "depth": 0})
-    return changes | write_table(store, columns.LINKS, "a0", number, link | {"verdict": "followed", "round": number})
+    changes = write_table(store, columns.PAGES, "a0", number, page | {"round": number, "depth": 0, "kind": "page"})
+    link |= {"verdict": "followed", "round": number, "kind": "link"}
+    return changes | write_table(store, columns.LINKS, "a0", number, link)
 
 
 def crawl(store: Store, chain: Chain, rounds: int, pages: int = 3, config: Config = CONFIG) -> None:

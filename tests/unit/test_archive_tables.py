@@ -55,6 +55,7 @@ def test_links_without_a_string_per_link() -> None:
         "target": np.array([5, 6, 5], np.uint64),
         "target_url": (np.array([0, 1, 0]), ["http://a.test/", "http://b.test/"]),
         "verdict": (np.array([0, 1, 0], np.int8), ["followed", "scope"]),
+        "kind": "link",
         "round": 3,
     }
     (name,) = write_table(store, columns.LINKS, "a0", 3, values).added["links"]
@@ -83,7 +84,7 @@ def test_no_rows_no_file() -> None:
 
 
 def test_columns_must_be_those_of_the_table() -> None:
-    with pytest.raises(ValueError, match="colour, round"):
+    with pytest.raises(ValueError, match="colour, kind, round"):
         arrow_table(columns.LINKS, {name: [] for name in ("source", "target", "target_url", "verdict", "colour")})
 
 

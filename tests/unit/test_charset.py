@@ -88,3 +88,48 @@ MARKUP = st.sampled_from([b"<meta", b" charset", b"=", b'"', b"'", b"utf-8", b">
 @given(st.lists(MARKUP | st.binary(max_size=3), max_size=30).map(b"".join), st.text(max_size=30))
 def test_anything_has_an_encoding_and_a_text(body: bytes, content_type: str) -> None:
     decode(body, declared_charset(body, content_type))
+
+
+_PIECES = [
+    b"<!doctype html>",
+    b"<?xml x?>",
+    b'<html lang="en">',
+    b"<head>",
+    b"</head>",
+    b"<!-- <meta charset=x> -->",
+    b"<!-",
+    b"-->",
+    b'<meta charset="koi8-r">',
+    b'<META charset="utf-8"/>',
+    b'<meta charset="utf-16">',
+    b"<meta charset=big5/>",
+    b"<meta ",
+    b'<meta name="a" content="text/html; charset=big5">',
+    b'<meta http-equiv="Content-Type" content="text/html; charset=gbk" />',
+    b'<meta content="text/html;charset=gbk" http-equiv="content-type">',
+    b'<metadata charset="gbk">',
+    b'name="x>y" ',
+    b'"',
+    b"'",
+    b'charset="euc-kr"',
+    b"<a href='x>",
+    b'<a b="c"d>',
+    b"<br/>",
+    b"< ",
+    b"</",
+    b">",
+    b"/",
+    b"=",
+    b" ",
+    b"\0",
+    b"x",
+    b"<p",
+    b'<meta charset="no">',
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12), st.integers(0, 200))
+def test_what_is_declared_plainly_is_what_the_prescan_finds(pieces: list[bytes], limit: int) -> None:
+    body = b"".join(pieces)
+    for most in (limit, 1024):
+        assert charset._of_meta(body, most) == charset._prescanned(body, most)

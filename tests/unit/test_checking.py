@@ -1,11 +1,15 @@
 """Whatever comes from outside, an agent goes on: what cannot be read is set aside or refused, and nothing else is."""
 
+import bz2
 import contextlib
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +17,12 @@ from gossamer.archive.manifest import HOSTS, LINKS, MOVES, NEWS, REMOTE_LINKS, S
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
+from gossamer.crawl import inbox
 from gossamer.crawl.inbox import Aside, decode, encode, refused, set_aside
 from gossamer.crawl.opening import mentioned
 from gossamer.errors import TooNew, Unreadable
 from gossamer.placement.hostmap import ENTRY
-from gossamer.sharing import compact, estate, placing
+from gossamer.sharing import checking, compact, estate, placing
 from gossamer.sharing.checking import GOOD, Checked, verdict
 from gossamer.sharing.envelope import joined, opened, sealed
 from gossamer.sharing.exchange import InProcess
@@ -46,8 +51,8 @@ def pages() -> bytes:
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'"name"', b"{}", b"null"])
 def test_a_message_that_names_no_seed_files(data: bytes) -> None:
     good = Message(SEED_FILES, 1, 0, "", json.dumps(["/somewhere/seeds.txt"]).encode())
-    assert verdict(good, Memory(), ()) == GOOD
-    wrong, waits = verdict(replace(good, data=data), Memory(), ())
+    assert verdict(good, Memory(), ())[:2] == GOOD[:2]
+    wrong, waits, _ = verdict(replace(good, data=data), Memory(), ())
     assert wrong
     assert not waits
 
@@ -55,7 +60,7 @@ def test_a_message_that_names_no_seed_files(data: bytes) -> None:
 def test_news_of_sitemaps() -> None:
     def judged(*sitemaps: Any) -> bool:
         data = json.dumps({"sitemaps": sitemaps}).encode()
-        return verdict(Message("a1", 1, 0, "a0", data, NEWS), Memory(), ()) == GOOD
+        return verdict(Message("a1", 1, 0, "a0", data, NEWS), Memory(), ())[:2] == GOOD[:2]
 
     assert judged(["a.test", "http://cdn.test/s.xml"])
     for bad in (["a.test"], ["a\n.test", "http://cdn.test/s.xml"], ["a.test", "s.xml"], ["a.test", 1], 1, "ab"):
@@ -108,17 +113,20 @@ def store() -> Memory:
 
 
 def message(kind: str, part: int, data: bytes) -> Message:
-    return Message(MOVES if kind == MOVES else "oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
+    """From an agent of the same site, if other sites send no such thing."""
+    if kind in (LINKS, ZONES, MOVES) or b'"pool"' in data:
+        return Message(MOVES if kind == MOVES else "lima_a1", 1, part, "lima_a0", data, kind, parts=part + 1)
+    return Message("oslo_a0", 1, part, "lima", data, kind, parts=part + 1)
 
 
 @pytest.mark.parametrize(("kind", "part", "data"), GOOD_MESSAGES)
 def test_what_is_good_is_left_alone(store: Memory, kind: str, part: int, data: bytes) -> None:
-    assert verdict(message(kind, part, data), store, SITES) == GOOD
+    assert verdict(message(kind, part, data), store, SITES)[:2] == GOOD[:2]
 
 
 def judged(store: Memory, one: Message) -> None:
     """Never an error; and whatever is called good, the decoders read."""
-    wrong, waits = verdict(one, store, SITES)
+    wrong, waits, _ = verdict(one, store, SITES)
     assert waits or not (wrong and one.kind in (ZONES, HOSTS)), "what carries hosts is never thrown away"
     if wrong:
         return
@@ -188,11 +196,11 @@ def test_what_cannot_be_read_is_set_aside_and_the_rest_goes_on() -> None:
     store = Memory()
     exchange, checked = world(store)
     good, garbage = encode(columns())[0], b"\x00garbage"
-    exchange.publish(Message("a1", 1, 0, "lima", good, parts=2))
-    exchange.publish(Message("a1", 1, 1, "lima", garbage, parts=2))
-    exchange.publish(Message("a1", 2, 0, "lima", good, previous=1))
+    exchange.publish(Message("a1", 1, 0, "lima_a0", good, parts=2))
+    exchange.publish(Message("a1", 1, 1, "lima_a0", garbage, parts=2))
+    exchange.publish(Message("a1", 2, 0, "lima_a0", good, previous=1))
     for _ in range(2):
-        found = checked.pending("lima", {})
+        found = checked.pending("lima_a0", {})
         assert [(b.number, b.part, b.kind, b.data) for b in found] == [
             (1, 0, LINKS, good), (1, 1, NEWS, b"{}"), (2, 0, LINKS, good),
         ]  # fmt: skip
@@ -200,32 +208,115 @@ def test_what_cannot_be_read_is_set_aside_and_the_rest_goes_on() -> None:
     (name,) = store.list("aside/")
     head, _, data = store.get(name).partition(b"\n")
     assert data == garbage
-    assert {"stream": "a1>lima", "number": 1, "part": 1, "kind": LINKS}.items() <= json.loads(head).items()
+    assert {"stream": "a1>lima_a0", "number": 1, "part": 1, "kind": LINKS}.items() <= json.loads(head).items()
     assert not refused(store)
 
 
 @pytest.mark.parametrize(
     "bad",
-    [Message("a1", 1, 0, "lima", b"{}", "greetings"), Message("a1", 1, 0, "lima", b"garbage", ZONES),
-     Message("a1", 1, 0, "lima", b"garbage", HOSTS),
-     Message("a1", 1, 0, "lima", json.dumps({"hosts": "", "site": "rome", "pages": 1}).encode(), NEWS)],
+    [Message("a1", 1, 0, "lima_a0", b"{}", "greetings"), Message("a1", 1, 0, "lima_a0", b"garbage", ZONES),
+     Message("a1", 1, 0, "lima_a0", b"garbage", HOSTS),
+     Message("a1", 1, 0, "lima_a0", json.dumps({"hosts": "", "site": "rome", "pages": 1}).encode(), NEWS)],
     ids=["unknown kind", "zones", "hosts", "a site that we do not know yet"],
 )  # fmt: skip
 def test_what_is_refused_stays_and_holds_up_its_own_stream_only(bad: Message) -> None:
     store = Memory()
     exchange, checked = world(store)
     exchange.publish(bad)
-    exchange.publish(Message("a1", 2, 0, "lima", b"{}", NEWS, previous=1))
-    other = Message("a2", 1, 0, "lima", b"{}", NEWS)
+    exchange.publish(Message("a1", 2, 0, "lima_a0", b"{}", NEWS, previous=1))
+    other = Message("a2", 1, 0, "lima_a0", b"{}", NEWS)
     exchange.publish(other)
     for _ in range(2):
-        assert checked.pending("lima", {}) == [other]
-    assert exchange.confirmed("a1>lima") == 0
+        assert checked.pending("lima_a0", {}) == [other]
+    assert exchange.confirmed("a1>lima_a0") == 0
     (note,) = refused(store)
-    assert note["stream"] == "a1>lima"
+    assert note["stream"] == "a1>lima_a0"
     assert set_aside(store) == 0
     Aside("lima_a0", store)
     assert refused(store) == [], "whoever starts again says again what it refuses"
+
+
+# What another site may not do
+
+
+def test_another_site_sends_nothing_that_only_agents_of_one_site_do(store: Memory) -> None:
+    news = {"hosts": "", "site": "oslo", "pages": 1}
+    cases = [
+        ("oslo_a0", LINKS, encode(columns())[0], "agents of one site"),
+        ("oslo_a0", ZONES, b'{"zones": [1], "quiet_until_s": 0}', "agents of one site"),
+        ("oslo_a0", NEWS, b'{"pool": 5}', "agents of one site"),
+        ("oslo_a0", NEWS, b'{"moves": {"a.test": "oslo"}}', "agents of one site"),
+        ("oslo_a0", NEWS, json.dumps({**news, "site": "paris"}).encode(), "in the name of another"),
+        ("oslo_a0", NEWS, b'{"scope": []' + b" " * checking.PART_BYTES + b"}", "bytes"),
+        (MOVES, LINKS, b'{"a.test": "oslo"}', "speaks for no site"),
+        (SEED_FILES, LINKS, b'["/etc/passwd"]', "speaks for no site"),
+        (SEEDS, LINKS, encode(columns())[0], "speaks for no site"),
+    ]
+    for sender, kind, data, why in cases:
+        assert why in verdict(Message(sender, 1, 0, "lima", data, kind), store, SITES).wrong, (sender, kind)
+    assert verdict(Message("oslo_a0", 1, 0, "lima", json.dumps(news).encode(), NEWS), store, SITES).wrong == ""
+
+
+def test_what_is_small_and_becomes_large_is_not_unpacked(store: Memory) -> None:
+    """Some kilobytes, which would take gigabytes of memory: by front-coded text, by compressed blocks, and by Arrow."""
+    count = 2_000_000
+    text = bz2.compress(bytes([128, *b"x" * 127]) + b"\xff" * (count - 1))
+    cash, rest = (zstandard.compress(bytes(size)) for size in (count, 6 * count))
+    blocks = [(b"", 0), (b"", 0), (cash, 1), (cash, 1), (rest, 1), (text, 2)]
+    numbers = compact._number(count) + compact._number(0)
+    front = numbers + b"".join(compact._number(3 * len(data) + how) + data for data, how in blocks)
+    zeros = zstandard.compress(bytes(200_000_000))
+    plain = compact._number(0) + compact._number(50_000_000) + 2 * (compact._number(3 * len(zeros) + 1) + zeros)
+    url = b"http://h.test/" + b"x" * 200_000_000
+    (seed,) = encode(columns().take(np.arange(1))._replace(url=[url.decode()]), limit=1 << 30)
+    (page,) = estate.encoded(estate.Part("page", np.zeros(1, PAGE.numpy), [url]))
+    bombs = [(REMOTE_LINKS, 0, front), (REMOTE_LINKS, 0, plain), (SEEDS, 0, seed), (HOSTS, 1, page)]
+    before = pa.default_memory_pool().max_memory()
+    for kind, part, data in bombs:
+        assert len(data) < 100_000
+        tracemalloc.start()
+        finding = verdict(message(kind, part, data), store, SITES)
+        most = max(tracemalloc.get_traced_memory()[1], pa.default_memory_pool().max_memory() - before)
+        tracemalloc.stop()
+        assert finding.wrong
+        assert most < 2 * compact.MOST_BYTES, f"{kind} took {most:,} bytes"
+
+
+def test_what_is_sent_is_far_below_what_is_taken(store: Memory) -> None:
+    count = compact.MOST_ROWS // 2
+    many = Contributions(*(np.zeros(count, column.dtype) for column in columns()[:-1]), ["http://h.test/x"] * count)  # type: ignore[arg-type]
+    many = many._replace(key=np.arange(count, dtype=np.uint64))
+    parts = compact.encode(many, np.zeros(count, np.bool_))
+    assert len(parts) > 1
+    for data in parts:
+        assert verdict(message(REMOTE_LINKS, 0, data), store, SITES).wrong == ""
+
+
+def test_a_commit_takes_a_bounded_amount_of_another_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is lost by it, and nobody else waits. A number that is too much for any commit is refused."""
+    store = Memory()
+    exchange, checked = world(store)
+    data = compact.encode(columns(), np.zeros(len(URLS), np.bool_))[0]
+    size = verdict(message(REMOTE_LINKS, 0, data), store, SITES).size
+    monkeypatch.setattr(checking, "COMMIT_BYTES", 2 * size)
+    monkeypatch.setattr(checking, "MESSAGE_BYTES", 4 * size)
+    for number in range(1, 8):
+        exchange.publish(Message("oslo_a0", number, 0, "lima", data, REMOTE_LINKS, previous=number - 1))
+    for part in range(9):
+        exchange.publish(Message("oslo_a0", 8, part, "lima", data, REMOTE_LINKS, parts=9, previous=7))
+    exchange.publish(Message("paris_a0", 1, 0, "lima", b"{}", NEWS))
+    marks = {"oslo_a0>lima": 0}
+    for last in (3, 6, 7):
+        found = checked.pending("lima", marks)
+        assert [each.number for each in found if each.sender == "oslo_a0"] == [
+            *range(marks["oslo_a0>lima"] + 1, last + 1)
+        ]
+        assert [each.number for each in found if each.sender == "paris_a0"] == [1]
+        marks["oslo_a0>lima"] = last
+    assert [each.sender for each in checked.pending("lima", marks)] == ["paris_a0"]
+    (note,) = refused(store)
+    assert "takes more than" in note["why"]
+    assert set_aside(store) == 0
 
 
 # Envelopes
@@ -288,5 +379,15 @@ def test_whatever_is_a_normal_form_can_be_sent(host: str, path: str) -> None:
     url = normalise(f"http://{host}/{path}")
     if url is not None:
         data = encode(mentioned([url]))[0]
-        assert verdict(Message("a1", 1, 0, "a0", data, LINKS), Memory(), ()) == GOOD
-        assert verdict(Message(SEEDS, 1, 0, "", data), Memory(), ()) == GOOD
+        assert verdict(Message("a1", 1, 0, "a0", data, LINKS), Memory(), ())[:2] == GOOD[:2]
+        assert verdict(Message(SEEDS, 1, 0, "", data), Memory(), ())[:2] == GOOD[:2]
+
+
+def test_garbage_without_an_end_does_not_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "ASIDE_BYTES", 100_000)
+    store = Memory()
+    aside = Aside("lima_a0", store)
+    for number in range(1_000):
+        aside.put(b"%d" % number + bytes(number * 10), "garbage")
+        aside.refuse("garbage", number=number)
+    assert 0 < set_aside(store) < 25

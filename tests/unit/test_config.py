@@ -51,6 +51,7 @@ def _own_rules(document: str) -> list[str]:
         ('[fetch]\nagent_name = "a b"', "fetch.agent_name must be one line of text, like Gossamer"),
         ("[fetch]\ntimeout_s = 1e300", "fetch.timeout_s must be at most 1e+09"),
         ("[crawl]\nwidth = true", "crawl.width must be a whole number"),
+        ("[crawl]\npurpose = 'x'", "must be one of search, archive, ai-train, ai-input, research, or empty, not 'x'"),
         ("[crawl]\nscope = 'world'", "crawl.scope must be one of host, domain, any"),
         ("[polite]\ndelay_s = nan", "polite.delay_s must be at least 0"),
         ("[crawl]\nseeds = [1]", "crawl.seeds must be a list of strings"),

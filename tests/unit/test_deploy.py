@@ -1,5 +1,6 @@
 """What `deploy/` has is valid by the ordinary validators, and its commands are ours."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -112,3 +113,38 @@ def test_commands_have_only_options_that_exist() -> None:
         known = run(sys.executable, "-m", "gossamer", words[0], "--help").stdout
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert {option for option in options if option not in known} == set()
+
+
+def board_queries() -> list[str]:
+    """All expressions of the Grafana board, with its variables filled in."""
+    board = json.loads((DEPLOY / "grafana" / "gossamer.json").read_text())
+    return [each["expr"].replace("$instance", ".*") for panel in board["panels"] for each in panel["targets"]]
+
+
+def test_the_board_and_the_alerts_ask_for_metrics_that_exist() -> None:
+    from gossamer.watch import metrics
+
+    kinds = (value for value in vars(metrics).values())
+    families = [each for value in kinds for each in (value.values() if isinstance(value, dict) else (value,))]
+    known = {
+        f"{each.name}{'_total' * (each.kind == 'counter')}" for each in families if isinstance(each, metrics.Family)
+    }
+    asked = [*board_queries(), (DEPLOY / "prometheus" / "alerts.yaml").read_text()]
+    names = {name for text in asked for name in re.findall(r"\bgossamer_[a-z_]+", text)}
+    assert len(names) > 10
+    assert names - known == set()
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here (Debian: prometheus)")
+def test_promtool_accepts_the_rules_and_their_tests_pass(tmp_path: Path) -> None:
+    folder = DEPLOY / "prometheus"
+    asked = {"record": "board:query", "labels": {"n": "0"}}
+    rules = [{**asked, "expr": query, "labels": {"n": str(n)}} for n, query in enumerate(board_queries())]
+    (tmp_path / "board.yaml").write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}))
+    for words in (
+        ("check", "config", folder / "prometheus.yaml"),
+        ("check", "rules", folder / "alerts.yaml", tmp_path / "board.yaml"),
+        ("test", "rules", folder / "alerts.test.yaml"),
+    ):
+        done = run("promtool", *words)
+        assert not done.returncode, done.stdout + done.stderr

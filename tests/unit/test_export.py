@@ -1,5 +1,6 @@
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,8 +10,10 @@ from sample_archive import NOW_S, TITLE, A, B, C, D, Sample, page, sample
 from warcio.archiveiterator import ArchiveIterator
 
 from gossamer.archive import export
-from gossamer.archive.export import export_cdxj, export_text, export_urls, export_warc
+from gossamer.archive.export import export_cdxj, export_urls, export_warc
+from gossamer.archive.export_text import export_text
 from gossamer.archive.store import Directory
+from gossamer.archive.wacz import export_wacz
 from gossamer.errors import ArchiveError, ConfigError
 
 
@@ -86,7 +89,8 @@ def test_urls(crawl: Path, tmp_path: Path) -> None:
 
 
 def test_text(crawl: Path, tmp_path: Path) -> None:
-    expected = {"url": A, "title": TITLE, "language": "en", "text": "Gossamer & wind"}
+    expected: dict[str, object] = {"url": A, "title": TITLE, "language": "en", "text": "Gossamer & wind"}
+    expected |= {"noindex": False, "not_for": "", "licences": [], "digest": "S7X2PC6X37ELYM3W5NFYU33FL4Z3GZ22"}
     assert export_text(crawl, tmp_path / "text.jsonl") == 1
     (line,) = (tmp_path / "text.jsonl").read_text().splitlines()
     assert json.loads(line) == {**expected, "time": "2025-06-15T15:07:40.250Z"}
@@ -94,6 +98,20 @@ def test_text(crawl: Path, tmp_path: Path) -> None:
     (row,) = pq.read_table(tmp_path / "text.parquet").to_pylist()
     assert row.pop("time").timestamp() == NOW_S + 60
     assert row == expected
+
+
+def test_requisites_are_no_pages(tmp_path: Path) -> None:
+    style = "http://a.test/style.css"
+    visits = [page(A, "<p>a page"), page(style, "p { color: red }", kind="requisite")]
+    Sample(tmp_path / "crawl").commit([A, style], visits)
+    assert export_urls(tmp_path / "crawl", tmp_path / "urls.txt") == 1
+    assert export_text(tmp_path / "crawl", tmp_path / "text.jsonl") == 1
+    export_wacz(tmp_path / "crawl", tmp_path / "out.wacz")
+    with zipfile.ZipFile(tmp_path / "out.wacz") as archive:
+        pages = archive.read("pages/pages.jsonl").splitlines()[1:]
+        index = gzip.decompress(archive.read("indexes/index.cdx.gz"))
+    assert [json.loads(line)["url"] for line in pages] == [A]
+    assert style.encode() in index
 
 
 def test_text_of_many_pages_in_batches(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

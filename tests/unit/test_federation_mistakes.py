@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gossamer.cluster.rebalance import propose
 from gossamer.cluster.replicas import replica_of
 from gossamer.errors import ConfigError, GossamerError, SiteError
 
-CONTACT = '[fetch]\ncontact = "me@example.org"\n'
+CONTACT = '[fetch]\ncontact = "me@gossamer-tests.org"\n'
 
 
 def written(folder: Path, *sites: str, more: str = CONTACT) -> Path:
@@ -50,9 +51,16 @@ def test_nobody_crawls_without_a_contact(tmp_path: Path, capsys: pytest.CaptureF
     assert not list(tmp_path.glob("*.err"))
 
 
+def test_orders_that_rank_by_all_links_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "paris", "tokyo", more=CONTACT + '[crawl]\norder = "partial-pagerank"\n')
+    words = 'order "partial-pagerank" ranks by the links of the whole crawl, which none of several agents has'
+    assert words in refused(path, "paris")
+    assert [each.name for each in tmp_path.iterdir()] == ["f.toml"]
+
+
 def test_a_certificate_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
     federation = load(written(tmp_path, "paris", "tokyo"))
-    assert prepare(federation) == ["paris", "tokyo"]
+    assert prepare(federation) == ["paris", "tokyo", "operator"]
     (federation.keys / "tokyo.pem").write_bytes(b"")
     assert prepare(federation) == ["tokyo"]
     assert prepare(federation) == []
@@ -116,3 +124,13 @@ def test_a_site_that_runs_already(tmp_path: Path) -> None:
         said = refused(path, "tokyo")
     assert said.startswith(f"site tokyo runs already: process {os.getpid()} crawls in {tmp_path / 'tokyo'}; stop that")
     assert "--dir" not in said
+
+
+def test_without_cryptography_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.delitem(sys.modules, "gossamer.cluster.certificates", raising=False)
+    assert main(["federation", "keys", str(written(tmp_path, "paris", "tokyo"))]) == 2
+    assert "pip install 'gossamer-crawler[federation]'" in capsys.readouterr().err
+    assert not (tmp_path / "keys").exists()

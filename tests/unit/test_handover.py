@@ -203,7 +203,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
         store.put(name, in_file(part))
     his = books(store, exchange, "a1")
     old = replace(first, data=json.dumps(said).encode(), parts=1, protocol=protocol)
-    assert verdict(old, store, ()) == GOOD
+    assert verdict(old, store, ())[:2] == GOOD[:2]
     Transfer(his, exchange, Orders(ALL_TO_ONE), None, 3.0).take([old])
     assert facts(store) == before
 

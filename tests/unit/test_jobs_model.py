@@ -1,5 +1,7 @@
 """Learning clients and websites from scans: what was put in is found again, outliers and gaps notwithstanding."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from gossamer.scan.forecast import forecast
 from gossamer.scan.model import Scanned, batch_s, fitted, learn, parameters
 from gossamer.scan.reference import Shape, check
+from gossamer.scan.waits import waited_s
 
 WEBSITES, CLIENTS = 40, 3
 FACTOR = np.array([1.0, 1.3, 0.8])
@@ -56,6 +59,34 @@ def test_delays_lie_between_pages_so_that_a_lone_page_waits_for_none() -> None:
     rows = Scanned(website, np.repeat(np.arange(CLIENTS), 4), pages, 1000 * pages, took_s, slow_s, *[0 * one] * 4)
     found = learn(rows, 4, CLIENTS).times_s(pages[:4], 1000 * pages[:4], np.tile([0.5, 0.6, 0.7], (4, 1)))
     assert found == pytest.approx(took_s.reshape(CLIENTS, 4).T, abs=0.01)
+
+
+def test_waits_are_not_learned_as_slowness() -> None:
+    """Half of the websites waited half a minute each for a page that failed once."""
+    rows, times_s = scans()
+    waited_s = np.where(rows.website % 2, 30.0, 0.0)
+    patient = dataclasses.replace(rows, scan_s=rows.scan_s + waited_s, waited_s=waited_s)
+    model = learn(patient, WEBSITES, CLIENTS)
+    pages, sent = rows.requests[:WEBSITES], rows.wire_bytes[:WEBSITES]
+    found = model.times_s(pages, sent, np.zeros((WEBSITES, CLIENTS)))
+    assert np.median(np.abs(found / times_s - 1)) < 0.08
+    assert model.correction == pytest.approx(learn(rows, WEBSITES, CLIENTS).correction)
+
+
+def waits(*requests: tuple[float, float, int, bool], delay_s: float = 1.0, most_s: float = 100.0) -> float:
+    begun_s, took_s, key, failed = (list(column) for column in zip(*requests, strict=True))
+    ended_s = np.array(begun_s) + np.array(took_s)
+    return waited_s(np.array(begun_s), ended_s, np.array(failed), key, delay_s, most_s)
+
+
+def test_waits_are_what_no_request_fills() -> None:
+    assert waits((0, 1, 1, False), (2, 1, 2, False), (9, 1, 3, False)) == 0, "nothing failed: that is its own time"
+    assert waits((0, 1, 1, False), (2, 1, 2, True), (13, 1, 2, False)) == 10, "of 12 s two are delays"
+    assert waits((0, 1, 1, False), (2, 1, 2, True), (4, 1, 3, False), (13, 1, 2, False)) == 8, "others went on"
+    assert waits((0, 30, 1, True), (40, 1, 1, False)) == 39, "until it failed, too"
+    assert waits((0, 1, 1, False), (2, 30, 2, True)) == 30
+    assert waits((0, 1, 1, True), (5_000, 1, 1, False)) == 0, "it was interrupted meanwhile"
+    assert waits((0, 20, 1, False), (2, 1, 2, True), (12, 1, 2, False)) == 0, "another request was under way"
 
 
 def test_speeds_of_clients_are_found() -> None:

@@ -37,6 +37,12 @@ def test_a_figure_on_a_page_shows_what_its_table_says(number: int, tmp_path: Pat
     assert shapes(folder / name) == drawn, "older than its data: run python -m experiments.pages --tables"
 
 
+def test_no_figure_is_older_than_its_data_and_every_one_is_shown() -> None:
+    assert lab_page.unshown() == []
+    recorded = json.loads(lab_page.RECORD.read_text())
+    assert lab_page.record() == recorded, "draw it again; then python -m experiments.pages --record"
+
+
 @pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud"])
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"

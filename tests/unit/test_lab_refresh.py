@@ -73,6 +73,32 @@ def test_learning_beats_not_knowing():
     assert reached("fixed", False) < reached("index", True) < reached("index", False)
 
 
+@pytest.mark.parametrize("part", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("policy", ["fixed", "adaptive", "stalest", "index", "azar"])
+def test_all_policies_spend_the_same(policy, part):
+    change, weight = web(100)
+    world = Poisson(change, weight, np.random.default_rng(0))
+    outcome = simulate(world, Run(policy, part * 100 / DAY_S, visits_per_page=10), np.random.default_rng(1))
+    assert outcome.spent == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("dated", [0.0, 1.0])
+def test_pages_that_change_faster_than_they_are_visited_are_learned(dated):
+    """Five changes a day, a visit in ten days: half of what knowing the rates would gain over fixed intervals."""
+    pages, random = 150, np.random.default_rng(1)
+    change, weight, budget = random.lognormal(np.log(5 / DAY_S), 1.0, pages), np.ones(pages), 0.1 * pages / DAY_S
+    optimum, _ = periodic_optimum(change, weight, budget)
+
+    def reached(policy, **more):
+        world = Poisson(change, weight, np.random.default_rng(0))
+        run = Run(policy, budget, visits_per_page=25, **more)
+        return simulate(world, run, np.random.default_rng(1)).freshness / optimum
+
+    fixed = reached("fixed")
+    assert fixed < 0.5, "there is something to gain"
+    assert reached("index", learns=True, dated=dated) > (1 + fixed) / 2
+
+
 def test_a_record_is_replayed():
     """Two pages: one changes at 10 and 20, the other never."""
     record = Recorded(np.array([0, 2, 2]), np.array([10.0, 20.0]), np.ones(2), 100.0)

@@ -79,3 +79,16 @@ def test_a_page_waits_no_longer_than_its_host() -> None:
     settings = Config().replace({"fetch.retries": 30, "fetch.retry_s": 60.0, "polite.backoff_max_s": 600.0})
     times_s = [after(Outcome.TIMEOUT, tries, VirtualClock(NOW_S).now(), settings).due_s for tries in range(20)]
     assert max(times_s) == NOW_S + 601 <= NOW_S + longest_s(settings)
+
+
+def test_what_was_given_up_as_forbidden_is_due_if_more_retries_are_allowed() -> None:
+    found = frontier({1: NEVER, 2: NEVER}, Status.FORBIDDEN)
+    row = found._index.pages.look_up(np.array([2], np.uint64))[1].copy()
+    row["tries"] = 9
+    found._index.pages.write(row)
+    page = found._index.pages.look_up(np.array([1], np.uint64))[1].copy()
+    page["tries"] = 4
+    found._index.pages.write(page)
+    for retries, due in ((3, []), (3, []), (4, [1]), (3, []), (9, [2])):
+        found.wait_until(NOW_S + LONGEST_S, NOW_S + 8 * DAY_S, retries)
+        assert sorted(found.take(100, NOW_S, 100)["key"].tolist()) == due, retries

@@ -14,7 +14,8 @@ from sample_archive import NOW_S, A, B, C, D, sample
 
 from gossamer import Config, Crawl, __version__
 from gossamer.archive.chain import snapshots
-from gossamer.archive.export import export_cdxj, export_text, export_urls, export_warc
+from gossamer.archive.export import export_cdxj, export_urls, export_warc
+from gossamer.archive.export_text import export_text
 from gossamer.archive.migrate import migrate
 from gossamer.archive.query import ask
 from gossamer.archive.state import AgentState, Counters
@@ -63,7 +64,7 @@ def test_an_earlier_layout_can_be_read(old: Path, tmp_path: Path) -> None:
 
 def test_an_earlier_layout_is_not_crawled_on(old: Path) -> None:
     with pytest.raises(ArchiveVersion, match=r"has layout \d: it can be read \(query, .*\), but neither crawled on"):
-        Crawl(old, [A], Config().replace({"fetch.contact": "me@example.org"})).run()
+        Crawl(old, [A], Config().replace({"fetch.contact": "me@gossamer-tests.org"})).run()
     with pytest.raises(ArchiveVersion, match="it can be read"):
         Repair(old, 1.0).plan()
     with pytest.raises(ArchiveVersion, match="it can be read"):
@@ -132,7 +133,7 @@ def test_layout_3_is_read_and_migrated(third: Path) -> None:
     assert said["pages"]
     assert content_of(third) == before
     with pytest.raises(ArchiveVersion, match=r"has layout 3, of an earlier Gossamer: `gossamer migrate .*` brings it"):
-        Crawl(third, [A], Config().replace({"fetch.contact": "me@example.org"})).run()
+        Crawl(third, [A], Config().replace({"fetch.contact": "me@gossamer-tests.org"})).run()
     with pytest.raises(ArchiveVersion, match="gossamer migrate"):
         Repair(third, 1.0).plan()
     assert migrate(third) == len(list(third.glob("manifest/*/*.json")))

@@ -140,3 +140,13 @@ def test_a_base_and_references_of_megabytes() -> None:
     assert len(found) == 1_000
     assert found[999] == f"http://a.test/{long}/999{long}"
     assert html.parse_html(page([]), URL).targets.keys().tolist() == []
+
+
+@compiled
+@pytest.mark.parametrize(
+    "reference", ["../x", "..", "../../x", "y/../../x", "b:/../x", "./Z:/./../x", "./ab:/../x", "../c:/../../x"]
+)
+def test_what_looks_like_a_drive_of_windows_is_the_same_both_ways(reference: str) -> None:
+    for url in ("http://a.test/d/a:/", "https://a.test/d/a:/p?q", "http://a.test/a:/", "http://a.test/a:b/1:/x"):
+        expected = resolve(reference, url)
+        assert list(targets(reference, url=url)) == ([] if expected is None else [expected])

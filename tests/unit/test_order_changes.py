@@ -50,9 +50,37 @@ def test_rates_solve_the_equation():
     middle_s = FIRST_S * 2.0 ** (np.arange(BUCKETS) + 0.5)
     exponent = np.minimum(found[:, None] * middle_s, 700)
     left = (counters[:, :BUCKETS] * middle_s / np.expm1(exponent)).sum(axis=1)
-    left += prior_s / 2 / np.expm1(found * prior_s / 2)
-    right = (counters[:, BUCKETS:] * middle_s).sum(axis=1) + prior_s / 2
+    changed = counters[:, :BUCKETS] > 0
+    shortest_s = np.where(changed.any(axis=1), middle_s[changed.argmax(axis=1)], np.inf)
+    half_s = np.minimum(prior_s, shortest_s) / 2
+    left += half_s / np.expm1(found * half_s)
+    right = (counters[:, BUCKETS:] * middle_s).sum(axis=1) + half_s
     assert left == pytest.approx(right, rel=1e-3)
+
+
+def test_a_date_tells_when_the_page_changed_and_that_it_was_quiet_since():
+    day_s = 86_400.0
+    counters = counted(none_counted(1), day_s, np.array([True]), quiet_s=3600.0)
+    assert np.flatnonzero(counters[0]).tolist() == [0, BUCKETS + 5]
+    for quiet_s in (
+        np.nan,
+        10.0,
+        2 * day_s,
+        -5.0,
+    ):  # none, the time of the answer, before our last visit, in the future
+        assert (counted(none_counted(1), day_s, np.array([True]), quiet_s=quiet_s) == after((day_s, True))).all()
+    assert (counted(none_counted(1), day_s, np.array([False]), quiet_s=3600.0) == after((day_s, False))).all()
+
+
+def test_dates_show_rates_that_visits_alone_do_not():
+    """A visit a day of pages that change every hour, or every minute: all find a change."""
+    random, change = np.random.default_rng(3), np.array([1 / 3600.0, 1 / 600.0])
+    plain = dated = none_counted(2)
+    for _ in range(30):
+        plain = counted(plain, 86_400.0, np.ones(2, np.bool_))
+        dated = counted(dated, 86_400.0, np.ones(2, np.bool_), quiet_s=random.exponential(1 / change))
+    assert rates(plain, 86_400.0)[0] == pytest.approx(rates(plain, 86_400.0)[1])
+    assert rates(dated, 86_400.0) == pytest.approx(change, rel=0.5)
 
 
 def test_extremes_stay_finite():

@@ -19,8 +19,15 @@ def test_events_are_json_lines(tmp_path: Path) -> None:
         log.event("start", pages=3, where=Path("/x"), text="ü\n")
         log.event("end")
     assert entries(tmp_path / "logs" / "crawl.log") == [
-        {"time": "2025-06-15T15:06:40.500Z", "event": "start", "pages": 3, "where": "/x", "text": "ü\n"},
-        {"time": "2025-06-15T15:06:40.500Z", "event": "end"},
+        {
+            "time": "2025-06-15T15:06:40.500Z",
+            "level": "info",
+            "event": "start",
+            "pages": 3,
+            "where": "/x",
+            "text": "ü\n",
+        },
+        {"time": "2025-06-15T15:06:40.500Z", "level": "info", "event": "end"},
     ]
 
 

@@ -12,8 +12,10 @@ from gossamer.columns import NEVER, PAGE, VISITED, Status
 from gossamer.config import REFRESH, Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.refresh.change_rates import counted
 from gossamer.refresh.policies import POLICIES
 from gossamer.refresh.refresher import Refresher, check_refresh
+from gossamer.refresh.visit_history import counters, set_counters
 
 NOW_S = 1_700_000_000.0
 NONE = np.zeros(0, np.uint64)
@@ -89,6 +91,31 @@ def test_what_is_listed_but_not_taken_is_not_forgotten():
 def test_adaptive_goes_by_its_pages_own_intervals():
     it = refresher(index_of([50, 50, 150], interval_s=[40, 60, 0]), "adaptive")
     assert taken(it) == [2, 0]
+
+
+def test_adaptive_spends_its_budget_on_the_most_overdue():
+    """No interval is over; still the budget allows visits, and they go where the age is the largest part of it."""
+    it = refresher(index_of([50, 50, 10], interval_s=[400, 100, 200]), "adaptive", refresh__visits_per_day=86_400.0)
+    it.next_due_s(NOW_S - 2, NONE)  # two visits are saved up
+    assert taken(it) == [1, 0]
+
+
+def restless(age_s, **more):
+    """Pages that had changed at each of two visits, an hour apart, and were visited last so long ago."""
+    index = index_of(age_s, visits=3, changes=2, first_s=NOW_S - np.asarray(age_s) - 7200.0, change_rate=1e9 / 3600)
+    rows = np.concatenate(list(index.visited.scan()))
+    set_counters(rows, counted(counters(rows), 3600.0, np.ones(len(rows), np.bool_), 1.0))
+    for name, values in more.items():
+        rows[name] = values
+    index.visited.write(rows)
+    return index
+
+
+def test_a_page_that_always_had_changed_is_visited_sooner_once():
+    ages_s = [100.0, 1_000.0, 4_000.0]  # too soon, after a quarter of the hour, too late to tell more
+    assert taken(refresher(restless(ages_s), "index"))[0] == 1
+    known = refresher(restless(ages_s, changes=1), "index")  # once it had not: nothing needs to be found out
+    assert taken(known)[0] == 2
 
 
 @pytest.mark.parametrize(("policy", "age_s"), [("azar", 30_000.0), ("harmonic", 30_000.0), ("index", 500.0)])

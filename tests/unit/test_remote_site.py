@@ -33,7 +33,7 @@ class Loopback:
     def ask(self, _site: str, subject: str, data: bytes) -> bytes:
         assert subject == FILES
         self.asked.append(decode(Request, data))
-        return self.tamper(self.asked[-1], self._source.answer(data))
+        return self.tamper(self.asked[-1], self._source.answer("reader", data))
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_nothing_but_the_archive_is_served(store: Directory, name: str) -> None:
     assert not is_served(name)
     if not name.startswith(("/", "..")) and ".." not in name:
         store.put(name, b"secret")
-    assert Source(store, []).answer(encode(Request(name=name))) == b""
+    assert Source(store, []).answer("reader", encode(Request(name=name))) == b""
 
 
 def test_orders_are_taken_for_known_sites_only(store: Directory) -> None:

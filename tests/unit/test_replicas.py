@@ -1,6 +1,7 @@
 """Replicas of sites: what a holder has is an archive at any time, and what it does not have has not been said."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.protocol import encode
 from gossamer.cluster.replicas import Replica, Source, holders
 from gossamer.cluster.replicated_exchange import Gate
+from gossamer.cluster.site_service import Request
+from gossamer.errors import ArchiveError, SiteError
 from gossamer.sharing.exchange import InProcess
 
 
@@ -31,9 +34,9 @@ def test_everybody_holds_as_much_as_is_held_for_them(names: set[str], replicas: 
 class Quiet(Replica):
     """Without its thread."""
 
-    def __init__(self, folder: Path, holder: str = "east") -> None:
+    def __init__(self, folder: Path, holder: str = "east", site: str = "north") -> None:
         self._open(folder, 0.0)
-        self._holder = holder
+        self._site, self._holder = site, holder
 
 
 def commit(chain: Chain, names: list[str], removed: list[str], store: Directory) -> None:
@@ -46,7 +49,7 @@ def commit(chain: Chain, names: list[str], removed: list[str], store: Directory)
 def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "north", 0.0)
     source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
-    ask = lambda request: source.answer(encode(request))  # noqa: E731
+    ask = lambda request: source.answer("east", encode(request))  # noqa: E731
     chain = Chain.open(store, "north_a0", InProcess())
     replica.catch_up(ask)
     for number in range(1, 70):
@@ -67,7 +70,7 @@ def test_a_holder_catches_up_and_lets_go_of_what_is_gone(tmp_path: Path) -> None
 def test_files_that_vanish_meanwhile_leave_the_replica_as_it_was(tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path / "north", 0.0)
     source, replica = Source(store, ["east"]), Quiet(tmp_path / "east")
-    ask = lambda request: source.answer(encode(request))  # noqa: E731
+    ask = lambda request: source.answer("east", encode(request))  # noqa: E731
     chain = Chain.open(store, "north_a0", InProcess())
     commit(chain, ["warc/north_a0-00000001.warc.gz"], [], store)
     replica.catch_up(ask)
@@ -93,7 +96,7 @@ def test_a_second_life_in_an_epoch_of_the_same_number_is_another(tmp_path: Path)
             changes = Changes({"warc": [name]}, {})
             chain.commit(changes, marks={}, outbox=[], exchange=InProcess(), applied=[], now_s=0.0)
         source = Source(store, ["east"])
-        replica.catch_up(lambda request, source=source: source.answer(encode(request)))
+        replica.catch_up(lambda request, source=source: source.answer("east", encode(request)))
     there = Directory(tmp_path / "east")
     assert snapshots(there) == snapshots(second)
     assert there.get("warc/north_a0-00000005.warc.gz") == b"in the second life"
@@ -105,7 +108,7 @@ def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) ->
     replica = Quiet(tmp_path / "east")
 
     def ask_of(source: Source) -> Any:
-        return lambda request: source.answer(encode(request))
+        return lambda request: source.answer("east", encode(request))
 
     for store, rounds in ((first, 6), (second, 3)):
         chain = Chain.open(store, "north_a0", InProcess())
@@ -124,8 +127,44 @@ def test_a_holder_that_was_ahead_of_a_second_life_begins_anew(tmp_path: Path) ->
     assert there.get("warc/north_a0-00000006.warc.gz") == b"another life"
 
 
+def test_files_are_fetched_several_at_a_time(tmp_path: Path) -> None:
+    """The first four wait for each other: one after the other, none would ever come."""
+    store = Directory.prepare(tmp_path / "north", 0.0)
+    source, together = Source(store, ["east"]), threading.Barrier(4)
+    names = [f"warc/north_a0-{number:08d}.warc.gz" for number in range(1, 13)]
+    commit(Chain.open(store, "north_a0", InProcess()), names, [], store)
+
+    def ask(request: Request) -> bytes:
+        if request.name in names[:4]:
+            together.wait(20.0)
+        return source.answer("east", encode(request))
+
+    Quiet(tmp_path / "east").catch_up(ask)
+    assert snapshots(Directory(tmp_path / "east")) == snapshots(store)
+
+
+@pytest.mark.parametrize("name", ["warc/../../secret", "warc/south_a0-00000001.warc.gz", "keys/a.key"])
+def test_a_site_names_files_that_are_not_its_own(tmp_path: Path, name: str) -> None:
+    """Nothing of it is written, and nobody is killed by it."""
+    store = Directory.prepare(tmp_path / "north", 0.0)
+    chain = Chain.open(store, "north_a0", InProcess())
+    commit(chain, ["warc/north_a0-00000001.warc.gz"], [], store)
+    source, replica = Source(store, ["east"]), Quiet(tmp_path / "deep" / "east")
+
+    def tampered(request: Request) -> bytes:
+        data = source.answer("east", encode(request))
+        if not request.name.startswith("manifest/"):
+            return data
+        text = data[8:].replace(b"warc/north_a0-00000001.warc.gz", name.encode())
+        return len(text).to_bytes(8, "big") + text
+
+    with pytest.raises((ArchiveError, SiteError)):
+        replica.catch_up(tampered)
+    assert not list(tmp_path.rglob("secret")) + list((tmp_path / "deep").rglob("*.gz")) + list(tmp_path.rglob("*.key"))
+
+
 @pytest.mark.parametrize(
-    "request_", [b"", b"[]", b"{}", b'{"name": "../secret", "offset": 0}', b'{"name": "keys/a.key", "offset": 0}',
+    "request_", [b"", b"[]", b'{"name": "../secret", "offset": 0}', b'{"name": "keys/a.key", "offset": 0}',
                  b'{"name": "warc/none", "offset": 0}', b'{"name": "warc/../keys/a.key", "offset": 0}'],
 )  # fmt: skip
 def test_other_requests_get_nothing(tmp_path: Path, request_: bytes) -> None:
@@ -134,7 +173,7 @@ def test_other_requests_get_nothing(tmp_path: Path, request_: bytes) -> None:
     store.put("keys/a.key", b"secret")
     (tmp_path / "secret").write_bytes(b"secret")
     source = Source(store, ["east"])
-    assert source.answer(request_) == b""
+    assert source.answer("evil", request_) == b""
     assert source.replicated == {}
 
 
@@ -142,7 +181,7 @@ def test_strangers_do_not_count(tmp_path: Path) -> None:
     store = Directory.prepare(tmp_path, 0.0)
     commit(Chain.open(store, "north_a0", InProcess()), ["warc/north_a0-00000001.warc.gz"], [], store)
     source = Source(store, ["east"])
-    source.answer(json.dumps({"site": "stranger", "have": {"north_a0": 1}}).encode())
+    source.answer("stranger", json.dumps({"site": "east", "have": {"north_a0": 1}}).encode())
     assert not source.is_complete()
 
 
@@ -197,7 +236,7 @@ def test_the_thread_tells_of_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mon
     wire = Wire({"url": "nats://127.0.0.1:1", "user": "", "password": ""})
     try:
         monkeypatch.setattr(Replica, "catch_up", lambda self, ask: (_ for _ in ()).throw(OSError(28, "full")))
-        replica = Replica(tmp_path / "east", "east", wire, RealClock())
+        replica = Replica(tmp_path / "east", "north", "east", wire, RealClock())
         replica._thread.join()
         with pytest.raises(OSError, match="full"):
             replica.check()

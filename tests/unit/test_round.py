@@ -1,3 +1,4 @@
+import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,18 @@ from answers import HTML, NOW_S, answer, page, reader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.archive.digests import DigestCache
+from gossamer.archive.digests import DigestCache, letters, octets
 from gossamer.archive.store import Memory
-from gossamer.archive.warc import IDENTICAL, NOT_MODIFIED, Record, WarcWriter, payload_digest, read_record
+from gossamer.archive.warc import (
+    IDENTICAL,
+    NOT_MODIFIED,
+    Record,
+    Stored,
+    WarcWriter,
+    payload_digest,
+    read_record,
+    stored_as,
+)
 from gossamer.columns import ACCOUNT, VISITS, Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import BEST, FOLLOWED, VERDICTS
@@ -37,9 +47,6 @@ class Index:
 
     def url(self, key: int) -> str:
         return self._noted.get(key) or self._urls.get(key, "")
-
-    def stored_s(self, key: int) -> float:
-        return NOW_S - 1_000 if key in self._urls else 0.0
 
 
 class Gathered:
@@ -130,15 +137,38 @@ def test_the_coding_counts_for_references_but_chunks_do_not(gather: Gather) -> N
 def test_unchanged_pages(gather: Gather) -> None:
     gathered = gather("http://a.test/")
     digest = reader().read(answer(BIG, HTML)).digest
-    assert gathered.add(answer(BIG, HTML, url="http://a.test/", digest=digest)), "we saw it"
-    response = answer(b"", status=304, outcome=Outcome.UNCHANGED, url="http://a.test/", etag='"e"')
+    payload = payload_digest(b"", BIG)
+    before = stored_as("http://a.test/", NOW_S - 1_000, payload, payload).packed("http://a.test/")
+    known = {"url": "http://a.test/", "stored": before}
+    assert gathered.add(answer(BIG, HTML, digest=digest, **known)), "we saw it"
+    response = answer(b"", status=304, outcome=Outcome.UNCHANGED, etag='"e"', **known)
     assert gathered.add(response), "the server said so"
+    assert [gathered.row(i)["digest"] for i in (0, 1)] == [payload, payload]
     seen, told = gathered.records()
     assert (seen.headers["WARC-Profile"], told.headers["WARC-Profile"]) == (IDENTICAL, NOT_MODIFIED)
     for record in (seen, told):
         assert record.headers["WARC-Refers-To-Target-URI"] == "http://a.test/"
         assert record.headers["WARC-Refers-To-Date"].startswith("2023-11-14T21:56:40")
     assert [gathered.row(i)["outcome"] for i in (0, 1)] == ["unchanged", "unchanged"]
+
+
+def test_unchanged_pages_whose_record_is_not_known_or_has_other_bytes_are_stored_again(gather: Gather) -> None:
+    digest = reader().read(answer(BIG, HTML)).digest
+    packed = stored_as("http://a.test/", NOW_S - 1_000, "A" * 32, "A" * 32).packed("http://a.test/")
+    for before in (b"", packed):
+        gathered = gather("http://a.test/")
+        assert not gathered.add(answer(BIG, HTML, url="http://a.test/", digest=digest, stored=before))
+        assert gathered.row()["outcome"] == "unchanged"
+        (record,) = gathered.records()
+        assert record.body == BIG
+
+
+@pytest.mark.parametrize("to", ["http://a.test/", "http://b.test/elsewhere"])
+@pytest.mark.parametrize("chunked", ["A", "B"])
+def test_the_record_with_the_content_as_the_index_keeps_it(to: str, chunked: str) -> None:
+    stored = Stored(to, 1_700_000_000_123, "A" * 32, chunked * 32)
+    assert Stored.unpacked(stored.packed("http://a.test/"), "http://a.test/") == stored
+    assert Stored.unpacked(b"", to) is None
 
 
 def test_without_answer_or_without_archive_nothing_is_stored(gather: Gather) -> None:
@@ -208,3 +238,9 @@ def test_only_the_best_followed_links_of_each_page_remain(links: list[tuple[int,
 
 def test_the_verdict_has_a_word() -> None:
     assert (VERDICTS[FOLLOWED], VERDICTS[BEST]) == ("followed", "best")
+
+
+def test_digests_are_written_as_base64_does() -> None:
+    for digest in (bytes(20), b"\xff" * 20, bytes(range(20)), bytes(range(236, 256))):
+        assert letters(digest) == base64.b32encode(digest).decode()
+        assert octets(letters(digest)) == digest

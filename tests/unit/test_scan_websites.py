@@ -1,5 +1,6 @@
 """Lists of websites, what a website is called, clients of a file, and what links tables become from scan to scan."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,13 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gossamer.cli.app import main
 from gossamer.cluster.protocol import decode, encode
 from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
 from gossamer.scan.command import span_s
 from gossamer.scan.defaults import defaults
 from gossamer.scan.facts import Facts
-from gossamer.scan.findings import LINKS
+from gossamer.scan.findings import GONE, LINKS, READ
+from gossamer.scan.history import outlook
 from gossamer.scan.messages import ClientTask
 from gossamer.scan.records import Record, Scans
 from gossamer.scan.websites import Website, crawl_config, name_of, read_list, rules_of
@@ -147,14 +150,23 @@ def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
 
 # What is kept from scan to scan. A website has pages p and q, each with a link.
 
+READ_BOTH = {"p": READ, "q": READ}
 
-def scan(scans: Scans, number: int, told: dict[str, tuple[Facts, list[tuple[str, str]]]]) -> dict[str, int]:
+
+def scan(
+    scans: Scans,
+    number: int,
+    told: dict[str, tuple[Facts, list[tuple[str, str]]]],
+    states: dict[str, str] = READ_BOTH,
+) -> dict[str, int]:
+    """Publishes a scan in which the pages had these states, and had these links if they were read."""
     record = Record(number, "batch", float(number), [[name, f"http://{name}/"] for name in told])
     scans.write(record)
     places = scans.places(number)
     places.prepare()
     for website in record.listed:
         facts, links = told[website.name]
+        pages = states if facts.status == "ok" else {}
         rows = [
             {
                 "site": website.name,
@@ -166,6 +178,7 @@ def scan(scans: Scans, number: int, told: dict[str, tuple[Facts, list[tuple[str,
             }
             for source, target in links
         ]
+        rows += [{"site": website.name, "source": source, "target": "", "page": page} for source, page in pages.items()]
         pq.write_table(pa.Table.from_pylist(rows, schema=LINKS), places.links(website))
         facts.write(places.facts(website))
     found = results.publish(scans, record)
@@ -178,8 +191,17 @@ def _at(number: int) -> datetime:
     return datetime.fromtimestamp(1_000.0 * number, UTC)
 
 
-def ok(name: str = "w", unread: tuple[str, ...] = ()) -> Facts:
-    return Facts(name, f"http://{name}/", "ok", pages=2, unread=list(unread))
+def ok(name: str = "w", unreached: str = "") -> Facts:
+    return Facts(name, f"http://{name}/", "ok", pages=2, unreached=unreached)
+
+
+def sums(seen: int, appeared: int = 0, gone: int = 0, unknown: int = 0) -> dict[str, int]:
+    return {"links": seen + unknown, "appeared": appeared, "gone": gone, "seen": seen, "unknown": unknown}
+
+
+def states(scans: Scans, number: int, table: str = "links") -> dict[tuple[str, str], tuple[str, str]]:
+    rows = pq.read_table(scans.folder(number) / f"{table}.parquet").to_pylist()
+    return {(row["source"], row["target"]): (row["state"], row["reason"]) for row in rows}
 
 
 def seen(scans: Scans, number: int) -> dict[tuple[str, str], tuple[datetime, datetime]]:
@@ -192,29 +214,80 @@ BOTH = [("p", "x1"), ("q", "x2")]
 
 def test_first_and_last_seen(tmp_path: Path) -> None:
     scans = Scans(tmp_path)
-    assert scan(scans, 1, {"w": (ok(), BOTH)}) == {"links": 2, "appeared": 0, "gone": 0}
-    assert scan(scans, 2, {"w": (ok(), [("p", "x1"), ("p", "x3")])}) == {"links": 2, "appeared": 1, "gone": 1}
+    assert scan(scans, 1, {"w": (ok(), BOTH)}) == sums(2)
+    assert scan(scans, 2, {"w": (ok(), [("p", "x1"), ("p", "x3")])}) == sums(2, appeared=1, gone=1)
     assert seen(scans, 2) == {("p", "x1"): (_at(1), _at(2)), ("p", "x3"): (_at(2), _at(2))}
+    assert states(scans, 2, "changes")["q", "x2"] == ("gone", "its page was read without it")
 
 
 def test_a_page_that_could_not_be_read_keeps_its_links(tmp_path: Path) -> None:
     scans = Scans(tmp_path)
     scan(scans, 1, {"w": (ok(), BOTH)})
-    assert scan(scans, 2, {"w": (ok(unread=("q",)), BOTH[:1])}) == {"links": 2, "appeared": 0, "gone": 0}
+    assert scan(scans, 2, {"w": (ok(), BOTH[:1])}, {"p": READ, "q": "it answered 503"}) == sums(1, unknown=1)
     assert seen(scans, 2)["q", "x2"] == (_at(1), _at(1))
-    assert scan(scans, 3, {"w": (ok(), BOTH[:1])})["gone"] == 1
+    assert states(scans, 2)["q", "x2"] == ("unknown", "it answered 503")
+    assert scan(scans, 3, {"w": (ok(), BOTH[:1])}, {"p": READ, "q": GONE}) == sums(1, gone=1)
+    assert states(scans, 3, "changes") == {("q", "x2"): ("gone", "its page is gone")}
 
 
-def test_a_website_that_is_down_keeps_its_links_and_one_that_moved_does_not(tmp_path: Path) -> None:
+def test_a_page_that_nobody_visited_keeps_its_links(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH)})
+    assert scan(scans, 2, {"w": (ok(unreached="not visited"), BOTH[:1])}, {"p": READ}) == sums(1, unknown=1)
+    assert states(scans, 2, "changes") == {("q", "x2"): ("unknown", "not visited")}
+    assert scan(scans, 3, {"w": (ok(), BOTH)}) == sums(2), "it is seen again, and has not appeared"
+    assert seen(scans, 3)["q", "x2"] == (_at(1), _at(3))
+
+
+def test_links_of_a_page_that_could_not_be_read_before_have_not_appeared(tmp_path: Path) -> None:
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH[:1])}, {"p": READ, "q": "it answered 503"})
+    assert scan(scans, 2, {"w": (ok(), [*BOTH, ("r", "x3")])}) == sums(3, appeared=1)
+    assert set(states(scans, 2, "changes")) == {("r", "x3")}, "its page is new"
+
+
+def test_a_website_that_is_down_or_moved_keeps_its_links(tmp_path: Path) -> None:
     scans = Scans(tmp_path)
     scan(scans, 1, {"w": (ok(), BOTH)})
     down = Facts("w", "http://w/", "unreachable", "no connection")
-    assert scan(scans, 2, {"w": (down, [])}) == {"links": 2, "appeared": 0, "gone": 0}
+    assert scan(scans, 2, {"w": (down, [])}) == sums(0, unknown=2)
     moved = Facts("w", "http://w/", "moved", "it leads to http://y/")
-    assert scan(scans, 3, {"w": (moved, [])}) == {"links": 0, "appeared": 0, "gone": 2}
+    assert scan(scans, 3, {"w": (moved, [])}) == sums(0, unknown=2)
+    assert set(states(scans, 3).values()) == {("unknown", "it leads to http://y/")}
 
 
 def test_new_websites_have_no_changes_nor_have_those_that_left(tmp_path: Path) -> None:
     scans = Scans(tmp_path)
     scan(scans, 1, {"w": (ok(), BOTH)})
-    assert scan(scans, 2, {"v": (ok("v"), BOTH)}) == {"links": 2, "appeared": 0, "gone": 0}
+    assert scan(scans, 2, {"v": (ok("v"), BOTH)}) == sums(2)
+
+
+def test_a_plan_expects_waits_only_for_what_failed_to_the_end(tmp_path: Path) -> None:
+    scans, one = Scans(tmp_path), {"pages": 9, "requests": 10, "wire_bytes": 9_000, "client": "c"}
+    passing = Facts("w", "http://w/", "ok", scan_s=53.0, waited_s=48.0, **one)
+    lasting = Facts("v", "http://v/", "ok", scan_s=53.0, waited_s=48.0, errors=1, **one)
+    scan(scans, 1, {"w": (passing, BOTH), "v": (lasting, [])})
+    ahead = outlook(scans, ["w", "v"], {"c": 0.0})
+    assert ahead.waits_s.tolist() == [0.0, 48.0]
+    assert ahead.times_s[:, 0] == pytest.approx([5.0, 53.0])
+
+
+def test_tables_of_an_earlier_version_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They had no states, and no table of pages that were not read."""
+    scans = Scans(tmp_path)
+    scan(scans, 1, {"w": (ok(), BOTH)})
+    for name, new in (
+        ("links", ["state", "reason"]),
+        ("changes", ["state", "reason"]),
+        ("sites", ["seen", "unknown", "waited_s"]),
+    ):
+        path = scans.folder(1) / f"{name}.parquet"
+        pq.write_table(pq.read_table(path).drop_columns(new), path)
+    (scans.folder(1) / "unread.parquet").unlink()
+    assert main(["query", str(tmp_path), "SELECT count(*) AS n, max(state) AS state FROM links", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"n": 2, "state": None}]
+    assert main(["query", str(tmp_path), "FROM unread", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert scan(scans, 2, {"w": (ok(), BOTH[:1])}, {"p": READ, "q": "it answered 503"}) == sums(1, unknown=1)
+    assert main(["query", str(tmp_path), "SELECT sum(unknown) AS n FROM sites", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"n": 1}]

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gossamer.carbon.declared import Declared, declared_g_per_kwh
-from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means
+from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means, sun_shares
 from gossamer.carbon.signals import HostPlaces, Recorder, Replay, load, table
 from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
@@ -25,6 +25,7 @@ def utc(*parts):
 
 def places(*countries):
     where = {"DE": (51.0, 10.0), "US": (39.0, -95.0), "FR": (47.0, 2.8), "AU": (-33.6, 147.0), "GB": (52.2, -1.5)}
+    where |= {"CN": (35.0, 110.0)}
     latitude, longitude = np.array([where.get(code, (np.nan, np.nan)) for code in countries]).T
     hosts = np.array([f"h{number}.test" for number in range(len(countries))])
     return HostPlaces(hosts, np.array(countries), latitude, longitude)
@@ -108,15 +109,75 @@ def test_solar_is_the_mean_by_night_and_nothing_at_noon():
 
 
 @pytest.mark.parametrize("country", ["DE", "US", "FR", "AU", "XX"])
-def test_the_mix_has_the_mean_of_its_country(country):
+def test_the_mix_has_the_mean_of_its_country_over_a_year(country):
     where = places(country)
-    values = [Mix().read(where, utc(2024, 4, 1) + minute * 60).g_per_kwh[0] for minute in range(0, 1440, 10)]
+    values = [Mix().read(where, utc(2024, 1, 1) + hour * HOUR).g_per_kwh[0] for hour in range(0, 366 * 24, 5)]
     assert np.mean(values) == pytest.approx(means(where.country)[0], rel=0.02)
     if country == "DE":
         assert min(values) < 0.75 * max(values)
         assert min(values) > SOLAR_G_PER_KWH
     if country == "XX":
         assert min(values) == max(values)
+
+
+MONTHS = np.arange(1, 13)
+
+
+def solar_shares_by_month(country):
+    """The model's share of the sun in each month of a year, every two hours of every third day."""
+    where = places(country)
+    found = []
+    for month in MONTHS.tolist():
+        times = utc(2023, month, 1) + np.arange(0, 30, 3)[:, None] * 86_400 + np.arange(0, 24, 2) * HOUR
+        found.append(sun_shares(where.country, where.latitude, where.longitude, times.reshape(-1, 1)).mean())
+    return np.array(found)
+
+
+# Published months. Independent power producers of the United States, 2021, thousand MWh: US Energy Information
+# Administration, Electric Power Annual, table 3.3.A (solar, and all sources).
+US_SOLAR = [4766, 5502, 8081, 9464, 10827, 10826, 10720, 10565]  # January to August
+US_TOTAL = [144063, 132062, 135757, 130220, 137617, 153743, 165344, 171216]
+# Germany, TWh: Fraunhofer ISE, energy-charts.info, as reported by pv magazine in January 2024.
+DE_JUNE, DE_2023 = 9.0, 59.9
+# Shares of June and of the whole year 2023: Ember, as reported by PV Tech on 21 June 2024.
+JUNE_2023 = {"DE": (0.17, 0.092), "CN": (0.070, 0.062)}  # the first is the European Union's: its middle lies in Germany
+
+
+def test_months_are_as_the_united_states_published_them():
+    model, truth = solar_shares_by_month("US")[:8], np.array(US_SOLAR) / np.array(US_TOTAL)
+    assert model / model.mean() == pytest.approx(truth / truth.mean(), rel=0.2)
+
+
+def test_june_is_as_germany_published_it():
+    model = solar_shares_by_month("DE")
+    assert model[5] / model.sum() == pytest.approx(DE_JUNE / DE_2023, rel=0.1)
+
+
+@pytest.mark.parametrize("country", sorted(JUNE_2023))
+def test_june_against_the_year_is_as_ember_published_it(country):
+    """Clouds, demand and new panels are not in the model: it is right to a quarter."""
+    model = solar_shares_by_month(country)
+    june, year = JUNE_2023[country]
+    assert model[5] / model.mean() == pytest.approx(june / year, rel=0.25)
+
+
+@pytest.mark.parametrize(("country", "summer"), [("DE", 6), ("FR", 6), ("GB", 6), ("US", 6), ("CN", 6), ("AU", 12)])
+def test_the_sun_gives_most_in_summer(country, summer):
+    """The order of the seasons is beyond doubt in each of these six countries."""
+    share, winter = solar_shares_by_month(country), (summer + 5) % 12 + 1
+    assert share[summer - 1] > max(share[2], share[8]) >= min(share[2], share[8]) > share[winter - 1]
+    where = places(country)
+    noon = [
+        float(day(utc(2023, month, 21, 12), where.latitude, where.longitude).noon_s[0]) for month in (summer, winter)
+    ]
+    in_summer, in_winter = (Mix().read(where, time_s).g_per_kwh[0] for time_s in noon)
+    assert in_summer < in_winter < means(where.country)[0]
+
+
+def test_polar_nights_have_no_sun():
+    where = HostPlaces(np.array(["h"]), np.array(["NO"]), np.array([78.0]), np.array([15.0]))
+    assert sun_shares(where.country, where.latitude, where.longitude, utc(2023, 12, 21, 11)).tolist() == [0.0]
+    assert sun_shares(where.country, where.latitude, where.longitude, utc(2023, 6, 21, 23))[0] > 0
 
 
 # --- rows
@@ -171,6 +232,12 @@ def test_times_may_be_seconds_and_a_source_is_not_needed(tmp_path):
         ("time,place,value\nsoon,DE,3\n", "time must be"),
         ("time,place,value\n1,DE,much\n", "value must be"),
         ("", "signal file"),
+        ("time,place,value\n1,DE,-3\n", "-3 is no value; write grams per kWh, 0 or more"),
+        ("time,place,value\n1,DE,nan\n", "has no row with time, place and value"),
+        ("time,place,value\n1,DE,inf\n", "inf is no value"),
+        ("time,place,value\n1700000000000,DE,3\n", "1700000000000 seems to be milliseconds"),
+        ("time,place,value\n", "has no row with"),
+        ("time,place,value\n1,DE,\n2,DE,NA\n", "has no row with"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path, text, message):
@@ -178,6 +245,30 @@ def test_a_wrong_file_is_named(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         signal(str(path))
+
+
+def test_namibia_is_no_gap(tmp_path):
+    path = tmp_path / "na.csv"
+    path.write_text("time,place,value\n1000,NA,300\n2000,NA,NA\n")
+    rows = load(path)
+    assert rows["place"].to_pylist() == ["NA"], "a row without a value is left out"
+    assert Replay(rows, Mean()).read(places("NA"), 1500).g_per_kwh.tolist() == [300]
+
+
+def test_times_without_a_zone_are_utc(tmp_path):
+    path = tmp_path / "naive.csv"
+    path.write_text("time,place,value\n2024-06-01 12:00:00,DE,300\n")
+    replay = Replay(load(path), Mean())
+    assert replay.read(places("DE"), utc(2024, 6, 1, 12)).g_per_kwh.tolist() == [300]
+    assert replay.read(places("DE"), utc(2024, 6, 1, 12) - 1).source.tolist() == ["mean"]
+
+
+def test_how_old_is_too_old_is_a_setting(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text("time,place,value\n1000,DE,300\n")
+    for stale_s, late_s, source in ((0.0, 1e9, "old.csv"), (3600.0, 3600.0, "old.csv"), (3600.0, 3601.0, "mix")):
+        read = signal(str(path), stale_s=stale_s).read(places("DE"), 1000 + late_s)
+        assert read.source.tolist() == [source]
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -15,7 +15,7 @@ from gossamer.cluster.totals import committed
 from gossamer.crawl.stats import Stats
 
 SITES = """[fetch]
-contact = "me@example.org"
+contact = "me@gossamer-tests.org"
 [sites.paris]
 address = "127.0.0.1:4001"
 [sites.lima]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gossamer import config
 from gossamer.archive.store import Memory
-from gossamer.columns import NEVER, Status
+from gossamer.columns import MOST_HOPS, NEVER, REQUISITE, Status
 from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
 from gossamer.crawl.update import (
@@ -370,14 +370,14 @@ def test_an_unknown_visit_is_an_error():
         agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)]))
 
 
-def test_depth_and_hops_stop_at_255():
+def test_depth_stops_at_255_and_hops_where_requisites_begin():
     agent = Agent()
     inbox = seeds([URLS[0]], agent.ledger)
-    agent.update(RoundColumns(inbox=inbox._replace(depth=inbox.depth + 255, hops=inbox.hops + 255)))
+    agent.update(RoundColumns(inbox=inbox._replace(depth=inbox.depth + 255, hops=inbox.hops + MOST_HOPS)))
     agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 1, True)]))
     assert agent.row(1)["depth"] == 255
     agent.update(round_of([(0, Status.MOVED, NEVER, 0, CashUse.PASS)], [(0, 2, True)]))
-    assert agent.row(2)["hops"] == 255
+    assert agent.row(2)["hops"] == MOST_HOPS
 
 
 def test_minting_stops_before_sums_overflow():
@@ -421,3 +421,39 @@ def test_an_index_reopens_as_it_was():
     assert again.urls(all_rows(again)) == agent.index.urls(all_rows(agent.index))
     assert np.array_equal(again.hosts.rows, agent.index.hosts.rows)
     assert again.memory_bytes > 0
+
+
+def needed(page, by, agent, level=0):
+    """What a page needs: no link, no cash."""
+    key, zero = np.array([KEYS[page]], np.uint64), np.zeros(1, np.uint8)
+    hops, by = np.array([REQUISITE + level], np.uint8), np.array([KEYS[by]], np.uint64)
+    return Contributions(key, np.zeros(1, np.int64), np.zeros(1, np.int32), zero + 1, hops, by, [URLS[page]])
+
+
+@pytest.mark.parametrize("order", ["opic", "opic-virtual", "breadth-first"])
+def test_requisites_have_no_cash_and_no_place_in_counts(order):
+    agent = Agent(order)
+    agent.seed([0, 1])
+    result = agent.update(round_of([(0, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 6, True)], needed(2, 0, agent)))
+    assert result.new.is_requisite.tolist() == [url == URLS[2] for url in result.new.url]
+    assert agent.ledger.known == 3
+    assert agent.row(2)["cash"] == 0
+    agent.update(round_of([(2, Status.FETCHED, NEVER, 0, CashUse.SPEND)]))
+    assert agent.row(2)["cash"] == 0
+    hosts = agent.index.hosts.rows
+    assert (int(hosts["known"].sum()), int(hosts["visited"].sum())) == (3, 1)
+    assert agent.ledger.missing(int(all_rows(agent.index)["cash"].sum())) == 0
+    # A link makes it a page, with all that was said of it.
+    result = agent.update(round_of([(1, Status.FETCHED, NEVER, 0, CashUse.SPEND)], [(0, 2, True)]))
+    assert result.promoted.tolist() == [KEYS[2]]
+    assert (agent.ledger.known, agent.row(2)["hops"], agent.row(2)["hits"]) == (4, 0, 1)
+    hosts = agent.index.hosts.rows
+    assert (int(hosts["known"].sum()), int(hosts["visited"].sum())) == (4, 3)
+    assert agent.ledger.missing(int(all_rows(agent.index)["cash"].sum())) == 0
+
+
+def test_no_cap_is_in_the_way_of_requisites():
+    agent = Agent(limits=config.Limits(pages_per_host=1, hosts_per_domain=1))
+    agent.seed([0])
+    inbox = Contributions.joined([needed(1, 0, agent), needed(6, 0, agent), needed(12, 0, agent)])
+    assert len(agent.update(round_of(inbox=inbox)).new) == 3

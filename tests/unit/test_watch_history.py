@@ -9,7 +9,8 @@ from gossamer.watch.history import COLUMNS, History, Series
 DEFAULTS: dict[str, Any] = {
     "url": "http://a.test/", "host": "a.test", "round": 1, "time": 1_000_000, "outcome": "ok", "http_status": 200,
     "reason": "", "title": "A", "wire_bytes": 100, "elapsed_s": 0.5, "is_robots": False, "country": "", "energy_j": 0.0,
-    "carbon_g": 0.0,
+    "carbon_g": 0.0, "kind": "page", "key": 1, "width": None, "height": None, "body_bytes": 100, "warc": "",
+    "warc_offset": 0, "warc_bytes": 0, "is_revisit": False,
 }  # fmt: skip
 
 
@@ -24,7 +25,7 @@ def rows(*given: dict[str, Any]) -> pa.Table:
 
 def added(series: Series, *times: int) -> Series:
     for time in times:
-        series.add(np.array([time]), np.array([0]), np.array([10.0]))
+        series.add(np.array([time]), np.array([1]), np.array([0]), np.array([10.0]))
     return series
 
 
@@ -61,6 +62,16 @@ def test_robots_txt_is_no_page() -> None:
     seen.add(rows({"is_robots": True, "url": "http://a.test/robots.txt"}))
     assert seen.whole.as_dict()["t"] == []
     assert seen.pages() == []
+
+
+def test_requisites_are_bytes_and_no_pages() -> None:
+    seen = History()
+    seen.add(rows({}, {"kind": "requisite", "outcome": "gone", "wire_bytes": 900}, {"kind": None, "wire_bytes": 0}))
+    found = seen.whole.as_dict()
+    assert (found["pages"], found["trouble"], found["bytes"]) == ([2.0], [0.0], [1000.0])
+    assert len(seen.pages()) == 2  # an archive of an earlier version has no kinds: all are pages
+    assert (seen.hosts()["biggest"][0]["visits"], seen.hosts()["biggest"][0]["bytes"]) == (2, 1000)
+    assert seen.reasons("gone") == []
 
 
 def test_hosts_stand_out_by_bytes_and_by_time() -> None:

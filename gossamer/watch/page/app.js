@@ -153,13 +153,22 @@ function drawSites({ sites, flows }) {
 }
 
 function drawPages(pages) {
-  fill("pages", pages.length ? pages.slice(0, 16).map((page) => el("li", {},
+  const shown = pages.slice(0, 16);
+  const pictured = shown.some((page) => page.image);
+  fill("pages", shown.length ? shown.map((page) => el("li", { name: pictured ? "pictured" : "" },
+    pictured ? picture(page) : null,
     el("time", { text: clock(page.time_s), datetime: new Date(page.time_s * 1000).toISOString() }),
     el("span", { text: page.outcome === "ok" ? "ok" : words(page.outcome), name: `word ${page.outcome}` }),
     el("span", { text: page.title || "untitled", name: page.title ? "title cut" : "title cut quiet" }),
     el("span", { text: page.url, name: "url cut quiet", title: page.url }),
     el("span", { text: size(page.bytes), name: "number quiet" }),
   )) : [el("li", { text: "No page has been visited yet.", name: "empty" })]);
+}
+
+// An image that the crawl has stored. The address is ours; its alternative text would only repeat the title.
+function picture(page) {
+  if (!page.image) return el("span", { name: "picture" });
+  return el("img", { name: "picture", src: `images/${page.image}`, alt: "", loading: "lazy", decoding: "async", referrerpolicy: "no-referrer" });
 }
 
 function connect() {

@@ -7,7 +7,7 @@ const EXAMPLES = {
   "a word in titles": "SELECT url, title FROM pages\nWHERE title ILIKE '%river%' ORDER BY url LIMIT 50",
   "the most linked pages": "SELECT url, hits FROM targets ORDER BY hits DESC, url LIMIT 20",
   "languages": "SELECT language, count(*) AS pages FROM pages\nWHERE status = 'fetched' GROUP BY language ORDER BY pages DESC",
-  "what fails, by host": "SELECT host, outcome, count(*) AS visits FROM visits\nWHERE outcome NOT IN ('ok', 'unchanged', 'moved', 'denied')\nGROUP BY host, outcome ORDER BY visits DESC LIMIT 20",
+  "what fails, by host": "SELECT host, outcome, count(*) AS visits FROM visits\nWHERE outcome NOT IN ('ok', 'unchanged', 'moved', 'denied', 'refused_use')\nGROUP BY host, outcome ORDER BY visits DESC LIMIT 20",
   "pages per minute": "SELECT date_trunc('minute', time) AS minute, count(*) AS pages\nFROM visits WHERE NOT is_robots GROUP BY minute ORDER BY minute",
 };
 

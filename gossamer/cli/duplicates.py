@@ -1,0 +1,36 @@
+"""`gossamer duplicates` lists the pages of a crawl that nearly repeat another one."""
+
+import argparse
+import json
+
+from gossamer.archive.export_text import WHOLE
+from gossamer.archive.near_duplicates import MAIN, near_duplicates
+from gossamer.cli import options
+from gossamer.cli.query import located
+from gossamer.web.similar import NEAR
+
+
+def duplicates_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_crawl(parser)
+    parser.add_argument("--whole", action="store_true", help="compare all text of pages, not their main text")
+    parser.add_argument(
+        "--similarity",
+        type=float,
+        default=NEAR,
+        metavar="SHARE",
+        help="of runs of three words that two pages have in common at least (0.62)",
+    )
+    options.add_json(parser, "print one JSON object per page")
+
+
+def duplicates(arguments: argparse.Namespace) -> int:
+    where, code = located(arguments.dir)
+    found = near_duplicates(where, WHOLE if arguments.whole else MAIN, arguments.similarity)
+    for repeat in found:
+        if arguments.json:
+            print(json.dumps({**repeat._asdict(), "similarity": round(repeat.similarity, 3)}))
+        else:
+            print(f"{repeat.similarity:4.0%}  {repeat.url}  repeats  {repeat.of}")
+    if not found and not arguments.json:
+        print("no page nearly repeats another one")
+    return code

@@ -1,0 +1,28 @@
+"""`gossamer import` makes a crawl of WARC files that others wrote."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gossamer.repair.import_warc import import_warc
+
+
+def parser() -> argparse.ArgumentParser:
+    about = "Make a crawl of WARC files that others wrote: to query, extract, replay and export it."
+    parser = argparse.ArgumentParser(prog="gossamer import", description=about)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE.warc.gz", help="WARC files, compressed by record")
+    parser.add_argument("--dir", required=True, type=Path, metavar="DIR", help="where the crawl is made")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    arguments = parser().parse_args(words)
+    found = import_warc(arguments.dir, arguments.files)
+    damaged = f"; {found.damaged:,} stretches are no records" if found.damaged else ""
+    print(
+        f"gossamer: {arguments.dir} has {found.answers:,} answers of {len(found.pages):,} pages, "
+        f"from {found.files:,} files{damaged}",
+        file=sys.stderr,
+    )
+    return 0

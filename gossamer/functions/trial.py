@@ -1,0 +1,51 @@
+"""`Trial` runs page functions on a single page and returns what they made of it, for those who write them."""
+
+import json
+from types import TracebackType
+from typing import Any
+
+from gossamer.config import Config
+from gossamer.fetch.request import Response
+from gossamer.functions.functions import setup_of
+from gossamer.functions.pool import Pool
+from gossamer.functions.protocol import Task
+
+_LOOK_S = 0.25
+
+
+class Trial:
+    """`Trial` loads the functions when it is entered: a mistake there is seen before anything is fetched."""
+
+    def __init__(self, config: Config) -> None:
+        self._setup = setup_of(config)
+        self._pool = Pool(self._setup, 1)
+
+    def __enter__(self) -> "Trial":
+        self._pool.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.close()
+
+    def run(self, response: Response) -> dict[str, Any]:
+        """Returns items, files, links to follow and errors. Nothing is stored."""
+        request = response.request
+        page = (response.http_status, response.started_s, request.depth, response.head, response.body)
+        self._pool.put(Task(1, request.name, *page))
+        while not self._pool.wait(_LOOK_S):
+            pass
+        (result,) = self._pool.take()
+        names = [*self._setup.functions]
+        return {
+            "items": [{"function": names[place], "item": json.loads(item)} for place, item in result.items],
+            "follows": [{"url": url, "priority": priority} for url, priority in result.follows],
+            "files": [
+                {"function": names[place], "name": name, "bytes": len(data)} for place, name, data in result.files
+            ],
+            "function_errors": [
+                {"function": each.function, "kind": each.kind, "error": each.error, "traceback": each.traceback}
+                for each in result.errors
+            ],
+        }
