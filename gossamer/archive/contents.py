@@ -91,7 +91,7 @@ class Contents:
         with self._lock:
             if self._visits is None:
                 self._visits = duckdb.connect()
-                for statement in statements({"visits": self._at.paths("visits")}):
+                for statement in statements(self._visits, {"visits": self._at.paths("visits")}):
                     self._visits.execute(statement)
             rows = self._visits.execute(_ORIGINALS, [[url for url, _ in wanted]]).fetchall()
         exact: dict[Visited, Place] = {(url, ms): (warc, offset) for url, ms, warc, offset in rows}
