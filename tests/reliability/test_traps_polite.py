@@ -56,7 +56,7 @@ def test_t059_it_is_tried_again_later(loopback: Loopback, tmp_path: Path) -> Non
 
 def test_t059_a_robots_txt_that_never_comes(loopback: Loopback, tmp_path: Path) -> None:
     web = Web(loopback, {"a.test/robots.txt": silent(lambda: web.server, 60), "b.test": page(), "a.test": page()})
-    found = web.crawl(tmp_path, ["http://a.test/", "http://b.test/"], fetch__timeout_s=2.0, crawl__patience_s=0.0)
+    found = web.crawl(tmp_path, ["http://a.test/", "http://b.test/"], fetch__timeout_s=1.0, crawl__patience_s=0.0)
     assert web.asked() == ["b.test/"]
     assert statuses(found)["http://a.test/"] == "new"
 
