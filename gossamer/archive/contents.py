@@ -6,13 +6,12 @@ from datetime import datetime
 from pathlib import Path
 
 import duckdb
-from isal.igzip_lib import IsalError
 
 from gossamer.archive.reading import Reading
 from gossamer.archive.views import statements
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import UNREADABLE, read_record
 from gossamer.errors import ArchiveError
-from gossamer.web.answer import Answer
+from gossamer.web.answer import DECODED_BYTES, Answer
 from gossamer.web.http import rendered_head
 
 Place = tuple[str, int] | tuple[str, int, int]  # WARC file, offset of the record, and its length where it is known
@@ -36,18 +35,22 @@ class Contents:
         self._lock = threading.Lock()
 
     def each(
-        self, places: Sequence[Place | None], value: Callable[[int, Answer], str | bytes | None]
+        self,
+        places: Sequence[Place | None],
+        value: Callable[[int, Answer], str | bytes | None],
+        most: int = DECODED_BYTES,
     ) -> list[str | bytes | None]:
         """Returns `value` of each position and answer; None where nothing is stored.
 
-        Only one answer is in memory at a time. Revisit records are followed to the record that has the body.
+        Only one answer is in memory at a time. Revisit records are followed to the record that has the body. Bodies
+        are read up to `most` bytes.
         """
         found: list[str | bytes | None] = [None] * len(places)
         pending = {i: place for i, place in enumerate(places) if place is not None}
         for _ in range(_HOPS):
             revisits: dict[int, Visited] = {}
             for i, place in pending.items():
-                answer, refers_to = self._read(place)
+                answer, refers_to = self._read(place, most)
                 if answer is not None:
                     found[i] = value(i, answer)
                 elif refers_to is not None:
@@ -62,17 +65,17 @@ class Contents:
         """Returns a WARC file of the archive, on this machine; None if the archive has none of that name."""
         return self._warc(name) if name in self._agents else None
 
-    def _read(self, place: Place) -> tuple[Answer | None, Visited | None]:
+    def _read(self, place: Place, most: int) -> tuple[Answer | None, Visited | None]:
         """Returns the answer at a place, and for a revisit the visit that it refers to."""
         if place[0] not in self._agents:
             return None, None
         try:
-            record = read_record(self._warc(place[0]), *place[1:])
-        except (EOFError, ValueError, KeyError, IsalError):  # type: ignore[misc]  # its stub is wrong
+            record = read_record(self._warc(place[0]), place[1], most=most)
+        except UNREADABLE:
             raise ArchiveError(f"there is no record at offset {place[1]} of {place[0]}") from None
         if record.headers.get("WARC-Type") == "revisit":
             url = record.headers.get("WARC-Refers-To-Target-URI", "")
-            return None, (url, _milliseconds(record.headers.get("WARC-Refers-To-Date", "")))
+            return None, (url, milliseconds(record.headers.get("WARC-Refers-To-Date", "")))
         if record.headers.get("WARC-Type") != "response":  # a note in the place of a record that was damaged
             return None, None
         if record.rendered is not None:
@@ -110,7 +113,8 @@ class Contents:
                 self._visits = None
 
 
-def _milliseconds(date: str) -> int:
+def milliseconds(date: str) -> int:
+    """Returns a WARC-Date as the tables have it; -1 if it is none."""
     try:
         return round(datetime.fromisoformat(date).timestamp() * 1000)
     except ValueError:

@@ -21,7 +21,7 @@ from gossamer.archive.contents import Contents, Place
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.views import FROM_INDEX, KINDS, SQL_TYPES, TABLES, quoted, statements
 from gossamer.errors import QueryError
-from gossamer.web.answer import Answer
+from gossamer.web.answer import DECODED_BYTES, TEXT_BYTES, Answer
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
@@ -139,15 +139,17 @@ def _confine(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
 def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> None:
     """Adds the functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
 
-    def column(of: Callable[[Answer], str | bytes | None], kind: pa.DataType) -> Callable[[Any, Any], Any]:
+    def column(
+        of: Callable[[Answer], str | bytes | None], kind: pa.DataType, most: int = TEXT_BYTES
+    ) -> Callable[[Any, Any], Any]:
         return lambda warcs, offsets: pa.array(
-            contents.each(_places(warcs, offsets), lambda _, answer: of(answer)), kind
+            contents.each(_places(warcs, offsets), lambda _, answer: of(answer), most), kind
         )
 
     def header(warcs: Any, offsets: Any, names: Any) -> Any:
         wanted = names.to_pylist()
         return pa.array(
-            contents.each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or "")),
+            contents.each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or ""), most=1),
             pa.string(),
         )
 
@@ -156,7 +158,7 @@ def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> N
         ("text", column(Answer.text, pa.string()), VARCHAR, ""),
         ("main_text", column(Answer.main_text, pa.string()), VARCHAR, ""),
         ("markdown", column(Answer.markdown, pa.string()), VARCHAR, ""),
-        ("body", column(lambda answer: answer.body, pa.binary()), BLOB, ""),
+        ("body", column(lambda answer: answer.body, pa.binary(), DECODED_BYTES), BLOB, ""),
         ("header", header, VARCHAR, ", name"),
     ]
     database.create_function("detected_language", _languages, [VARCHAR], VARCHAR, type=ARROW, null_handling=SPECIAL)
