@@ -1,5 +1,6 @@
 """`Contents` reads the answer to a visit back from the WARC files: its headers, and its body decoded."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import duckdb
 
-from gossamer.archive.reading import Reading
+from gossamer.archive.reading import Reading, location_of
 from gossamer.archive.views import statements
 from gossamer.archive.warc_reader import UNREADABLE, read_record
+from gossamer.config.folders import as_place, folder_of
+from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveError
 from gossamer.web.answer import DECODED_BYTES, Answer
 from gossamer.web.http import rendered_head
@@ -32,6 +35,7 @@ class Contents:
         self._agents = {name: agent for agent, found in at.snapshots.items() for name in found.files.get("warc", [])}
         self._warcs: dict[str, Path] = {}
         self._visits: duckdb.DuckDBPyConnection | None = None
+        self._others: list[Contents] | None = None  # of the crawls in `archive.dedupe`, once they are needed
         self._lock = threading.Lock()
 
     def each(
@@ -42,8 +46,8 @@ class Contents:
     ) -> list[str | bytes | None]:
         """Returns `value` of each position and answer; None where nothing is stored.
 
-        Only one answer is in memory at a time. Revisit records are followed to the record that has the body. Bodies
-        are read up to `most` bytes.
+        Only one answer is in memory at a time. Revisit records are followed to the record that has the body, also to
+        another crawl that the last run had in `archive.dedupe`. Bodies are read up to `most` bytes.
         """
         found: list[str | bytes | None] = [None] * len(places)
         pending = {i: place for i, place in enumerate(places) if place is not None}
@@ -58,6 +62,12 @@ class Contents:
             if not revisits:
                 break
             originals = self._originals(set(revisits.values()))
+            elsewhere = {i: visit for i, visit in revisits.items() if visit not in originals}
+            for other in self._open_others() if elsewhere else ():
+                theirs = other._originals(set(elsewhere.values()))
+                for i in [i for i, visit in elsewhere.items() if visit in theirs]:
+                    answer, _ = other._read(theirs[elsewhere.pop(i)], most)
+                    found[i] = value(i, answer) if answer is not None else None
             pending = {i: originals[visit] for i, visit in revisits.items() if visit in originals}
         return found
 
@@ -89,6 +99,16 @@ class Contents:
                 (self._warcs[name],) = self._at.of_agent(self._agents[name], [name])
             return self._warcs[name]
 
+    def _open_others(self) -> "list[Contents]":
+        with self._lock:
+            if self._others is None:
+                before = recall(folder_of(self._at.directory))
+                self._others = []
+                for name in before.archive.dedupe if before else ():
+                    with contextlib.suppress(ArchiveError):  # it is gone: what only it has is unknown
+                        self._others.append(Contents(location_of(as_place(name)).read()))
+            return self._others
+
     def _originals(self, wanted: set[Visited]) -> dict[Visited, Place]:
         """Finds the visits that many revisits refer to by one look through the table: so places come in groups."""
         with self._lock:
@@ -111,6 +131,8 @@ class Contents:
             if self._visits is not None:
                 self._visits.close()
                 self._visits = None
+            for other in self._others or ():
+                other.close()
 
 
 def milliseconds(date: str) -> int:
