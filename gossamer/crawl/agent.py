@@ -426,7 +426,7 @@ class Agent:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
-        return Round(number, warc, self._digests, self._known)
+        return Round(number, warc, self._digests, self._known, books.others)
 
     def stats(self) -> Stats:
         """Returns the figures of the crawl as they are now, for the display."""
