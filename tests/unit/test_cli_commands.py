@@ -7,8 +7,10 @@ from importlib import import_module
 
 import pytest
 from commands import ROOT, environment
+from rich.text import Text
 
 from gossamer.cli.app import COMMANDS, main
+from gossamer.cli.output import show
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -46,3 +48,9 @@ def test_help_needs_nothing_but_itself(word: str) -> None:
         0,
         "['gossamer', 'gossamer.cli', 'gossamer.cli.app', 'gossamer.errors', 'gossamer.version']\n",
     )
+
+
+def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show("word " * 30, False, Text)
+    assert capsys.readouterr().out == "word " * 30 + "\n"
