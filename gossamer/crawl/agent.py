@@ -371,6 +371,7 @@ class Agent:
             new=closed.new,
             known=books.index.count,
             sent_links=sent.links,
+            sent_messages=len(sent.outbox),
             sent_bytes=sum(len(message.data) for message in sent.outbox),
             remote=sent.remote,
             generate_s=self._scheduler.cost_s,
