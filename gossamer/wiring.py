@@ -24,9 +24,11 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
 
         books.carbon = carbon = Carbon(config.carbon, books.index, chain.state.prices, books.part)
     if config.refresh.policy != NEVER:
+        from gossamer.refresh.importance import Importance
         from gossamer.refresh.refresher import Refresher
 
-        books.refresher = Refresher(books.index, config, clock, books.part, carbon)
+        importance = Importance(lambda: books.ledger.v, books.pagerank)
+        books.refresher = Refresher(books.index, config, clock, books.part, carbon, importance)
     if config.extract.functions or config.extract.links:
         from gossamer.functions.functions import Functions
 

@@ -278,15 +278,15 @@ class Neighbours:
             publish(wire, self.site, mine)
 
 
-def place(federation: Federated, agent: str, locate: Locate) -> SiteView:
-    """Returns where an agent is, from its task."""
+def place(federation: Federated, agent: str, locate: Locate, blocks: Locate | None = None) -> SiteView:
+    """Returns where an agent is, from its task. `locate` and `blocks` tell where hosts are."""
     site, home, members, gone = federation.site, home_of(federation.site), federation.members, federation.gone
     ring, before = Ring(members.weights), None if members.before is None else [Ring(each) for each in members.before]
     if members.partitioner == "ring":
         return SiteView(site, home, ring, None, members, gone, before)
     sites = {name: asdict(replace(federation.sites[name], weight=weight)) for name, weight in members.weights.items()}
     round_trips = RoundTrips(list(sites))
-    decide = partitioner(members.partitioner, sites, locate, round_trips) if agent == home else None
+    decide = partitioner(members.partitioner, sites, locate, round_trips, blocks) if agent == home else None
     hosts = HostMap(ring, gone)
     return SiteView(site, home, hosts, Placing(hosts, site, decide, round_trips), members, gone, before)
 

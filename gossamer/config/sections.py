@@ -336,7 +336,14 @@ class Refresh(msgspec.Struct, frozen=True):
     most_s: Annotated[float, key("policies of intervals and rates wait no longer than this", least=1)] = 90 * 86_400.0
     visits_per_day: Annotated[float, key("most revisits; azar and harmonic need it; 0: no limit", least=0)] = 0.0
     share: Annotated[float, key("share of revisits, while there are pages never visited", least=0, most=1)] = 0.5
-    weight: Annotated[str, key("pages count by the links to them, or all alike", choices=("hits", "alike"))] = "hits"
+    weight: Annotated[
+        str,
+        key(
+            "pages count by importance (PageRank where the order computes it, else OPIC), by the links to them, or all "
+            "alike",
+            choices=("importance", "hits", "alike"),
+        ),
+    ] = "importance"
 
 
 class Carbon(msgspec.Struct, frozen=True):

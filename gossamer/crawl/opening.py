@@ -22,7 +22,7 @@ from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
-from gossamer.arrays import F64, AnyKeys, Bools, Rows
+from gossamer.arrays import F64, AnyKeys, Bools, Keys, Rows
 from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.config.contact import unreachable
@@ -169,6 +169,14 @@ class Books:
         from gossamer.fetch.cookies import open_cookies
 
         return open_cookies(self.config, self.kept_cookies.rows, self.chain.state.committed_s)
+
+    @property
+    def pagerank(self) -> Callable[[Keys], F64] | None:
+        """Returns what tells pages' PageRank (0: not known); None if the order of the crawl does not compute it."""
+        score = self.strategy.score
+        if self.scores is None or score is None or score.source == "authority" or score.new == "random":
+            return None
+        return self.scores.of
 
     def part(self) -> float:
         """Returns our part of what is meant for the whole crawl."""
