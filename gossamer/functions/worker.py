@@ -253,7 +253,7 @@ class _Stored:
 
     def answer(self, task: Task) -> Answer | None:
         """Returns an answer; None if there is none, or if the record refers to another one: the agent then knows."""
-        from gossamer.archive.warc import read_response  # only `gossamer extract` needs it
+        from gossamer.archive.warc_reader import read_response  # only `gossamer extract` needs it
 
         try:
             if self._path != task.warc:
