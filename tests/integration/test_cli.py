@@ -483,4 +483,5 @@ def test_demo(tmp_path: Path) -> None:
     assert "Which pages do most other hosts link to?" in said
     assert "What to try next" in said
     assert "watch d-sites/three-sites.toml" in said
+    assert (tmp_path / "d-sites" / "three-sites.toml").read_text().count("latitude = ") == 3  # the map shows them
     assert ask(tmp_path / "d", "SELECT count(*) AS n FROM pages WHERE status = 'fetched'")[0]["n"] > 1_000
