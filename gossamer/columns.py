@@ -154,8 +154,12 @@ VISITED = Table(
             Column(f"counters{n}", "u8", "eight of 32 counters of changes by interval (refresh/change_rates.py)")
             for n in range(4)
         ),
+        Column("history", "u8", "OPIC cash it has passed on at all its visits, in quanta; 0 in files of before"),
     ),
 )
+LATER = (
+    "history",
+)  # columns, at the ends of their tables, that files and messages of earlier versions lack: all zeros
 NO_TEXT = 0xFFFFFFFFFFFFFFFF
 
 ONWARD = Table(

@@ -149,15 +149,21 @@ def _contents(at: Reading) -> "Contents":
 def _add_functions(database: duckdb.DuckDBPyConnection, contents: "Callable[[], Contents]") -> None:
     """Adds the functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
 
-    def column(of: "Callable[[Answer], str | bytes | None]", kind: pa.DataType) -> Callable[[Any, Any], Any]:
-        return lambda warcs, offsets: pa.array(
-            contents().each(_places(warcs, offsets), lambda _, answer: of(answer)), kind
-        )
+    def column(
+        of: "Callable[[Answer], str | bytes | None]", kind: pa.DataType, is_whole: bool = False
+    ) -> Callable[[Any, Any], Any]:
+        def values(warcs: Any, offsets: Any) -> Any:
+            from gossamer.web.answer import DECODED_BYTES, TEXT_BYTES
+
+            most = DECODED_BYTES if is_whole else TEXT_BYTES
+            return pa.array(contents().each(_places(warcs, offsets), lambda _, answer: of(answer), most), kind)
+
+        return values
 
     def header(warcs: Any, offsets: Any, names: Any) -> Any:
         wanted = names.to_pylist()
         return pa.array(
-            contents().each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or "")),
+            contents().each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or ""), most=1),
             pa.string(),
         )
 
@@ -166,7 +172,7 @@ def _add_functions(database: duckdb.DuckDBPyConnection, contents: "Callable[[], 
         ("text", column(lambda answer: answer.text(), pa.string()), VARCHAR, ""),
         ("main_text", column(lambda answer: answer.main_text(), pa.string()), VARCHAR, ""),
         ("markdown", column(lambda answer: answer.markdown(), pa.string()), VARCHAR, ""),
-        ("body", column(lambda answer: answer.body, pa.binary()), BLOB, ""),
+        ("body", column(lambda answer: answer.body, pa.binary(), is_whole=True), BLOB, ""),
         ("header", header, VARCHAR, ", name"),
     ]
     database.create_function("detected_language", _languages, [VARCHAR], VARCHAR, type=ARROW, null_handling=SPECIAL)

@@ -111,7 +111,7 @@ class AgentState(Strict, frozen=True):
     reported: dict[str, int] = {}  # which version of the list we reported as carried out, by turn
     received: dict[str, dict[str, int]] = {}  # and which the other sites reported
     crossed: dict[str, dict[str, int]] = {}  # by site: what was sent there
-    round_trips: dict[str, dict[str, float]] = {}  # by site and country: seconds
+    round_trips: dict[str, dict[str, float]] = {}  # by site and country, or block of addresses: seconds
 
 
 def encoded(value: Any) -> bytes:

@@ -88,5 +88,6 @@ def add(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"added": added}))
     else:
-        print(f"{added} seeds wait in {arguments.dir}; a running crawl takes them up with its next round")
+        seeds = "1 seed waits" if added == 1 else f"{added} seeds wait"
+        print(f"{seeds} in {arguments.dir}; a running crawl takes such up with its next round")
     return 0

@@ -19,7 +19,10 @@ def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
     else:
         from rich.console import Console  # only for those who look: JSON needs none
 
-        Console().print(shown)
+        console = Console()
+        if not console.is_terminal:  # a pipe has no margin: nothing is cut there
+            console.width = max(console.width, 200)
+        console.print(shown)
 
 
 def hint(why: str) -> str:

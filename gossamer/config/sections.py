@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from gossamer.config.folders import absolute
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
 from gossamer.config.secrets import check_auth, check_headers, check_proxy, check_reference
 from gossamer.config.sizes import sizes
@@ -313,6 +314,10 @@ class Archive(msgspec.Struct, frozen=True):
     )
     links: Annotated[bool, key("store the links table")] = True
     digests: Annotated[int, key("digests remembered to recognise the same content elsewhere", least=0)] = 1_000_000
+    dedupe: Annotated[
+        list[str],
+        key("other crawls: content that they have is not stored again (docs/archives.md)", like="/data/last-year"),
+    ] = []
     cache_mb: Annotated[
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
@@ -331,7 +336,14 @@ class Refresh(msgspec.Struct, frozen=True):
     most_s: Annotated[float, key("policies of intervals and rates wait no longer than this", least=1)] = 90 * 86_400.0
     visits_per_day: Annotated[float, key("most revisits; azar and harmonic need it; 0: no limit", least=0)] = 0.0
     share: Annotated[float, key("share of revisits, while there are pages never visited", least=0, most=1)] = 0.5
-    weight: Annotated[str, key("pages count by the links to them, or all alike", choices=("hits", "alike"))] = "hits"
+    weight: Annotated[
+        str,
+        key(
+            "pages count by importance (PageRank where the order computes it, else OPIC), by the links to them, or all "
+            "alike",
+            choices=("importance", "hits", "alike"),
+        ),
+    ] = "importance"
 
 
 class Carbon(msgspec.Struct, frozen=True):
@@ -551,6 +563,8 @@ class Config(msgspec.Struct, frozen=True):
             check_headers("fetch.headers", found.headers, may_refer=False)
             check_proxy("fetch.proxy", found.proxy)
             check_reference("fetch.identity", found.identity)
+        if name == "archive":  # the next run, and whoever reads it, may be in another directory
+            found = msgspec.structs.replace(found, dedupe=[str(absolute(each)) for each in found.dedupe])
         return found
 
 

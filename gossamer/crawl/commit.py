@@ -113,7 +113,7 @@ def close(
     of_index[refused] = result.verdicts[refused]
     links = Links(source, targets, verdicts == FOLLOWED, is_level=level)
     wire_bytes = np.array(rows["wire_bytes"], np.int64)[~np.array(rows["is_robots"], np.bool_)]
-    history.write(books.index, links, wire_bytes, books.refresher)
+    history.write(books.index, links, wire_bytes, result.passed, books.refresher)
     _note_onward(books, round_, links, verdicts)
     are_limits_new = has_other_rules or _are_limits_new(books)
     result, again = _judge_again(books, round_, result, apply, are_limits_new)

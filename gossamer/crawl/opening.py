@@ -22,13 +22,14 @@ from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
-from gossamer.arrays import F64, AnyKeys, Bools, Rows
+from gossamer.arrays import F64, AnyKeys, Bools, Keys, Rows
 from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
 from gossamer.config.contact import unreachable
 from gossamer.crawl.fetching import Rendering
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
+from gossamer.crawl.round import Elsewhere
 from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -133,6 +134,7 @@ class Books:
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     functions: PageFunctions | None = None  # None: no code of the user runs
     rendering: Rendering | None = None  # None: no scripts of pages run
+    others: Elsewhere | None = None  # None: no other crawl has content that need not be stored again
     resting: Resting = field(init=False)
     kept_cookies: RowFiles[tuple[str]] = field(init=False)
     scope: Scope = field(init=False)
@@ -167,6 +169,14 @@ class Books:
         from gossamer.fetch.cookies import open_cookies
 
         return open_cookies(self.config, self.kept_cookies.rows, self.chain.state.committed_s)
+
+    @property
+    def pagerank(self) -> Callable[[Keys], F64] | None:
+        """Returns what tells pages' PageRank (0: not known); None if the order of the crawl does not compute it."""
+        score = self.strategy.score
+        if self.scores is None or score is None or score.source == "authority" or score.new == "random":
+            return None
+        return self.scores.of
 
     def part(self) -> float:
         """Returns our part of what is meant for the whole crawl."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from gossamer.arrays import I64, U64, Bools, Integers, Rows
 from gossamer.columns import NO_TEXT, Contributions, Outcome
+from gossamer.crawl.ledger import MAX_MINTED
 from gossamer.crawl.opening import Revisits
 from gossamer.crawl.reader import Visit
 from gossamer.crawl.update import CashUse, Links
@@ -100,8 +101,9 @@ class History:
         again = np.repeat(np.arange(len(self.visits)), rest)
         return again, self.rows["key"][again]
 
-    def write(self, index: PageIndex, links: Links, wire_bytes: I64, revisits: Revisits | None) -> None:
-        """Writes the rows after the round. `links` are its own, with `followed` as finally decided."""
+    def write(self, index: PageIndex, links: Links, wire_bytes: I64, passed: I64, revisits: Revisits | None) -> None:
+        """Writes the rows after the round. `links` are its own, with `followed` as finally decided; `passed` is the
+        cash that left each page."""
         rows, answered = self.rows.copy(), self.is_changed | self.is_unchanged
         times = np.fromiter((visit.response.started_s for visit in self.visits), np.float64, len(self.visits))
         changed = self.is_changed
@@ -119,6 +121,8 @@ class History:
         digests = np.fromiter((visit.digest for visit in self.visits), np.uint64, len(self.visits))
         rows["digest"] = np.where(changed, digests, rows["digest"])
         rows["wire_bytes"] = np.where(changed, np.minimum(wire_bytes, 0xFFFFFFFF), rows["wire_bytes"])
+        # Together with the cash that the page has now, this is its importance by OPIC (refresh/importance.py).
+        rows["history"] = np.minimum(rows["history"] + np.minimum(passed, MAX_MINTED).astype(np.uint64), MAX_MINTED)
         over = np.fromiter((visit.next.policy != CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
         rows["validators"][over & ~self.is_unchanged] = NO_TEXT
         self._note(index, rows, links)

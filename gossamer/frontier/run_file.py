@@ -112,7 +112,8 @@ class Run:
         self.count: int = header["rows"]
         self.total: int = header["total"]
         self._dtype = table.numpy
-        self._specs = {spec.name: spec for spec in (Spec(*values) for values in header["columns"])}
+        self._specs = {name: Spec(name, 0, 0, []) for name in columns.LATER if name in table.names}
+        self._specs |= {spec.name: spec for spec in (Spec(*values) for values in header["columns"])}
         self._planes = {
             name: [self._mapped(width, start + place) for width, place in spec.planes]
             for name, spec in self._specs.items()

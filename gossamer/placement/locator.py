@@ -9,6 +9,7 @@ from gossamer.config import Resolve
 from gossamer.config.host_overrides import of_host
 from gossamer.fetch.resolver import Answer, Resolver
 from gossamer.geography import countries
+from gossamer.placement.network import block_of
 
 _PATIENCE_S = 5.0  # for all of them: a commit waits for it
 
@@ -26,6 +27,10 @@ class Locator:
         addresses = self.addresses(hosts)
         found: list[str] = countries(addresses).tolist()
         return [of_host(self._places, host) or code for host, code in zip(hosts, found, strict=True)]
+
+    def blocks(self, hosts: Sequence[str]) -> list[str]:
+        """Returns the blocks of the hosts' addresses; empty where unknown."""
+        return [block_of(address) for address in self.addresses(hosts)]
 
     def addresses(self, hosts: Sequence[str]) -> list[str]:
         found = [""] * len(hosts)

@@ -1,5 +1,7 @@
-"""`RoundTrips` keeps the network latency that sites have measured: from each of them to hosts of each country."""
+"""`RoundTrips` keeps the network latency that sites have measured: from each of them to hosts of each country, and of
+each block of addresses that they have met of late. Two cities of a country are told apart by blocks."""
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,56 +11,72 @@ from gossamer.arrays import F64
 
 _KEEP = 0.8  # of what was known, when something new is measured: networks change
 _CHANGED = 0.1  # smaller changes are not reported to other sites
+_BLOCKS = 512  # of addresses that are remembered; those that were measured longest ago are forgotten first
+_BITS = {4: 16, 6: 32}  # of a block: what a network operator has at one place, more or less
 # A fit to measured round trips between cities (R² = .79): seconds that each takes, and for each kilometre.
 _FIXED_S, _PER_KM_S = 14.5e-3, 0.0156e-3
 
 
+def block_of(address: str) -> str:
+    """Returns the block of an address, as in "net 203.0.0.0/16"; empty if it is none."""
+    try:
+        version = ipaddress.ip_address(address).version
+        return f"net {ipaddress.ip_network((address, _BITS[version]), strict=False)}"
+    except ValueError:
+        return ""
+
+
 class RoundTrips:
-    """The table has a row for each country and a column for each site: its size does not grow with hosts."""
+    """The table has a row for each country or block, and a column for each site: its size does not grow with hosts."""
 
     def __init__(self, sites: Sequence[str]) -> None:
         self._sites = list(sites)
-        self._seconds: dict[str, F64] = {}  # by country: a value for each site, nan if none was measured
+        self._seconds: dict[str, F64] = {}  # by country or block: a value for each site, nan if none was measured
         self._reported: dict[str, float] = {}
 
-    def of(self, countries: Sequence[str]) -> F64:
-        """Returns seconds from hosts in these countries to each site, a row for each host; nan if not measured."""
-        unknown = np.full(len(self._sites), np.nan)
-        rows = [self._seconds.get(country, unknown) for country in countries]
-        return np.array(rows).reshape(len(countries), len(self._sites))
+    def of(self, countries: Sequence[str], blocks: Sequence[str] = ()) -> F64:
+        """Returns seconds from hosts in these countries to each site, a row for each host; nan if not measured. What
+        was measured to a host's own block counts more than the mean of its country, where two sites or more know it:
+        one alone tells nobody which is nearer."""
+        of_country = self._rows(countries)
+        if not blocks:
+            return of_country
+        of_block = self._rows(blocks)
+        is_told = (~np.isnan(of_block)).sum(axis=1, keepdims=True) > 1
+        return np.where(is_told & ~np.isnan(of_block), of_block, of_country)
 
-    def measure(self, site: str, countries: Sequence[str], connect_s: Sequence[float]) -> None:
-        """Learns from visits how long connecting took; 0 where no connection was made."""
+    def measure(self, site: str, places: Sequence[str], connect_s: Sequence[float]) -> None:
+        """Learns from visits how long connecting took, to these countries or blocks; 0 where no connection was made."""
         seconds = np.asarray(connect_s, np.float64)
-        of = np.asarray(countries, np.str_)
-        for country in np.unique(of[(seconds > 0) & (of != "")]).tolist():
-            here = self._row(country)
+        of = np.asarray(places, np.str_)
+        for place in np.unique(of[(seconds > 0) & (of != "")]).tolist():
+            here = self._row(place)
             number = self._sites.index(site)
-            new = float(np.median(seconds[(seconds > 0) & (of == country)]))
+            new = float(np.median(seconds[(seconds > 0) & (of == place)]))
             before = float(here[number])
             here[number] = new if np.isnan(before) else _KEEP * before + (1 - _KEEP) * new
 
     def news(self, site: str) -> dict[str, float]:
         """Returns what a site should report to others: what is new, or has changed by a tenth."""
         number = self._sites.index(site)
-        now = {country: float(row[number]) for country, row in self._seconds.items() if not np.isnan(row[number])}
+        now = {place: float(row[number]) for place, row in self._seconds.items() if not np.isnan(row[number])}
         news = {
             c: s for c, s in now.items() if abs(s - self._reported.get(c, 0.0)) > _CHANGED * self._reported.get(c, 0.0)
         }
-        self._reported |= news
-        return {country: round(seconds, 5) for country, seconds in news.items()}
+        self._reported = {place: s for place, s in self._reported.items() if place in now} | news
+        return {place: round(seconds, 5) for place, seconds in news.items()}
 
     def receive(self, site: str, news: Mapping[str, float]) -> None:
-        for country, seconds in news.items():
-            self._row(country)[self._sites.index(site)] = seconds
+        for place, seconds in news.items():
+            self._row(place)[self._sites.index(site)] = seconds
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the table by site, for the manifest."""
         found: dict[str, Any] = {site: {} for site in self._sites}
-        for country, row in self._seconds.items():
+        for place, row in self._seconds.items():
             for site, seconds in zip(self._sites, row.tolist(), strict=True):
                 if not np.isnan(seconds):
-                    found[site][country] = round(seconds, 5)
+                    found[site][place] = round(seconds, 5)
         return {site: seconds for site, seconds in found.items() if seconds}
 
     def recall(self, state: Mapping[str, Mapping[str, float]]) -> None:
@@ -66,8 +84,19 @@ class RoundTrips:
             if site in self._sites:
                 self.receive(site, seconds)
 
-    def _row(self, country: str) -> F64:
-        return self._seconds.setdefault(country, np.full(len(self._sites), np.nan))
+    def _rows(self, places: Sequence[str]) -> F64:
+        unknown = np.full(len(self._sites), np.nan)
+        rows = [self._seconds.get(place, unknown) for place in places]
+        return np.array(rows).reshape(len(places), len(self._sites))
+
+    def _row(self, place: str) -> F64:
+        """Returns the row of a country or block. Blocks are kept in the order in which they were measured last."""
+        row = self._seconds.pop(place, None)
+        self._seconds[place] = row = np.full(len(self._sites), np.nan) if row is None else row
+        blocks = [each for each in self._seconds if each.startswith("net ")] if len(self._seconds) > _BLOCKS else []
+        for old in blocks[:-_BLOCKS]:
+            del self._seconds[old]
+        return row
 
 
 def as_kilometres(round_trip_s: F64) -> F64:

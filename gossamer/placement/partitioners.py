@@ -1,6 +1,7 @@
 """This module has the partitioners of a running crawl: they give hosts that were just discovered to sites."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ DISTANCE = "distance"
 NAMES = ("ring", "region", DISTANCE, *sorted(RULES), *(f"{name}+{DISTANCE}" for name in sorted(RULES)))
 CPU_S_PER_PAGE = 0.8e-3  # benchmarks/RESULTS.md
 LINKS_PER_KM = 1e-3  # what a thousand kilometres to a host weigh against its links with hosts of a site
+NEAREST = Rule(gamma=0.0, fading=0.0, slack=0.0, ties_first=False)  # only the way counts, and who has room
+ROOM = 1.5  # by distance a site takes at most this times its share
+SAME_KM = 500.0  # where only the country is known, sites that are no further than this from the nearest are as near
 
 
 class Live:
@@ -54,10 +58,14 @@ class Live:
 
 
 def partitioner(
-    name: str, sites: Mapping[str, Mapping[str, Any]], locate: Locate, round_trips: RoundTrips
+    name: str,
+    sites: Mapping[str, Mapping[str, Any]],
+    locate: Locate,
+    round_trips: RoundTrips,
+    blocks: Locate | None = None,
 ) -> Partitioner | None:
     """Returns a partitioner by name; None for the ring, which needs no map. `sites` has weight, countries, latitude and
-    longitude of each. `round_trips` may change as the crawl goes on."""
+    longitude of each. `round_trips` may change as the crawl goes on. `blocks` tells the blocks of hosts' addresses."""
     if name not in NAMES:
         raise ConfigError(f'there is no partitioner "{name}"; known are {", ".join(NAMES)}')
     if name == "ring":
@@ -67,8 +75,9 @@ def partitioner(
     rule, _, _ = name.partition("+")
 
     def far(urls: Sequence[str]) -> F64:
-        countries = locate([host_of(url) if url else "" for url in urls])
-        return kilometres_to(sites, countries, round_trips.of(countries))
+        hosts = [host_of(url) if url else "" for url in urls]
+        countries = locate(hosts)
+        return kilometres_to(sites, countries, round_trips.of(countries, blocks(hosts) if blocks else ()))
 
     if rule == DISTANCE:
         return _by_distance(sites, far)
@@ -118,14 +127,23 @@ def _link_cost(sites: Mapping[str, Mapping[str, Any]]) -> F64:
 
 
 def _by_distance(sites: Mapping[str, Mapping[str, Any]], far_from: Far) -> Partitioner:
-    """A host goes to the nearest site; where distances are unknown, to the ring's."""
+    """A host goes to the nearest site that has room, of sites as near to the emptiest; where distances are unknown, to
+    the ring's."""
     ring = Ring({name: site["weight"] for name, site in sites.items()})
-    is_closed = np.array([not site["weight"] for site in sites.values()])
+    open_, goal = priced(sites)
+    goal = replace(goal, slack=ROOM, closeness=NOTHING)
 
-    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F64, _pages: F64) -> I64:
-        far = far_from(urls)
-        far[:, is_closed] = np.inf
-        found: I64 = np.where(np.isnan(far).any(axis=1), ring.of_keys(hosts), np.nan_to_num(far).argmin(axis=1))
+    def by_distance(hosts: HostKeys, urls: Sequence[str], _links: F64, pages: F64) -> I64:
+        live = Live(goal, NEAREST)
+        for site, size in enumerate(pages[open_].astype(np.int64).tolist()):
+            live.grow(site, size)
+        toll = distance_tolls(far_from(urls)[:, open_], unknown=np.nan)
+        found: I64 = ring.of_keys(hosts).copy()
+        for row in range(len(hosts)):
+            if np.isnan(toll[row]).any():
+                live.grow(int(np.searchsorted(open_, found[row])), 1)
+            else:
+                found[row] = open_[live.place(np.zeros(len(open_)), 1, toll[row])]
         return found
 
     return by_distance
@@ -136,13 +154,16 @@ def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[st
     along the Earth; nan if unknown."""
     places = [np.array([float(site[name]) for site in sites.values()]) for name in ("latitude", "longitude")]
     along = kilometres(*coordinates(countries), *places)
+    with np.errstate(invalid="ignore"):
+        least = np.nan_to_num(along, nan=np.inf).min(axis=1, keepdims=True, initial=np.inf)
+        along = np.where(along - least <= SAME_KM, least, along)  # a country's middle says no more
     return np.where(np.isnan(round_trip_s), along, as_kilometres(round_trip_s))
 
 
-def distance_tolls(kilometres: F64) -> F64:
-    """Returns what the way to each site costs more than to the nearest, in links, for each page; 0 if unknown."""
-    known = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), 0.0, kilometres)
-    toll: F64 = LINKS_PER_KM * (known - known.min(axis=1, keepdims=True))
+def distance_tolls(kilometres: F64, unknown: float = 0.0) -> F64:
+    """Returns what the way to each site costs more than to the nearest, in links, for each page."""
+    more = LINKS_PER_KM * (kilometres - kilometres.min(axis=1, keepdims=True, initial=np.inf))
+    toll: F64 = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), unknown, more)
     return toll
 
 

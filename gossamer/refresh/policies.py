@@ -164,6 +164,8 @@ class Policy:
     value: Callable[[Pages, float], F64]  # of a visit now; the budget in visits per second
     due_at: float = -np.inf  # pages below this value wait
     spends: bool = False  # where there is a budget, no page waits for its value
+    weighs: bool = True  # the policy looks at the weight
+    learns: bool = True  # the policy looks at change rates
     explores: bool = False  # the policy visits pages to learn how often they change
     is_green: bool = False  # the policy looks at the toll
     rates: Callable[[F64, F64, float, Caps | None], F64] | None = (
@@ -223,8 +225,17 @@ def _by_staleness(pages: Pages, _budget_per_s: float) -> F64:
     return pages.weight * pages.age_s
 
 
+def change_likelihood(change_per_s: F64, age_s: F64) -> F64:
+    """Returns how likely it is that pages have changed since their last visit."""
+    likely: F64 = -np.expm1(-change_per_s * age_s)
+    return likely
+
+
 def _green(pages: Pages, budget_per_s: float) -> F64:
-    return _by_staleness(pages, budget_per_s) - pages.toll
+    """Staleness times Y, less carbon (LEADS D1.4, section 2.2): Y is importance times the likelihood of a change."""
+    likely = change_likelihood(pages.change_per_s, pages.age_s)
+    value: F64 = likely * _by_staleness(pages, budget_per_s) - pages.toll
+    return value
 
 
 def _green_index(pages: Pages, budget_per_s: float) -> F64:
@@ -234,8 +245,16 @@ def _green_index(pages: Pages, budget_per_s: float) -> F64:
 POLICIES: dict[str, Policy] = {
     policy.name: policy
     for policy in (
-        Policy("fixed", "every page at the same interval", _by_interval, 1.0),
-        Policy("adaptive", "sooner after a change, later after none", _by_interval, 1.0, spends=True),
+        Policy("fixed", "every page at the same interval", _by_interval, 1.0, weighs=False, learns=False),
+        Policy(
+            "adaptive",
+            "sooner after a change, later after none",
+            _by_interval,
+            1.0,
+            spends=True,
+            weighs=False,
+            learns=False,
+        ),
         Policy(
             "azar",
             "rates that keep most pages fresh; gives up the most restless",
@@ -253,8 +272,13 @@ POLICIES: dict[str, Policy] = {
             rates=harmonic_rates,
         ),
         Policy("index", "the visit that brings most freshness now", _by_index, explores=True),
-        Policy("stalest", "weight times age", _by_staleness),
-        Policy("green", "weight times age, less what its carbon costs", _green, is_green=True),
+        Policy("stalest", "weight times age", _by_staleness, learns=False),
+        Policy(
+            "green",
+            "weight times age times the likelihood of a change, less what its carbon costs",
+            _green,
+            is_green=True,
+        ),
         Policy(
             "green-index",
             "the visit that brings most freshness now, less its carbon",

@@ -22,6 +22,7 @@ from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.table import Table
 from gossamer.refresh.change_rates import none_counted, rates
+from gossamer.refresh.importance import Importance
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best, doubted, probes_s
 from gossamer.refresh.visit_history import RATE, learn, restless_s, usual_s
 
@@ -99,8 +100,10 @@ class Refresher:
         clock: Clock,
         part: Callable[[], float] = lambda: 1.0,
         carbon: Carbon | None = None,
+        importance: Importance | None = None,
     ) -> None:
         check_refresh(config)
+        self._importance = importance or Importance()
         self._index, self._config, self._clock, self._part, self._carbon = index, config, clock, part, carbon
         self._policy = POLICIES[config.refresh.policy]
         self._list = _Seen.none()  # due, the best first
@@ -160,6 +163,7 @@ class Refresher:
     def all_due(self, now_s: float) -> tuple[AnyKeys, F64, F64]:
         """Returns the keys of all pages that will be visited again, sorted, with their values now, and when."""
         found = _Seen.none()
+        self._measure()
         for rows in self._index.visited.scan(_CHUNK_ROWS):
             found = found.joined(self._seen(rows, now_s, found.key[:0]))
         ever = found.where(found.due_s < inf)
@@ -188,6 +192,8 @@ class Refresher:
         start_s, most = self._clock.monotonic(), self._config.index.memory_mb * _LISTED_PER_MB
         found = _Seen.none()
         self._next_s, self._last_s = inf, None
+        if self._is_old:  # weights change with commits only
+            self._measure()
         for rows in self._index.visited.scan(_CHUNK_ROWS):
             seen = self._seen(rows, now_s, taken)
             due = seen.due_s <= now_s
@@ -201,22 +207,37 @@ class Refresher:
         end_s = self._clock.monotonic()
         self._rested_s = end_s + _PATIENCE * (end_s - start_s)
 
+    def _measure(self) -> None:
+        """Learns what pages weigh on average, if the policy asks for it."""
+        if self._config.refresh.weight == "importance" and self._policy.weighs:
+            self._importance.measure(self._fetched(rows) for rows in self._index.visited.scan(_CHUNK_ROWS))
+
+    def _fetched(self, visited: Rows) -> tuple[Rows, Rows]:
+        pages = self._index.pages.look_up(np.ascontiguousarray(visited["key"]))[1]
+        fetched = _is_fetched(pages)
+        return visited[fetched], pages[fetched]
+
+    def _weights(self, visited: Rows, pages: Rows) -> F64:
+        kind = self._config.refresh.weight if self._policy.weighs else "alike"
+        if kind == "importance":
+            return self._importance.of(visited, pages)
+        return pages["hits"] + 1.0 if kind == "hits" else np.ones(len(pages))
+
     def _seen(self, visited: Rows, now_s: float, taken: AnyKeys) -> _Seen:
         """Returns the pages that may be visited again, what that is worth, and when."""
         refresh = self._config.refresh
         keys = np.ascontiguousarray(visited["key"])
         pages = self._index.pages.look_up(keys)[1]
         waits = _is_fetched(pages) & (pages["due_s"] == NEVER) & ~search(taken, keys)[0]
-        visited, keys, hits = visited[waits], keys[waits], pages["hits"][waits]
+        visited, keys = visited[waits], keys[waits]
         last_s = np.minimum(visited["last_s"].astype(np.float64), self._clock.now())  # it may have been set back
         age_s = np.maximum(now_s - last_s, 0.0)
         hosts = host_of_key(keys)
-        weight = hits + 1.0 if refresh.weight == "hits" else np.ones(len(keys))
+        weight = self._weights(visited, pages[waits])
         interval_s = np.full(len(keys), refresh.interval_s)
         if refresh.policy == "adaptive":
             interval_s = np.where(visited["interval_s"] > 0, visited["interval_s"], interval_s)
-        learns = refresh.policy not in ("fixed", "adaptive", "stalest", "green")
-        change_per_s = self._rates(visited, hosts) if learns else np.zeros(len(keys))
+        change_per_s = self._rates(visited, hosts) if self._policy.learns else np.zeros(len(keys))
         carbon_g, toll, affords = self._toll(visited, hosts, now_s)
         budget_per_s = self._budget_per_s * len(keys) / max(self._index.visited.count, 1)
         probe_s: F64 | float = 0.0

@@ -29,6 +29,7 @@ from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.known_pages import KnownPages, rows_of
 from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
+from gossamer.refresh.importance import Importance
 from gossamer.refresh.refresher import DAY_S, Refresher
 from gossamer.refresh.visit_history import RATE
 from gossamer.web.url import host_key
@@ -107,7 +108,9 @@ class _Agent:
         if self.config.refresh.policy == NO_POLICY:
             return np.zeros(0, np.uint64), np.zeros(0), np.zeros(0)
         part = len(self.index.snapshot.zones) / ZONES_IN_ALL
-        keys, values, due_s = Refresher(self.index, self.config, self._clock, lambda: part).all_due(self._now_s)
+        importance = Importance(lambda: self.index.snapshot.state.ledger.v)  # PageRank is not stored
+        it = Refresher(self.index, self.config, self._clock, lambda: part, importance=importance)
+        keys, values, due_s = it.all_due(self._now_s)
         return keys.astype(np.uint64, copy=False), values, due_s
 
     def due_s(self, rows: Rows) -> F64:

@@ -1,8 +1,8 @@
 """This module rebuilds the frontier's index from an archive's tables when the index is lost.
 
 Pages are new, visited, failed or gone as they were, with their links and depths, in order of discovery. Lost for good
-are OPIC cash (pages not visited yet begin with equal shares), validators, digests and estimated rates of change: a page
-that is visited again counts as changed once.
+are OPIC cash (pages not visited yet begin with equal shares; what visited ones have passed on is known), validators,
+digests and estimated rates of change: a page that is visited again counts as changed once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +70,8 @@ _VISITED = """
     SELECT key, max(epoch(time))::BIGINT AS last_s, min(epoch(time))::BIGINT AS first_s, count(*)::BIGINT AS visits,
         coalesce(max(epoch(time)) FILTER (outcome = 'ok'), 0)::BIGINT AS changed_s,
         count(*) FILTER (outcome = 'ok')::BIGINT AS changes,
-        coalesce(arg_max(wire_bytes, time) FILTER (outcome = 'ok'), 0)::BIGINT AS wire_bytes
+        coalesce(arg_max(wire_bytes, time) FILTER (outcome = 'ok'), 0)::BIGINT AS wire_bytes,
+        least(coalesce(sum(cash), 0), 4611686018427387904)::UBIGINT AS history
     FROM stored.visits WHERE NOT is_robots AND outcome IN ('ok', 'unchanged') AND key BETWEEN ? AND ?
     GROUP BY key ORDER BY key"""
 # The links of the versions that pages have now.
@@ -173,7 +174,7 @@ class RebuiltIndex:
         rows = np.zeros(len(found["key"]), self.index.visited.dtype)
         if not len(rows):
             return
-        for name in ("key", "last_s", "first_s", "changed_s"):
+        for name in ("key", "last_s", "first_s", "changed_s", "history"):
             rows[name] = found[name]
         rows["visits"] = np.minimum(found["visits"], 0xFFFF)
         rows["changes"] = np.clip(found["changes"] - 1, 0, 0xFFFF)

@@ -10,7 +10,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.resting import Rests
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import I64, AnyKeys, Bools, Rows
-from gossamer.columns import HOST, KIN, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
+from gossamer.columns import HOST, KIN, LATER, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
@@ -37,7 +37,11 @@ DTYPES |= {RESTING.name: _REST}
 
 
 def schema(table: str) -> pa.Schema:
-    return pa.schema([("row", pa.binary(DTYPES[table].itemsize)), ("text", pa.binary())])
+    return _schema(DTYPES[table])
+
+
+def _schema(dtype: np.dtype[Any]) -> pa.Schema:
+    return pa.schema([("row", pa.binary(dtype.itemsize)), ("text", pa.binary())])
 
 
 def to_arrow(part: Part) -> pa.RecordBatch:
@@ -49,10 +53,22 @@ def to_arrow(part: Part) -> pa.RecordBatch:
 
 
 def from_arrow(table: str, message: pa.RecordBatch) -> Part:
-    check_table(message, schema(table))
-    column, dtype = message.column(0), DTYPES[table]
-    rows = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize).copy()
-    return Part(table, rows, message.column(1).to_pylist())
+    dtype = DTYPES[table]
+    sent = _of_before(dtype)
+    if sent == dtype or not message.schema.equals(_schema(sent)):
+        sent = dtype
+    check_table(message, _schema(sent))
+    column = message.column(0)
+    rows = np.frombuffer(column.buffers()[1], sent, len(column), column.offset * sent.itemsize)
+    whole = np.zeros(len(rows), dtype)
+    for name in sent.names or ():
+        whole[name] = rows[name]
+    return Part(table, whole, message.column(1).to_pylist())
+
+
+def _of_before(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the rows as earlier versions sent them: without the columns that came later."""
+    return np.dtype([(name, dtype[name]) for name in dtype.names or () if name not in LATER])
 
 
 def encoded(part: Part) -> list[bytes]:

@@ -155,7 +155,7 @@ class Sharing:
         messages = arrived.outbox + outgoing.messages(links, owners, arrived.from_remote)
         messages += outgoing.shares(self._others)
         if self._place and self._place.placing:
-            self._place.placing.saw(closed.visits["country"], closed.visits["connect_s"])
+            self._place.placing.saw(*(closed.visits[name] for name in ("country", "address", "connect_s")))
             if news := self._place.placing.take_news():
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
                 sent = sent._replace(changes=written)

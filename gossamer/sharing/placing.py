@@ -15,7 +15,7 @@ from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
 from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.placement.hostmap import ENTRY, HostMap
-from gossamer.placement.network import RoundTrips
+from gossamer.placement.network import RoundTrips, block_of
 
 Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
 
@@ -77,10 +77,11 @@ class Placing:
         sites = self._partitioner(found, examples, table, self._pages)
         self._new.append(self._hosts.record(self._hosts.decided(found, sites)))
 
-    def saw(self, countries: Sequence[str], connect_s: Sequence[float]) -> None:
+    def saw(self, countries: Sequence[str], addresses: Sequence[str], connect_s: Sequence[float]) -> None:
         """Measures how long connecting took, at each visit of a round: the decision depends on how far hosts are."""
         if self._partitioner is not None:
             self._round_trips.measure(self._site, countries, connect_s)
+            self._round_trips.measure(self._site, [block_of(address) for address in addresses], connect_s)
 
     def noted(self, state: AgentState) -> AgentState:
         """Returns the state with round trips, for the manifest."""

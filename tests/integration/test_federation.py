@@ -116,6 +116,7 @@ def test_hosts_are_placed_as_they_are_discovered(
             far = {name: found["NG"] for name, found in state.round_trips.items()}
             assert list(far) == at_work
             assert 0 < min(far.values()) <= max(far.values()) < 60
+            assert all("net 127.0.0.0/16" in state.round_trips[name] for name in at_work), "and by block of addresses"
         proposal = propose(sites.federation)
         assert set(proposal.hosts) == {host_of(url) for url in statuses(alone)}
         assert proposal.summary()["crossing_after"] <= proposal.summary()["crossing_before"]

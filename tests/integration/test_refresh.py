@@ -12,12 +12,13 @@ from experiments import refresh_real
 from experiments.refresh_real import FastClock
 from gossamer import Config, Crawl
 from gossamer.archive.chain import Chain
-from gossamer.archive.store import Directory
+from gossamer.archive.store import Directory, Memory
 from gossamer.archive.versions import versions
 from gossamer.config import REFRESH
 from gossamer.country_facts import WORLD_G_PER_KWH
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex
+from gossamer.repair.rebuilt_index import RebuiltIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.status import status
@@ -165,6 +166,38 @@ def test_change_counters_follow_the_visits(loopback: Loopback, tmp_path: Path) -
     assert counted[:16].sum() == 5
     assert counted[16:].sum() == 0
     assert row["change_rate"] > 1e9 / 500  # it changed whenever we came, which was after 200 s or more
+
+
+def hub(path: str, number: int) -> tuple[str, bytes]:
+    """All pages change whenever they are visited; all of them lead to /hub, and nothing but the start leads to them."""
+    leaves = b"".join(b"<a href=/%d>leaf</a>" % leaf for leaf in range(12))
+    body = leaves if path == "/" else b"<p>nothing</p>"
+    return "200 OK", b"<a href=/hub>hub</a>" + body + b"<p>%d" % number
+
+
+@pytest.mark.parametrize(("order", "policy"), [("opic", "index"), ("batch-pagerank", "index"), ("opic", "green")])
+def test_a_page_that_all_link_to_is_visited_most(loopback: Loopback, tmp_path: Path, order: str, policy: str) -> None:
+    """Pages change alike, and a tenth of them may be visited in the time between two visits."""
+    found = come_back(
+        loopback, tmp_path, site(hub), crawl__order=order, crawl__rescore=5, crawl__pages=14 + 40, crawl__width=4,
+        refresh__policy=policy, refresh__visits_per_day=86_400 / 100, carbon__price=1e-9,
+    )  # fmt: skip
+    counts = {row["url"]: row["visits"] for row in found.query("SELECT url, visits FROM pages")}
+    leaves = [counts[f"http://a.test/{leaf}"] for leaf in range(12)]
+    assert len(counts) == 14
+    assert counts["http://a.test/hub"] > max(leaves)
+    index, _ = opened(found.directory)
+    passed = {
+        row["key"]: int(row["cash"]) for row in found.query("SELECT key, sum(cash) AS cash FROM visits GROUP BY key")
+    }
+    for rows in index.visited.scan():
+        assert {int(row["key"]): int(row["history"]) for row in rows} == passed
+    store = Directory(found.directory)
+    files = Chain.read(store, "a0").files
+    rebuilt = RebuiltIndex({kind: [store.local(name) for name in names] for kind, names in files.items()}, Config())
+    rebuilt.write(Memory(), "a0-00000001")
+    for rows in rebuilt.index.visited.scan():
+        assert {int(row["key"]): int(row["history"]) for row in rows} == passed
 
 
 SMALL = WebSpec.plain(seed=4, hosts=3, pages=20, links=6.0, page_bytes=2_000.0, changing=0.5, changes_per_day=4.0)

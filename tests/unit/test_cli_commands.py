@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from commands import ROOT, environment
+from rich.text import Text
 from sample_archive import sample
 
 from gossamer.cli.app import COMMANDS, main
+from gossamer.cli.output import show
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -84,3 +86,9 @@ def test_a_query_needs_nothing_that_reads_pages_or_crawls(crawl: Path) -> None:
 def test_a_query_that_reads_pages_finds_what_it_needs(crawl: Path) -> None:
     sql = "SELECT text(warc, warc_offset) FROM pages WHERE status = 'fetched'"
     assert "gossamer.web.html" in _imported("query", crawl, sql)
+
+
+def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show("word " * 30, False, Text)
+    assert capsys.readouterr().out == "word " * 30 + "\n"

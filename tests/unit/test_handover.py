@@ -16,12 +16,12 @@ from gossamer.archive.manifest import ZONES, ZONES_IN_ALL, Changes
 from gossamer.archive.resting import Resting
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
-from gossamer.columns import HOST_BITS, NO_TEXT, PAGE, ZONE_BITS, Status
+from gossamer.columns import HOST_BITS, LATER, NO_TEXT, PAGE, VISITED, ZONE_BITS, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
 from gossamer.crawl.update import RoundColumns, seeds, update
-from gossamer.errors import Deposed
+from gossamer.errors import Deposed, Unreadable
 from gossamer.frontier import hosts as hosts_of_index
 from gossamer.frontier import table
 from gossamer.frontier.frontier import Frontier
@@ -86,6 +86,7 @@ def filled(store: Memory, exchange: InProcess, name: str, v: int) -> None:
     visited = np.zeros(len(seen), mine.index.visited.dtype)
     visited["key"], visited["digest"], visited["visits"], visited["validators"] = seen, seen ^ np.uint64(5), 2, NO_TEXT
     texts = [b"etag %d" % key for key in seen[::2].tolist()]
+    visited["history"] = seen >> np.uint64(3)
     visited["validators"][::2] = mine.index.heap.append(texts)
     mine.index.visited.write(visited)
     hosts, counts = np.unique((seen >> np.uint64(40)).astype(np.uint32), return_counts=True)
@@ -206,6 +207,21 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     assert verdict(old, store, ())[:2] == GOOD[:2]
     Transfer(his, exchange, Orders(ALL_TO_ONE), None, 3.0).take([old])
     assert facts(store) == before
+
+
+def test_rows_without_the_columns_of_later_versions_are_taken_in() -> None:
+    before = [(name, VISITED.numpy[name]) for name in VISITED.names if name not in LATER]
+    rows = np.zeros(3, before)
+    rows["key"], rows["visits"], rows["counters3"] = [1, 2, 3], [4, 5, 6], [7, 8, 9]
+    fields = [("row", pa.binary(rows.dtype.itemsize)), ("text", pa.binary())]
+    batch = pa.record_batch(
+        [pa.array([row.tobytes() for row in rows], fields[0][1]), [b"", b"x", b""]], pa.schema(fields)
+    )
+    part = estate.from_arrow(VISITED.name, batch)
+    assert part.rows.dtype == VISITED.numpy
+    assert part.rows[["key", "visits", "counters3", "history"]].tolist() == [(1, 4, 7, 0), (2, 5, 8, 0), (3, 6, 9, 0)]
+    with pytest.raises(Unreadable):
+        estate.from_arrow(PAGE.name, batch)
 
 
 def test_there_and_back_again() -> None:

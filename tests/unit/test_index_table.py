@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.archive.store import Memory
-from gossamer.columns import HOST, PAGE
+from gossamer.columns import HOST, LATER, PAGE, VISITED
 from gossamer.errors import ArchiveError
 from gossamer.frontier.index_pack import flush
 from gossamer.frontier.run_file import Run, write_merged, write_run
@@ -41,6 +43,21 @@ def test_a_run_gives_back_what_was_written_at_any_width(tmp_path, cash):
     assert np.array_equal(run.between(0, 9), rows)
     assert np.array_equal(run.take(np.array([8, 0, 3])), rows[[8, 0, 3]])
     assert np.array_equal(run.keys, rows["key"])
+
+
+def test_a_run_of_an_earlier_version_has_zeros_where_a_column_came_later(tmp_path):
+    before = replace(VISITED, columns=tuple(column for column in VISITED.columns if column.name not in LATER))
+    rows = np.zeros(5, before.numpy)
+    rows["key"], rows["visits"] = np.arange(5) * 7, np.arange(5) + 1
+    written(tmp_path, rows, before)
+    run = Run("x", tmp_path / "x.run", VISITED)
+    assert run.between(0, 5)[["key", "visits", "history"]].tolist() == [(n * 7, n + 1, 0) for n in range(5)]
+    assert run.take(np.array([3]))["history"].tolist() == [0]
+    newer = np.zeros(2, VISITED.numpy)
+    newer["key"], newer["history"] = [7, 9], [2**40, 5]
+    write_merged(tmp_path / "y.run", VISITED, [run, Sorted.of(newer)], 6, 6)
+    joined = Run("y", tmp_path / "y.run", VISITED).between(0, 6)
+    assert joined[["key", "history"]].tolist() == [(0, 0), (7, 2**40), (9, 5), (14, 0), (21, 0), (28, 0)]
 
 
 def test_a_narrow_range_takes_few_bytes(tmp_path):

@@ -139,7 +139,8 @@ def test_each_policy_prefers_what_it_says():
     assert first("fixed", pages()) == first("adaptive", pages()) == 1  # two intervals old
     assert first("stalest", pages()) == 2
     assert first("index", pages()) == 0
-    assert first("green", pages(toll=[0.0, 0.0, 1e9])) == 1
+    assert first("green", pages()) == 0  # it has most likely changed
+    assert first("green", pages(toll=[1e9, 0.0, 0.0])) == 1
     assert first("green-index", pages(toll=[1e9, 0.0, 0.0])) == 1
     for name, rates in RATES.items():
         rows = pages()
@@ -147,8 +148,17 @@ def test_each_policy_prefers_what_it_says():
         assert POLICIES[name].value(rows, 1e-3) == pytest.approx(expected)
 
 
-def test_green_without_toll_is_the_plain_policy():
-    assert POLICIES["green"].value(pages(), 1.0) == pytest.approx(POLICIES["stalest"].value(pages(), 1.0))
+def test_green_is_staleness_times_importance_times_the_likelihood_of_a_change():
+    """Y of LEADS D1.4, section 2.2: of two equally stale pages the one goes first that has probably changed."""
+    rows = pages(age_s=[100.0] * 3)
+    likely = 1 - np.exp(-rows.change_per_s * 100.0)
+    assert POLICIES["green"].value(rows, 1.0) == pytest.approx(rows.weight * 100.0 * likely)
+    assert first("green", rows) == 0
+    assert first("green", pages(age_s=[100.0] * 3, weight=[1.0, 1.0, 300.0])) == 2
+    assert first("green", pages(change_per_s=[1e-5] * 3, weight=[1.0] * 3)) == 1  # else equal: the stalest
+
+
+def test_green_index_without_toll_is_the_plain_policy():
     assert POLICIES["green-index"].value(pages(), 1.0) == pytest.approx(POLICIES["index"].value(pages(), 1.0))
 
 

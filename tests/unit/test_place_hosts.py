@@ -13,7 +13,7 @@ from gossamer.cluster.rebalance import _kilometres
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
 from gossamer.placement.locator import Locator
-from gossamer.placement.network import RoundTrips, as_kilometres
+from gossamer.placement.network import RoundTrips, as_kilometres, block_of
 from gossamer.placement.partitioners import distance_tolls, partitioner
 from gossamer.placement.ring import Ring
 from gossamer.web.url import host_key
@@ -68,6 +68,7 @@ def test_names_are_looked_up() -> None:
         Resolve(map={"fr.test": "194.199.1.1:80", "us.test": "8.8.8.8:80", "*": "127.0.0.1:80"}), RealClock()
     )
     assert locator(["fr.test", "us.test", "nowhere.test"]) == ["FR", "US", ""]
+    assert locator.blocks(["fr.test", "us.test"]) == ["net 194.199.0.0/16", "net 8.8.0.0/16"]
 
 
 def test_measured_round_trips_count_more_than_maps() -> None:
@@ -95,6 +96,76 @@ def test_a_rebalance_goes_by_the_round_trips_of_each_host() -> None:
     assert 15_000 < found[0, 2] < 18_000, "nobody has measured it from Lima"
     assert np.isnan(found[3]).all()
     assert distance_tolls(found)[3].tolist() == [0.0, 0.0, 0.0]
+
+
+GERMANY = {
+    "hamburg": {**FREE, "latitude": 53.55, "longitude": 9.99},
+    "munster": {**FREE, "latitude": 51.96, "longitude": 7.63},
+    "dresden": {**FREE, "latitude": 51.05, "longitude": 13.74},
+}
+
+
+def german(
+    hosts: int, blocks: Sequence[str] = (), round_trips: RoundTrips | None = None, pages: Sequence[float] = (0, 0, 0)
+) -> list[int]:
+    """How many of so many hosts in Germany each of three sites there gets; host n is in block n, in turn."""
+    names = [f"h{number}.test" for number in range(hosts)]
+
+    def blocks_of(found: Sequence[str]) -> list[str]:
+        return [blocks[int(name[1:-5]) % len(blocks)] for name in found]
+
+    decide = partitioner(
+        "distance", GERMANY, lambda found: ["DE"] * len(found), round_trips or RoundTrips(list(GERMANY)),
+        blocks_of if blocks else None,
+    )  # fmt: skip
+    assert decide is not None
+    keys = np.array([host_key(name) for name in names], np.uint32)
+    found = decide(keys, [f"http://{name}/" for name in names], np.zeros((hosts, 3)), np.array(pages, np.float64))
+    return np.bincount(found, minlength=3).tolist()
+
+
+def test_three_sites_of_one_country_share_its_hosts() -> None:
+    """The set-up of UniCrawl: by the middle of Germany all hosts were Munster's."""
+    assert german(3000) == [1000, 1000, 1000]
+    assert german(3000, pages=(1000, 0, 500)) == [500, 1500, 1000]
+
+
+def test_cities_are_told_apart_by_the_round_trips_to_blocks_of_addresses() -> None:
+    north, east, elsewhere = (block_of(address) for address in ("192.0.2.7", "2001:db8::5", "198.51.100.1"))
+    assert (north, east) == ("net 192.0.0.0/16", "net 2001:db8::/32")
+    trips = RoundTrips(list(GERMANY))
+    for site, seconds in (("hamburg", [0.004, 0.02, 0.02]), ("dresden", [0.02, 0.004, 0.02])):
+        trips.measure(site, [north, east, ""], seconds)
+        trips.measure(site, ["DE", "DE", "DE"], seconds)
+    trips.receive("munster", {"DE": 0.02})
+    assert german(300, [north], trips) == [300, 0, 0]
+    assert german(300, [north, east], trips) == [150, 0, 150]
+    assert german(300, [elsewhere], trips) == [100, 100, 100]
+    trips.measure("munster", [elsewhere], [0.001])
+    assert german(300, [elsewhere], trips) == [100, 100, 100], "what one site alone has measured compares with nothing"
+
+
+def test_the_nearest_site_takes_no_more_than_its_room() -> None:
+    trips = RoundTrips(list(GERMANY))
+    for site, seconds in (("hamburg", 0.004), ("munster", 0.01), ("dresden", 0.02)):
+        trips.measure(site, ["DE"], [seconds])
+    assert german(300, round_trips=trips) == [300, 0, 0], "before a thousand pages are known, balance does not matter"
+    assert german(6000, round_trips=trips) == [3000, 3000, 0]
+
+
+def test_blocks_are_bounded_and_countries_stay() -> None:
+    trips = RoundTrips(["a", "b"])
+    trips.measure("a", ["DE"], [0.01])
+    for number in range(2000):
+        trips.measure("a", [block_of(f"10.{number % 256}.0.1"), block_of(f"11.{number // 256}.0.1")], [0.01, 0.02])
+        trips.measure("a", [f"net {number}"], [0.03])
+    known = trips.as_dict()["a"]
+    assert len(known) <= 513
+    assert "DE" in known
+    assert "net 1999" in known
+    assert "net 0" not in known
+    assert len(trips.news("a")) <= 513
+    assert block_of("") == block_of("nowhere") == ""
 
 
 def test_what_sites_tell_each_other_of_round_trips() -> None:

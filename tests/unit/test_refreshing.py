@@ -8,11 +8,12 @@ from gossamer.archive.store import Memory
 from gossamer.carbon.account import Carbon
 from gossamer.carbon.prices import packed
 from gossamer.clocks import VirtualClock
-from gossamer.columns import NEVER, PAGE, VISITED, Status
+from gossamer.columns import NEVER, PAGE, REQUISITE, VISITED, Status
 from gossamer.config import REFRESH, Config
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.refresh.change_rates import counted
+from gossamer.refresh.importance import DAMPING, Importance
 from gossamer.refresh.policies import POLICIES
 from gossamer.refresh.refresher import Refresher, check_refresh
 from gossamer.refresh.visit_history import counters, set_counters
@@ -131,6 +132,76 @@ def test_what_changes_often_is_visited_often(policy, age_s):
 def test_weights_are_links():
     it = refresher(index_of([1000.0] * 3, hits=[0, 9, 4], change_rate=1e5), "index", refresh__weight="hits")
     assert taken(it) == [1, 2, 0]
+
+
+# --- what pages weigh
+
+
+def test_by_default_pages_weigh_by_all_cash_that_they_ever_had():
+    index = index_of([1000.0] * 4, hits=[9, 0, 0, 0], change_rate=1e5, history=[0, 500, 0, 3000], cash=[0, 0, 900, 0])
+    default = {"refresh.policy": "index", "refresh.least_s": 1.0}
+    it = Refresher(index, Config().replace(default), VirtualClock(NOW_S))
+    assert taken(it) == [3, 2, 1, 0]
+
+
+def test_what_the_virtual_page_gave_counts_too():
+    """Rows lack it: a page that was visited has minus so much."""
+    index = index_of([1000.0] * 2, change_rate=1e5, history=[10, 0], cash=[-700, -500])
+    config = Config().replace({"refresh.policy": "stalest", "refresh.least_s": 1.0})
+    it = Refresher(index, config, VirtualClock(NOW_S), importance=Importance(lambda: 700))
+    assert taken(it) == [1, 0]
+
+
+def test_pagerank_counts_where_it_is_known_and_opic_elsewhere():
+    """The first two have PageRank, three times the mean and a little; the others have cash, by which the fourth is
+    above the mean."""
+    index = index_of([1000.0] * 4, change_rate=1e5, history=[1, 9000, 10, 990])
+    ranks = np.array([0.6, 0.1, 0.0, 0.0])
+    importance = Importance(pagerank=lambda keys: ranks[keys.astype(np.intp)])
+    config = Config().replace({"refresh.policy": "index", "refresh.least_s": 1.0})
+    assert taken(Refresher(index, config, VirtualClock(NOW_S), importance=importance)) == [0, 3, 1, 2]
+
+
+def test_importance_is_one_on_average_and_never_nothing():
+    index = index_of([1000.0] * 5, history=[0, 0, 100, 300, 600])
+    rows = [(visited, index.pages.look_up(visited["key"])[1]) for visited in index.visited.scan()]
+    importance = Importance()
+    importance.measure(rows)
+    values = importance.of(*rows[0])
+    assert values.mean() == pytest.approx(1.0)
+    assert values.min() == pytest.approx(1 - DAMPING)
+    assert values[4] == pytest.approx(1 - DAMPING + DAMPING * 3)
+    nobody = Importance()  # as in a crawl that has been rebuilt
+    nobody.measure([(visited[:0], pages[:0]) for visited, pages in rows])
+    assert nobody.of(*rows[0]) == pytest.approx(np.ones(5))
+
+
+def test_requisites_do_not_count_in_the_mean():
+    index = index_of([1000.0] * 3, change_rate=1e5, history=[10, 20, 10**9], hops=[0, 0, REQUISITE])
+    it = Refresher(index, Config().replace({"refresh.policy": "stalest", "refresh.least_s": 1.0}), VirtualClock(NOW_S))
+    keys, values, _ = it.all_due(NOW_S)
+    assert (keys & np.uint64(0xFF)).tolist() == [0, 1]
+    assert values.mean() == pytest.approx(1000.0)
+
+
+def test_weights_follow_what_commits_bring():
+    index = index_of([1000.0] * 3, change_rate=1e5, history=[30, 20, 10])
+    it = Refresher(index, Config().replace({"refresh.policy": "index", "refresh.least_s": 1.0}), VirtualClock(NOW_S))
+    assert taken(it, 1) == [0]
+    rows = next(index.visited.scan()).copy()
+    rows["history"] = [30, 20, 1000]
+    index.visited.write(rows)
+    it.committed()
+    assert taken(it, 3) == [2, 0, 1]
+
+
+@pytest.mark.parametrize("policy", ["green", "green-index", "index"])
+def test_what_is_likely_to_have_changed_is_worth_more(policy):
+    index = index_of([1000.0] * 3, hosts=3, change_rate=[1e3, 3e5, 1e4], wire_bytes=10_000)
+    values = {"refresh.policy": policy, "refresh.least_s": 1.0, "refresh.weight": "alike", "carbon.price": 1e-9}
+    config = Config().replace(values)
+    carbon = Carbon(config.carbon, index, PriceState())
+    assert taken(Refresher(index, config, VirtualClock(NOW_S), carbon=carbon)) == [1, 2, 0]
 
 
 def test_a_host_gets_no_more_than_its_turn():

@@ -12,7 +12,7 @@ import pytest
 from sample_archive import Sample, page
 
 from gossamer.archive.wacz import export_wacz
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import read_record
 from gossamer.errors import ConfigError
 
 URLS = [f"http://a.test/{n}" for n in range(7)]
