@@ -25,7 +25,8 @@ hypothesis.settings.load_profile("patient")
 
 @pytest.fixture(scope="session")
 def pywb() -> str:
-    """The interpreter of pywb's own environment: it brings an old brotli module that must not meet ours."""
+    """The interpreter of pywb's own environment, which has wacz, too: pywb brings an old brotli module that must not
+    meet ours."""
     python = Path(sys.prefix) / "pywb" / "bin" / "python"
     if not python.exists():
         tools.lack("pywb")
