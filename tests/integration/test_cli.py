@@ -37,7 +37,7 @@ SPEC = WebSpec.plain(seed=21, hosts=4, pages=60, page_bytes=2_000.0, links=8.0, 
 QUICK = ("--scope", "any", "--delay", "0", "--set", "crawl.patience_s=0.1", "--set", "polite.backoff_s=0.1")
 # Slow enough that a test finds the crawl still running, whatever else the machine does.
 SLOW = ("--scope", "host", "--delay", "0.3", "--set", "crawl.round_s=0.3")
-LONG = ("--scope", "host", "--delay", "1")
+LONG = ("--scope", "host", "--delay", "2")
 
 
 @pytest.fixture(scope="module")
