@@ -111,7 +111,7 @@ def tables() -> None:
     """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
     experiment. <!-- figures cloud-latency --> ... <!-- end --> is for its figures. What is not on record stays as it
     is."""
-    for folder in (OUT, *ELSEWHERE.values()):
+    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement"):
         fill_in(folder.with_suffix(".md"), folder)
 
 
