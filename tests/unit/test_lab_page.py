@@ -9,6 +9,7 @@ from pathlib import Path
 import case_files
 import pytest
 
+from experiments import claims
 from experiments import pages as lab_page
 from experiments.harness import main, parser
 from gossamer.sim.figures import draw
@@ -49,6 +50,14 @@ def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> 
     shutil.copy(ROOT / "docs" / page.name, page)
     lab_page.fill_in(page, ROOT / "docs" / name)
     assert page.read_text() == (ROOT / "docs" / page.name).read_text(), "run python -m experiments.pages --tables"
+
+
+def test_advice_and_claims_are_those_on_record() -> None:
+    page = (ROOT / "docs" / "which-settings.md").read_text()
+    assert claims.filled(page) == page, "run python -m experiments.pages --tables"
+    assert page.count("\n| ") > 25
+    for linked in ("README.md", "docs/getting-started.md"):
+        assert "which-settings.md" in (ROOT / linked).read_text()
 
 
 def verdicts(name: str) -> list[tuple[str, str]]:
