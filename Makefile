@@ -6,36 +6,43 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+USABLE := $(VENV)/.usable
+SOURCE := pyproject.toml setup.py gossamer/web/_links.pyx gossamer/web/_links.pxd gossamer/web/_scan.pyx scripts/setup
 
 MINUTES ?= 20
 PAGES ?= 1000000
 SEED ?= 1
 
-.PHONY: help setup browser demo test test-all soak fuzz docs packages lint bench bench-shapes bench-index bench-agents bench-extract bench-lab bench-place lab clean
+.PHONY: help setup tools demo test test-all soak fuzz docs packages lint bench bench-shapes bench-index bench-agents bench-extract bench-watch bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## virtual environment with Gossamer and its development tools
 
-$(READY): pyproject.toml setup.py gossamer/web/_links.pyx gossamer/web/_links.pxd gossamer/web/_scan.pyx scripts/setup
-	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup
+$(READY): $(SOURCE)
+	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup dev,lab
 	@touch $@
 
-demo: setup  ## crawl a test web on loopback and ask the archive questions
+# Without development tools, unless they are there: a demonstration should not take minutes before it begins.
+$(USABLE): $(SOURCE)
+	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup federation
+	@touch $@
+
+demo: $(if $(wildcard $(READY))$(filter-out demo,$(MAKECMDGOALS)),setup,$(USABLE))  ## crawl a test web on loopback and ask the archive questions
 	$(BIN)/python -m gossamer demo
 
 # Files whose tests take long come first, so that none is left alone in the end.
 PYTEST := $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder \
 	tests/reliability tests/integration tests/contract tests/unit
 
-browser:
-	@command -v chromium >/dev/null || scripts/install chromium
+tools: setup
+	@BIN=$(BIN) scripts/install
 
-test: setup browser  ## the tests
+test: setup tools  ## the tests
 	$(PYTEST) -m "not slow"
 
-test-all: setup browser  ## the tests, slow ones included
+test-all: setup tools  ## the tests, slow ones included
 	$(PYTEST)
 
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
@@ -71,6 +78,9 @@ bench-agents: setup  ## one agent on one core, two agents on two
 
 bench-extract: setup  ## what functions cost, beside a crawl and over an archive, and Scrapy's parsel
 	$(BIN)/python -m benchmarks.bench_extract
+
+bench-watch: setup  ## what watching costs: the dashboard open, /metrics of 64 agents, 100 who listen
+	$(BIN)/python -m benchmarks.bench_watch --keep
 
 bench-lab: setup  ## simulate a crawl of a million pages
 	$(BIN)/python -m benchmarks.bench_lab

@@ -202,7 +202,11 @@ class Bench:
             process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stdout, preexec_fn=lambda: pin(0, CRAWLER_CORE)
             )
-            _, status, used = os.wait4(process.pid, 0)
+            try:
+                _, status, used = os.wait4(process.pid, 0)
+            except BaseException:  # a peer whose benchmark was interrupted would go on for minutes
+                process.kill()
+                raise
         process.returncode = os.waitstatus_to_exitcode(status)
         wall_s, server_s = time.perf_counter() - start_s, cpu_of(self._server_pid) - server_s
         if process.returncode not in exits:

@@ -268,6 +268,10 @@ def check(config: Config) -> None:
         from gossamer.refresh.refresher import check_refresh
 
         check_refresh(config)
+    if config.archive.dedupe:
+        from gossamer.archive.dedupe import check_dedupe
+
+        check_dedupe(config)
     if config.crawl.render:
         from gossamer.render.renderer import check_render
 

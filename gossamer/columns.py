@@ -3,15 +3,19 @@
 NumPy tables are the index's (hot, fixed width); Arrow tables are the archive's (Parquet, for people and SQL).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
-from gossamer.arrays import I32, I64, U8, U64, Indices
+    from gossamer.arrays import I32, I64, U8, U64, Indices
 
 
 @dataclass(frozen=True)
@@ -33,28 +37,38 @@ class Table:
 
     @property
     def numpy(self) -> np.dtype[np.void]:
+        import numpy as np  # here and below: commands that only name tables and columns start without it
+
         return np.dtype([(column.name, column.dtype) for column in self.columns])
 
     @property
     def arrow(self) -> pa.Schema:
-        return pa.schema([pa.field(c.name, _ARROW[c.dtype], metadata={"meaning": c.meaning}) for c in self.columns])
+        import pyarrow as pa
+
+        types = _arrow_types()
+        return pa.schema([pa.field(c.name, types[c.dtype], metadata={"meaning": c.meaning}) for c in self.columns])
 
 
-_ARROW = {
-    "string": pa.string(),
-    "dict": pa.dictionary(pa.int32(), pa.string()),
-    "bool": pa.bool_(),
-    "u1": pa.uint8(),
-    "u2": pa.uint16(),
-    "u4": pa.uint32(),
-    "u8": pa.uint64(),
-    "i4": pa.int32(),
-    "i8": pa.int64(),
-    "f4": pa.float32(),
-    "f8": pa.float64(),
-    "time": pa.timestamp("ms", tz="UTC"),
-    "binary": pa.binary(),
-}
+@cache
+def _arrow_types() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
+    return {
+        "string": pa.string(),
+        "dict": pa.dictionary(pa.int32(), pa.string()),
+        "bool": pa.bool_(),
+        "u1": pa.uint8(),
+        "u2": pa.uint16(),
+        "u4": pa.uint32(),
+        "u8": pa.uint64(),
+        "i4": pa.int32(),
+        "i8": pa.int64(),
+        "f4": pa.float32(),
+        "f8": pa.float64(),
+        "time": pa.timestamp("ms", tz="UTC"),
+        "binary": pa.binary(),
+    }
+
 
 NEVER = 0xFFFFFFFF  # a due time that never comes
 # `hops` of a requisite, which is no page of its own: this, plus the style sheets and redirects between a page and it.
@@ -376,11 +390,13 @@ class Contributions(NamedTuple):
     url: list[str]
 
     @classmethod
-    def none(cls) -> "Contributions":
+    def none(cls) -> Contributions:
         return cls.joined([])
 
     @classmethod
-    def joined(cls, parts: Iterable["Contributions"]) -> "Contributions":
+    def joined(cls, parts: Iterable[Contributions]) -> Contributions:
+        import numpy as np
+
         parts = list(parts)
         columns: list[Any] = [
             np.concatenate([np.zeros(0, column.dtype), *(part[i] for part in parts)])
@@ -389,7 +405,7 @@ class Contributions(NamedTuple):
         columns.append([url for part in parts for url in part.url])
         return cls(*columns)
 
-    def take(self, rows: Indices) -> "Contributions":
+    def take(self, rows: Indices) -> Contributions:
         columns: list[Any] = [column[rows] for column in self[:-1]]
         columns.append([self.url[i] for i in rows.tolist()])
         return Contributions(*columns)

@@ -1,8 +1,7 @@
 """This module locates addresses: their country, its coordinates, and distances on Earth, by data in gossamer/data."""
 
-import csv
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -10,18 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import F64, U8, U32, Strings
+from gossamer.country_facts import facts
 
 RADIUS_KM = 6371.0
-WORLD_G_PER_KWH = 475.0  # of countries without data (IEA, 2019)
-MIX = ("coal", "gas", "oil", "nuclear", "hydroelectricity", "wind", "solar", "biofuel")
-
-
-class Country(NamedTuple):
-    name: str
-    latitude: float
-    longitude: float
-    g_per_kwh: float  # mean carbon intensity of its electricity; nan if unknown
-    mix: Mapping[str, float]  # shares of its electricity; empty if unknown
 
 
 class _Ranges(NamedTuple):
@@ -55,19 +45,6 @@ def kilometres(latitude: F64, longitude: F64, other_latitude: F64, other_longitu
     half = half + np.cos(north) * np.cos(other_north) * np.sin((east - other_east) / 2) ** 2
     distance: F64 = 2 * RADIUS_KM * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
     return distance
-
-
-@cache
-def facts() -> Mapping[str, Country]:
-    """Returns the facts about each country, by code."""
-    with files("gossamer").joinpath("data/countries.csv").open(encoding="utf-8") as lines:
-        return {row["country"]: _country(row) for row in csv.DictReader(lines)}
-
-
-def _country(row: Mapping[str, str]) -> Country:
-    mix = {source: float(row[source]) for source in MIX if row[source]}
-    grams = float(row["g_per_kwh"]) if row["g_per_kwh"] else np.nan
-    return Country(row["name"], float(row["latitude"]), float(row["longitude"]), grams, mix)
 
 
 def _number(address: str) -> int:

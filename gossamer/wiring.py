@@ -16,7 +16,7 @@ from gossamer.event_log import EventLog
 
 def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
     """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon], with
-    functions if any are named, with a browser if pages are to be rendered."""
+    functions if any are named, with a browser if pages are to be rendered, with the digests of other crawls."""
     books = Books.open(store, config, chain)
     carbon = None
     if config.carbon != type(config.carbon)():
@@ -37,6 +37,10 @@ def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Book
         from gossamer.render.renderer import Renderer
 
         books.rendering = Renderer(config)
+    if config.archive.dedupe:
+        from gossamer.archive.dedupe import OtherCrawls
+
+        books.others = OtherCrawls(config.archive.dedupe, store.scratch("digests").parent)
     return books
 
 

@@ -4,7 +4,6 @@ A run ends with a line that says which conformance cases and graphs it did not h
 """
 
 import contextlib
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,30 +13,30 @@ import case_files
 import hypothesis
 import object_stores
 import pytest
+import tools
 from raw_server import loopback as _loopback
 
 loopback = pytest.fixture(_loopback, name="loopback")
 
 # A loaded machine is slow, not wrong.
-hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.register_profile("patient", hypothesis.settings.get_profile("default"), deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
 def pywb() -> str:
-    """The interpreter of pywb's own environment: it brings an old brotli module that must not meet ours."""
+    """The interpreter of pywb's own environment, which has wacz, too: pywb brings an old brotli module that must not
+    meet ours."""
     python = Path(sys.prefix) / "pywb" / "bin" / "python"
     if not python.exists():
-        pytest.skip("needs pywb: run `make setup`")
+        tools.lack("pywb")
     return str(python)
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Self-signed, for a.test; key and certificate in one file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("makes its certificates with the openssl command")
+    openssl = tools.need("openssl")
     directory = tmp_path_factory.mktemp("tls")
     pem, key = directory / "a.pem", directory / "a.key"
     command = f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"

@@ -16,7 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-_IMPORTED = ("crawl", "export", "extract", "federation", "query", "repair", "report", "scan", "status")
+_COMMANDS = ("crawl", "export", "extract", "federation", "query", "repair", "report", "scan", "status")
+# What commands import when they need it.
+_NEEDED = ("api", "archive.contents", "cluster.sites", "watch.progress", "watch.status")
 _FAREWELL_S = 10.0
 
 
@@ -64,8 +66,8 @@ class WarmStart:
 
 def _wait_for_commands(requests: socket.socket) -> int:
     """Forks a child for each request, and returns in the child with the exit code of its command."""
-    for name in _IMPORTED:
-        importlib.import_module(f"gossamer.cli.{name}")
+    for name in (*(f"cli.{command}" for command in _COMMANDS), *_NEEDED):
+        importlib.import_module(f"gossamer.{name}")
     while True:
         message, rights, _, _ = socket.recv_fds(requests, 1 << 20, 3)
         if not message:

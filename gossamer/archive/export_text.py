@@ -18,7 +18,7 @@ from gossamer.archive.query import open_reading, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.shards import check_options, new_shards, shards
 from gossamer.errors import ConfigError
-from gossamer.web.answer import Answer
+from gossamer.web.answer import TEXT_BYTES, Answer
 
 Row = dict[str, Any]
 Exported = tuple[str, datetime]  # URL and time of a page that an earlier shard has
@@ -151,7 +151,7 @@ def texts(
             rows = [row for row in rows if (row["url"], row["time"]) not in done]
             places = [(row.pop("warc"), row.pop("warc_offset")) for row in rows]
             text_of = _describing(rows, form) if is_described else lambda _, answer: form.of(answer)
-            for row, text in zip(rows, contents.each(places, text_of), strict=True):
+            for row, text in zip(rows, contents.each(places, text_of, TEXT_BYTES), strict=True):
                 if text is not None:
                     yield {**row, "text": text}
 

@@ -10,18 +10,20 @@ from contextlib import closing, contextmanager
 from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 
-from gossamer.archive.contents import Contents, Place
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.views import FROM_INDEX, KINDS, SQL_TYPES, TABLES, quoted, statements
 from gossamer.errors import QueryError
-from gossamer.web.answer import Answer
+
+if TYPE_CHECKING:
+    from gossamer.archive.contents import Contents, Place
+    from gossamer.web.answer import Answer
 
 T = TypeVar("T")
 Opened = Callable[[Callable[[duckdb.DuckDBPyConnection], T]], T]
@@ -87,10 +89,12 @@ def open_reading(
     """Opens such a database of what was read. `settings` are statements that set limits; no query can change them."""
     files = {kind: at.paths(kind) for kind in KINDS}
     paths = [str(path) for each in files.values() for path in each]
-    made = [*settings, *statements(files, at.overlap, index is not None)]
+
+    def made(database: duckdb.DuckDBPyConnection) -> list[str]:
+        return [*settings, *statements(database, files, at.overlap, index is not None)]
 
     def functions(database: duckdb.DuckDBPyConnection) -> None:
-        _add_functions(database, Contents(at))
+        _add_functions(database, cache(lambda: _contents(at)))
         if index is not None:
             _add_index(database, cache(lambda: index(at)))
 
@@ -98,7 +102,7 @@ def open_reading(
 
 
 def confined(
-    statements: Iterable[str],
+    statements: Callable[[duckdb.DuckDBPyConnection], Iterable[str]],
     paths: Sequence[str],
     functions: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
 ) -> duckdb.DuckDBPyConnection:
@@ -106,7 +110,7 @@ def confined(
     database = duckdb.connect(config=_SETTINGS)
     try:
         functions(database)
-        for statement in statements:
+        for statement in statements(database):
             database.execute(statement)
         _confine(database, paths)
     except BaseException:
@@ -136,27 +140,39 @@ def _confine(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
     database.execute("SET lock_configuration = true")
 
 
-def _add_functions(database: duckdb.DuckDBPyConnection, contents: Contents) -> None:
+def _contents(at: Reading) -> "Contents":
+    from gossamer.archive.contents import Contents  # most queries read no pages, and need not wait for it
+
+    return Contents(at)
+
+
+def _add_functions(database: duckdb.DuckDBPyConnection, contents: "Callable[[], Contents]") -> None:
     """Adds the functions of `views.FUNCTIONS`. They work on columns, so that revisits are looked up together."""
 
-    def column(of: Callable[[Answer], str | bytes | None], kind: pa.DataType) -> Callable[[Any, Any], Any]:
-        return lambda warcs, offsets: pa.array(
-            contents.each(_places(warcs, offsets), lambda _, answer: of(answer)), kind
-        )
+    def column(
+        of: "Callable[[Answer], str | bytes | None]", kind: pa.DataType, is_whole: bool = False
+    ) -> Callable[[Any, Any], Any]:
+        def values(warcs: Any, offsets: Any) -> Any:
+            from gossamer.web.answer import DECODED_BYTES, TEXT_BYTES
+
+            most = DECODED_BYTES if is_whole else TEXT_BYTES
+            return pa.array(contents().each(_places(warcs, offsets), lambda _, answer: of(answer), most), kind)
+
+        return values
 
     def header(warcs: Any, offsets: Any, names: Any) -> Any:
         wanted = names.to_pylist()
         return pa.array(
-            contents.each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or "")),
+            contents().each(_places(warcs, offsets), lambda i, answer: answer.header(wanted[i] or ""), most=1),
             pa.string(),
         )
 
     functions: list[tuple[str, Callable[..., Any], Any, str]] = [
-        ("content", column(Answer.content, pa.string()), VARCHAR, ""),
-        ("text", column(Answer.text, pa.string()), VARCHAR, ""),
-        ("main_text", column(Answer.main_text, pa.string()), VARCHAR, ""),
-        ("markdown", column(Answer.markdown, pa.string()), VARCHAR, ""),
-        ("body", column(lambda answer: answer.body, pa.binary()), BLOB, ""),
+        ("content", column(lambda answer: answer.content(), pa.string()), VARCHAR, ""),
+        ("text", column(lambda answer: answer.text(), pa.string()), VARCHAR, ""),
+        ("main_text", column(lambda answer: answer.main_text(), pa.string()), VARCHAR, ""),
+        ("markdown", column(lambda answer: answer.markdown(), pa.string()), VARCHAR, ""),
+        ("body", column(lambda answer: answer.body, pa.binary(), is_whole=True), BLOB, ""),
         ("header", header, VARCHAR, ", name"),
     ]
     database.create_function("detected_language", _languages, [VARCHAR], VARCHAR, type=ARROW, null_handling=SPECIAL)
@@ -196,7 +212,7 @@ def _simhashes(texts: Any) -> Any:
     return pa.array([None if text is None else simhash(words.runs(text)) for text in texts.to_pylist()], pa.uint64())
 
 
-def _places(warcs: Any, offsets: Any) -> list[Place | None]:
+def _places(warcs: Any, offsets: Any) -> "list[Place | None]":
     pairs = zip(warcs.to_pylist(), offsets.to_pylist(), strict=True)
     return [(warc, offset) if warc and offset is not None else None for warc, offset in pairs]
 

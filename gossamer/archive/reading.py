@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import duckdb
-import pyarrow as pa
-
 from gossamer.archive.chain import snapshots
 from gossamer.archive.damage import check_named
 from gossamer.archive.labels import FOLDERS
@@ -191,7 +188,7 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
         at = location.read()
         try:
             return work(at)
-        except (OSError, duckdb.Error, pa.ArrowException, _Begun) as error:
+        except _troubles(_Begun) as error:
             cause = error.cause if isinstance(error, _Begun) else error
             missing = at.missing()  # checked on the files: DuckDB has many messages for it
             if not missing and cause is error and at.is_evicted():
@@ -214,8 +211,16 @@ def irrevocable() -> Iterator[None]:
     """Marks the writing of what cannot be taken back, such as standard output: there is no second attempt."""
     try:
         yield
-    except (OSError, duckdb.Error, pa.ArrowException) as error:
+    except _troubles() as error:
         raise _Begun(error) from error
+
+
+def _troubles(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """Returns the errors of files that vanish under a reader. It is asked when there is one: then is time to import."""
+    import duckdb
+    import pyarrow as pa
+
+    return OSError, duckdb.Error, pa.ArrowException, *more
 
 
 class _Begun(Exception):

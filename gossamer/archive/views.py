@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from duckdb import DuckDBPyConnection as Database
 
 from gossamer.columns import (
     DEPTHS,
@@ -23,7 +22,7 @@ from gossamer.columns import (
     Table,
 )
 from gossamer.config import Carbon
-from gossamer.geography import WORLD_G_PER_KWH, facts
+from gossamer.country_facts import WORLD_G_PER_KWH, facts
 
 SQL_TYPES = {
     "string": "VARCHAR",
@@ -40,7 +39,7 @@ SQL_TYPES = {
     "binary": "BLOB",
 }
 
-_OF_ARROW = {"bool": "BOOLEAN", "int64": "BIGINT", "double": "DOUBLE", "binary": "BLOB", "date32[day]": "DATE"}
+_GROWN = ("BOOLEAN", "BIGINT", "DOUBLE", "BLOB", "DATE", "TIMESTAMP")  # types of columns that functions add
 _FETCHED = (Outcome.OK, Outcome.UNCHANGED)
 # Visits that are nobody's error: content, a redirect, or our own decision not to go.
 NO_ERROR = (
@@ -210,12 +209,15 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def statements(files: Mapping[str, Sequence[Path]], overlap: bool = False, index: bool = False) -> list[str]:
-    """Returns SQL that makes the views over these Parquet files; a kind without files makes an empty table. With
+def statements(
+    database: Database, files: Mapping[str, Sequence[Path]], overlap: bool = False, index: bool = False
+) -> list[str]:
+    """Returns SQL that makes the views over these Parquet files; a kind without files makes an empty table. The
+    database, which need not be the one to make them in, reads which columns there are. With
     `overlap` several agents may have found the same page: the first to do so counts. With `index` the functions
     `index_...` are there."""
     made = ["CREATE SCHEMA stored"]
-    made += [_stored(kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
+    made += [_stored(database, kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
     if overlap:
         made.append("ALTER VIEW stored.pages RENAME TO found")
         made.append(
@@ -233,23 +235,30 @@ def _unknown(question: str, columns: Sequence[Column]) -> str:
     return f"CREATE MACRO index_{question}(key) AS struct_pack({nulls})"
 
 
-def _stored(kind: str, table: Table, paths: Sequence[Path]) -> str:
+def _stored(database: Database, kind: str, table: Table, paths: Sequence[Path]) -> str:
     if kind in GROWING and paths:
-        return f"CREATE VIEW stored.{kind} AS {_grown(table, paths)}"
+        return f"CREATE VIEW stored.{kind} AS {_grown(database, table, paths)}"
     if paths:
-        present, is_mixed = _present(table, paths)
+        present, is_mixed = _present(database, table, paths)
         return f"CREATE VIEW stored.{kind} AS {_selected(table, present, paths, is_mixed=is_mixed)}"
     columns = ", ".join(f"NULL::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns)
     return f"CREATE VIEW stored.{kind} AS SELECT {columns} WHERE false"
 
 
-def _present(table: Table, paths: Sequence[Path]) -> tuple[set[str], bool]:
+def _columns(database: Database, path: Path) -> dict[str, str]:
+    """Returns the columns of a Parquet file, with their types in SQL. DuckDB reads them: it is there anyway, and Arrow
+    would double the time in which a command such as `gossamer status` starts."""
+    rows = database.execute(f"DESCRIBE SELECT * FROM read_parquet({quoted(str(path))})").fetchall()
+    return {name: kind for name, kind, *_ in rows}
+
+
+def _present(database: Database, table: Table, paths: Sequence[Path]) -> tuple[set[str], bool]:
     """Returns which columns files have, and whether some files lack some of them: an earlier version wrote those. The
     first and the last file tell, as long as they have all columns; others need not be read."""
-    ends = [set(pq.read_schema(path).names) for path in {paths[0], paths[-1]}]
+    ends = [set(_columns(database, path)) for path in {paths[0], paths[-1]}]
     if all(end.issuperset(table.names) for end in ends):
         return ends[0], False
-    found = [set(pq.read_schema(path).names) for path in paths]
+    found = [set(_columns(database, path)) for path in paths]
     return set.union(*found), any(names != found[0] for names in found)
 
 
@@ -263,19 +272,19 @@ def _selected(
     return f"SELECT {', '.join([*columns, *more])} FROM read_parquet({files})"
 
 
-def _grown(table: Table, paths: Sequence[Path]) -> str:
+def _grown(database: Database, table: Table, paths: Sequence[Path]) -> str:
     """Returns SQL for the rows of files that may have columns of their own. Where two files have different types for a
     column of the same name, it is a number if both are, and text otherwise."""
-    schemas = [pq.read_schema(path) for path in paths]
+    schemas = [_columns(database, path) for path in paths]
     kinds: dict[str, set[str]] = {}
     for schema in schemas:
-        for field in schema:
-            if field.name not in table.names:
-                kinds.setdefault(field.name, set()).add(_sql_type(field.type))
+        for name, kind in schema.items():
+            if name not in table.names:
+                kinds.setdefault(name, set()).add(_sql_type(kind))
     common = {name: _common(found) for name, found in kinds.items()}
     groups: dict[tuple[str, ...], list[Path]] = {}
     for path, schema in zip(paths, schemas, strict=True):
-        groups.setdefault(tuple(schema.names), []).append(path)
+        groups.setdefault(tuple(schema), []).append(path)
     return " UNION ALL BY NAME ".join(
         _selected(
             table,
@@ -287,12 +296,11 @@ def _grown(table: Table, paths: Sequence[Path]) -> str:
     )
 
 
-def _sql_type(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"{_sql_type(kind.value_type)}[]"
-    if pa.types.is_timestamp(kind):
-        return "TIMESTAMP"
-    return _OF_ARROW.get(str(kind), "VARCHAR")
+def _sql_type(kind: str) -> str:
+    if kind.endswith("[]"):
+        return f"{_sql_type(kind[:-2])}[]"
+    plain = kind.removesuffix(" WITH TIME ZONE")
+    return plain if plain in _GROWN else "VARCHAR"
 
 
 def _common(kinds: set[str]) -> str:
@@ -323,8 +331,9 @@ def _visits() -> str:
     )
     means = {code: country.g_per_kwh for code, country in facts().items() if country.g_per_kwh == country.g_per_kwh}
     # No join: rows are in order of their visits, and SQL keeps that.
-    codes, grams = ", ".join(map(quoted, means)), ", ".join(map(str, means.values()))
-    mean = f"coalesce(MAP([{codes}], [{grams}]::DOUBLE[])[country], {WORLD_G_PER_KWH}::DOUBLE)"
+    # One literal, and not a list of them: each of the views over this one would bind them all again.
+    grams = quoted(f"{{{', '.join(f'{code}={g_per_kwh}' for code, g_per_kwh in means.items())}}}")
+    mean = f"coalesce(({grams}::MAP(VARCHAR, DOUBLE))[country], {WORLD_G_PER_KWH}::DOUBLE)"
     follows = {
         "g_per_kwh": mean,
         "energy_j": high_j,

@@ -1,4 +1,4 @@
-"""This module writes exchanges as WARC/1.1 records, and reads single records.
+"""This module writes exchanges as WARC/1.1 records; `warc_reader` reads them.
 
 The bytes of the wire are stored as they came, chunks included (section 'response' of the specification). There are
 two digests of a body, which differ if it is chunked. `payload_digest` is without transfer coding: by it content is
@@ -9,7 +9,6 @@ whoever made the index. What came in HTTP/2 is stored in the form of HTTP/1.1, w
 """
 
 import hashlib
-import os
 import re
 import struct
 import time
@@ -17,7 +16,6 @@ import uuid
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from isal import isal_zlib
@@ -36,20 +34,16 @@ NOT_MODIFIED = _PROFILE + "server-not-modified"
 
 _LEVEL = 1  # of isal: as small as zlib's fastest, at a fraction of its time
 _SMALL_LEVEL = 0  # of records that are short: a code of their own would take more time than their text
-_GZIP = 31  # the window bits that mean a gzip member
+GZIP = 31  # the window bits that mean a gzip member
 _BUFFER = 1 << 20
 _END = b"\r\n\r\n"  # of a record
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\r\n]*chunked", re.IGNORECASE | re.MULTILINE)
-_EMPTY_LINE = re.compile(rb"\r?\n\r?\n")
 _HTTP = "application/http;msgtype="
 _FIELDS = "application/warc-fields"  # what indexers leave out
 _PACKED = struct.Struct("<QB")  # milliseconds, number of digests
 _SHA1 = 20  # bytes of a digest
 _EMPTY = "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
-_RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
-_HTTP_RESPONSE = f"\r\nContent-Type: {_HTTP}response\r\n".encode()
-_RENDERED_AS = "Gossamer-Rendered-As"  # a field of response records: the next one has the page as a browser made it
-_LAST_FIELD = b"\r\nContent-Length: "
+RENDERED_AS = "Gossamer-Rendered-As"  # a field of response records: the next one has the page as a browser made it
 
 
 class Request(Protocol):
@@ -82,7 +76,8 @@ class Response(Protocol):
 class Large(Protocol):
     """A body must have these to be stored piece by piece."""
 
-    size: int
+    @property
+    def size(self) -> int: ...
 
     def pieces(self) -> Iterator[bytes]: ...
 
@@ -118,13 +113,6 @@ class Stored(NamedTuple):
         end = _PACKED.size + _SHA1 * count
         digests = [letters(data[at : at + _SHA1]) for at in range(_PACKED.size, end, _SHA1)]
         return cls(data[end:].decode() or url, time_ms, digests[0], digests[-1])
-
-
-class Record(NamedTuple):
-    headers: dict[str, str]  # of the WARC record
-    head: bytes  # of the HTTP message, with the empty line
-    body: bytes  # as on the wire
-    rendered: bytes | None = None  # the page as a browser made it, if one did
 
 
 class WarcWriter:
@@ -189,7 +177,7 @@ class WarcWriter:
         return Changes({"warc": self._names} if self._names else {})
 
     def _append(self, record: bytes, level: int = _LEVEL) -> Location:
-        member = isal_zlib.compress(record, level, _GZIP)
+        member = isal_zlib.compress(record, level, GZIP)
         location = Location(self._names[-1], self._offset, len(member))
         self._waiting.append(member)
         self._offset += len(member)
@@ -201,7 +189,7 @@ class WarcWriter:
         """Appends a record whose body comes piece by piece, behind the rest of it."""
         self._flush()
         assert self._file is not None
-        packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP)
+        packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, GZIP)
         length = 0
         with disk_full_guard(self._store.scratch(self._names[-1])):
             for piece in chain([record], body.pieces(), [_END]):
@@ -271,52 +259,6 @@ def _second(whole: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
 
 
-def read_record(path: Path, offset: int, length: int = 0) -> Record:
-    """Returns one record by its place; without a length it is found by decompressing."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # a file object would take longer than to read the record
-    try:
-        if length:
-            record = parsed(isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP))
-        else:
-            data, length = _member(descriptor, offset)
-            record = parsed(data)
-        if _RENDERED_AS in record.headers:
-            return record._replace(rendered=parsed(_member(descriptor, offset + length)[0]).body)
-        return record
-    finally:
-        os.close(descriptor)
-
-
-def read_response(descriptor: int, offset: int, length: int) -> tuple[bytes, bytes] | None:
-    """Returns head and body of a response record that we wrote, of which the length is known; None for any other. It
-    is for those who read many: no other field of the record is looked at."""
-    if not length:
-        return None
-    data = isal_zlib.decompress(os.pread(descriptor, length, offset), wbits=_GZIP)
-    start = data.find(b"\r\n\r\n") + 4
-    size = data.rfind(_LAST_FIELD, 0, start)
-    if not data.startswith(_RESPONSE) or data.find(_RENDERED_AS.encode(), 0, start) >= 0:
-        return None
-    if size < 0 or data.find(_HTTP_RESPONSE, 0, start) < 0:
-        return None
-    end = start + int(data[size + len(_LAST_FIELD) : start])
-    head = _EMPTY_LINE.search(data, start, end)
-    split = head.end() if head else end
-    return data[start:split], data[split:end]
-
-
-def parsed(data: bytes) -> Record:
-    """Parses the text of a record."""
-    lines, _, block = data.partition(b"\r\n\r\n")
-    fields = (line.partition(": ") for line in lines.decode("utf-8", "replace").split("\r\n")[1:])
-    headers = {name: value for name, _, value in fields}
-    block = block[: int(headers["Content-Length"])]
-    if not headers.get("Content-Type", "").startswith("application/http"):
-        return Record(headers, b"", block)
-    end = _end_of_head(block)
-    return Record(headers, block[:end], block[end:])
-
-
 class _Identifiers:
     """Identifiers are UUIDs, random once and then counted: randomness each time costs more than a header."""
 
@@ -340,7 +282,7 @@ def _response(
 ) -> bytes:
     fields = _common(response, date)
     if rendered_id:
-        fields += f"{_RENDERED_AS}: <{rendered_id}>\r\n"
+        fields += f"{RENDERED_AS}: <{rendered_id}>\r\n"
     head = _terminated(response.head)
     if profile:
         fields += f"WARC-Profile: {profile}\r\n"
@@ -402,22 +344,3 @@ def _terminated(head: bytes) -> bytes:
     if head.endswith((b"\r\n\r\n", b"\n\n")):
         return head
     return head.rstrip(b"\r\n") + b"\r\n\r\n"
-
-
-def _end_of_head(block: bytes) -> int:
-    match = _EMPTY_LINE.search(block)
-    return match.end() if match else len(block)
-
-
-def _member(descriptor: int, offset: int) -> tuple[bytes, int]:
-    """Returns a member's text, and how long it is in the file."""
-    start = offset
-    inflater = isal_zlib.decompressobj(wbits=_GZIP)
-    parts = []
-    while not inflater.eof:
-        data = os.pread(descriptor, 1 << 16, offset)
-        if not data:
-            raise EOFError(f"no record at offset {offset}")
-        parts.append(inflater.decompress(data))
-        offset += len(data)
-    return b"".join(parts), offset - start - len(inflater.unused_data)

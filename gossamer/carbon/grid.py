@@ -8,7 +8,7 @@ import numpy.typing as npt
 from gossamer.arrays import F64, Strings
 from gossamer.carbon.signals import HostPlaces, Reading
 from gossamer.carbon.sun import height, mean_height, solar_index
-from gossamer.geography import WORLD_G_PER_KWH, Country, facts
+from gossamer.country_facts import WORLD_G_PER_KWH, Country, facts
 
 SOLAR_G_PER_KWH = 48.0  # life cycle of photovoltaics (IPCC AR5, annex III, median of utility scale)
 _MOST_SUN = 0.95  # of a country's power at any time

@@ -1,21 +1,18 @@
-"""`gossamer crawl` starts a crawl or resumes it; `add` gives it more seeds, and `reload` other options."""
+"""`gossamer crawl` starts a crawl or resumes it; `add` gives it more seeds, and `reload` other options.
+
+What crawls is imported when its arguments are understood: nobody waits for it who mistypes, or asks for help.
+"""
 
 import argparse
 import json
 import sys
 
-from gossamer.api import Crawl
 from gossamer.cli import options
 from gossamer.cli.output import hint, watched
 from gossamer.cli.watch import add_watch, watching
-from gossamer.cluster.federation_file import check_directory
 from gossamer.config import load
 from gossamer.config.reload import changes as changes_of
-from gossamer.crawl.stats import CALM
 from gossamer.errors import ConfigError, SeedError
-from gossamer.runtime import tune
-from gossamer.web import tree
-from gossamer.web.html import tokenise
 
 
 def crawl_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +28,10 @@ def crawl(arguments: argparse.Namespace) -> int:
     config, kept = options.resumed(arguments)
     if dropped := options.dropped_functions(arguments):
         print(f"gossamer: {dropped}", file=sys.stderr)
+    from gossamer.api import Crawl
+    from gossamer.crawl.stats import CALM
+    from gossamer.runtime import tune
+
     tune()
     crawl = Crawl(arguments.dir, arguments.seeds, config)
     notes = [kept] * bool(kept) + config.warnings() + _slower()
@@ -45,6 +46,9 @@ def crawl(arguments: argparse.Namespace) -> int:
 
 def _slower() -> list[str]:
     """Returns a note for users whose machine had no compiler when Gossamer was installed."""
+    from gossamer.web import tree
+    from gossamer.web.html import tokenise
+
     if tokenise is not tree.tokenise:
         return []
     return [
@@ -62,6 +66,9 @@ def reload(arguments: argparse.Namespace) -> int:
     changes = (changes_of(load(arguments.config)) if arguments.config else {}) | options.given(arguments)
     if not changes:
         raise ConfigError("nothing to change: give options, such as --delay 10, or --config FILE")
+    from gossamer.api import Crawl
+    from gossamer.cluster.federation_file import check_directory
+
     Crawl(check_directory(arguments.dir)).reload(changes)
     print(f"the crawl in {arguments.dir} commits its round and goes on with other {', '.join(sorted(changes))}")
     return 0
@@ -74,9 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add(arguments: argparse.Namespace) -> int:
+    from gossamer.api import Crawl
+    from gossamer.cluster.federation_file import check_directory
+
     added = Crawl(check_directory(arguments.dir)).add(arguments.seeds)
     if arguments.json:
         print(json.dumps({"added": added}))
     else:
-        print(f"{added} seeds wait in {arguments.dir}; a running crawl takes them up with its next round")
+        seeds = "1 seed waits" if added == 1 else f"{added} seeds wait"
+        print(f"{seeds} in {arguments.dir}; a running crawl takes such up with its next round")
     return 0

@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fetch": {"retry_s": 0.5, "retries": 1, "timeout_s": 10.0},
 }
 FILE = "three-sites.toml"
-SITES = ("paris", "tokyo", "lima")
+SITES = {"paris": (48.9, 2.4), "tokyo": (35.7, 139.7), "lima": (-12.0, -77.0)}  # degrees, for the map
 QUESTIONS = (
     (
         "Which pages do most other hosts link to?",
@@ -144,7 +144,10 @@ def _second_act(console: Console, folder: Path) -> None:
 def _federation(address: str) -> str:
     sections = {
         **SETTINGS,
-        "sites": {name: {"address": f"127.0.0.1:{free_port()}"} for name in SITES},
+        "sites": {
+            name: {"address": f"127.0.0.1:{free_port()}", "latitude": north, "longitude": east}
+            for name, (north, east) in SITES.items()
+        },
         "crawl": {**SETTINGS["crawl"], "width": 500},
         "polite": {**SETTINGS["polite"], "connections": 50},
         "resolve": {"map": {"*": address}},

@@ -11,7 +11,7 @@ from gossamer.repair.import_warc import import_warc
 def parser() -> argparse.ArgumentParser:
     about = "Make a crawl of WARC files that others wrote: to query, extract, replay and export it."
     parser = argparse.ArgumentParser(prog="gossamer import", description=about)
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE.warc.gz", help="WARC files, compressed by record")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE.warc.gz", help="WARC files")
     parser.add_argument("--dir", required=True, type=Path, metavar="DIR", help="where the crawl is made")
     return parser
 
@@ -20,6 +20,7 @@ def main(words: Sequence[str]) -> int:
     arguments = parser().parse_args(words)
     found = import_warc(arguments.dir, arguments.files)
     damaged = f"; {found.damaged:,} stretches are no records" if found.damaged else ""
+    damaged += f"; {found.unusable:,} records lack a URL, a date or an answer" if found.unusable else ""
     print(
         f"gossamer: {arguments.dir} has {found.answers:,} answers of {len(found.pages):,} pages, "
         f"from {found.files:,} files{damaged}",

@@ -4,13 +4,11 @@ import argparse
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from gossamer.config import Config
-from gossamer.crawl.stats import Stats
-from gossamer.watch.progress import Progress
+if TYPE_CHECKING:
+    from gossamer.config import Config
+    from gossamer.crawl.stats import Stats
 
 
 def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
@@ -19,7 +17,12 @@ def show(found: Any, as_json: bool, render: Callable[[Any], Any]) -> None:
     if isinstance(shown, str):
         print(shown)
     else:
-        Console().print(shown)
+        from rich.console import Console  # only for those who look: JSON needs none
+
+        console = Console()
+        if not console.is_terminal:  # a pipe has no margin: nothing is cut there
+            console.width = max(console.width, 200)
+        console.print(shown)
 
 
 def hint(why: str) -> str:
@@ -29,13 +32,17 @@ def hint(why: str) -> str:
 
 
 def watched(
-    run: Callable[[Callable[[Stats], None]], Stats],
-    config: Config,
+    run: "Callable[[Callable[[Stats], None]], Stats]",
+    config: "Config",
     arguments: argparse.Namespace,
     notes: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
-) -> Stats:
+) -> "Stats":
     """Runs something that crawls, with notes before it, a display of its progress, and a summary at its end."""
+    from rich.console import Console
+
+    from gossamer.watch.progress import Progress
+
     progress = Progress(Console(stderr=arguments.json), config, quiet=arguments.quiet or arguments.json)
     for note in notes:
         progress.note(f"gossamer: {note}")
@@ -50,5 +57,7 @@ def watched(
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int, str], None]]:
     """Counts files on a terminal, and shows nothing elsewhere."""
+    from rich.console import Console
+
     with Console(stderr=True).status(what) as status:
         yield lambda done, total, name: status.update(f"{what}: {done:,} of {total:,} files  {name}")

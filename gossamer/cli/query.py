@@ -34,9 +34,9 @@ def query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def query(arguments: argparse.Namespace) -> int:
-    from gossamer.scan import asking
-
     of_scans = isinstance(arguments.dir, Path) and holds_scans(arguments.dir)
+    if of_scans:
+        from gossamer.scan import asking
     if arguments.sql.strip().lower() == "tables":
         print(asking.describe() if of_scans else describe())
         return 0

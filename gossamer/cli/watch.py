@@ -1,7 +1,6 @@
 """`gossamer watch` shows a crawl in the browser, and serves its metrics, its health and events."""
 
 import argparse
-import asyncio
 import contextlib
 import ipaddress
 import os
@@ -18,6 +17,8 @@ from gossamer.clocks import RealClock
 from gossamer.errors import ConfigError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from gossamer.watch.server import Server
 
 LISTEN = "127.0.0.1:9464"
@@ -79,6 +80,8 @@ def watch(arguments: argparse.Namespace) -> int:
     host, port = _address(arguments.listen)
     token = _token(arguments.token_file)
     _check_reach(host, token)
+    import asyncio  # here and below: `gossamer crawl` has --watch, and starts without it
+
     from gossamer.watch.observer import Observer
     from gossamer.watch.server import Server
 
@@ -91,6 +94,8 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(server: "Server", host: str, port: int, parent: int | None) -> None:
+    import asyncio
+
     serving = asyncio.create_task(server.serve(host, port, _announce))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
@@ -120,6 +125,8 @@ def _check_reach(host: str, token: str) -> None:
 
 async def _end_with(parent: int, serving: "asyncio.Task[None]") -> None:
     """Ends with the process that started us, however that ends."""
+    import asyncio
+
     while os.getppid() == parent:
         await asyncio.sleep(_PARENT_S)
     serving.cancel()

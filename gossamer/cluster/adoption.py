@@ -74,9 +74,9 @@ class Adopted:
         return "\n".join([*lines, f"gossamer: {self.site} is here again; it gives its hosts away"])
 
 
-def adopt(federation: Federation, site: str) -> Adopted:
-    """Restores the directory of a site that is lost, from the furthest replicas that sites on this machine have of it.
-    When it is run then, it gives its hosts away, as it would if it left by itself."""
+def check_adoptable(federation: Federation, site: str) -> Path:
+    """Returns the directory that a lost site shall have on this machine. If it cannot be adopted here, that is an error
+    which says what to do."""
     federation.check_site(site)
     directory = federation.directory(site)
     if not isinstance(directory, Path):
@@ -91,10 +91,23 @@ def adopt(federation: Federation, site: str) -> Adopted:
         )
     if directory.exists() and any(directory.iterdir()):
         raise ConfigError(f"{directory} is not empty: if that is site {site}, run it; if it is damaged, move it away")
+    return directory
+
+
+def held(federation: Federation, site: str) -> dict[str, int]:
+    """Returns how far the replicas on this machine are: the last commit of each agent of that site."""
+    found = _furthest(list(_replicas(federation, site)))
+    return {agent: replica.chains[agent].number for agent, replica in found.items()}
+
+
+def adopt(federation: Federation, site: str) -> Adopted:
+    """Restores the directory of a site that is lost, from the furthest replicas that sites on this machine have of it.
+    When it is run then, it gives its hosts away, as it would if it left by itself."""
+    directory = check_adoptable(federation, site)
     looked_at = list(_replicas(federation, site))
     taken = _furthest(looked_at)
     if not taken:
-        found = "".join(f"; {held.path} is there, but {held.in_words()}" for held in looked_at)
+        found = "".join(f"; {each.path} is there, but {each.in_words()}" for each in looked_at)
         raise ConfigError(
             f"no site on this machine has a replica of {site}{found}: run this where there is one (replicas/{site} of "
             "a directory); without any, write `gone = true`, and what only it had is lost"

@@ -140,7 +140,7 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
         streams = (SEEDS, SEED_FILES, MOVES) if federation else (SEEDS, SEED_FILES)
         exchange = Joined(exchange, FarInbox(store, clock, streams) if is_far else Inbox(store))
     if task.is_home and federation:
-        others = {name: Wire(address) for name, address in federation.others.items()}
+        others = {name: Wire(address, is_far=True) for name, address in federation.others.items()}
         exchange = Gateway(exchange, federation.site, others, federation.gone, aside)
     locator = Locator(config.resolve, clock, config.carbon.places) if federation else None
     there = place(federation, name, locator, locator.blocks) if federation and locator else None

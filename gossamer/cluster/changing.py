@@ -37,15 +37,15 @@ class Changed:
         )
 
 
-def change(path: Path, text: str) -> Changed:
-    """Makes this text the next version of the list of sites, everywhere."""
+def change(path: Path, text: str, lost: str = "") -> Changed:
+    """Makes this text the next version of the list of sites, everywhere but at a site that is lost."""
     latest = max([load(path).shared.version, *(row["version"] or 1 for row in status(load(path)))])
     text = versioned(text, latest + 1)
     new = parsed(path, text)
     new.check_contact()
     found, before = Changed(latest + 1), latest
     with closing(Connections(new)) as connections:
-        for site in (name for name, one in new.sites.items() if not one.gone):
+        for site in (name for name, one in new.sites.items() if not one.gone and name != lost):
             try:
                 connections.order(site, LIST, NewList(text=text, before=before))
                 found.taken.append(site)

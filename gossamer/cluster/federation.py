@@ -21,10 +21,11 @@ from gossamer.cluster.keys import OPERATOR, address, any_of, check_valid, make_k
 from gossamer.cluster.members import Member, Members
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import why_refused
-from gossamer.cluster.neighbours import Neighbours, kept_by, read_summary
+from gossamer.cluster.neighbours import Neighbours, kept_by
 from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import Summary
 from gossamer.cluster.site_list import in_words, why_behind
+from gossamer.cluster.standing import read_summary
 from gossamer.cluster.supervisor import SITES_CHANGE, Supervisor
 from gossamer.cluster.totals import Totals, committed
 from gossamer.config.folders import folder_of
@@ -43,13 +44,19 @@ _STEP_S = 0.2
 _CONNECT_S = 2.0
 
 
-def prepare(federation: Federation) -> list[str]:
-    """Makes certificates for the sites that have none, and one for the operator; returns for whom."""
-    now = datetime.fromtimestamp(RealClock().now(), UTC)
-    made = make_keys(federation.keys, list(federation.sites), now)
+def prepare(federation: Federation, sites: Sequence[str] = ()) -> list[str]:
+    """Makes certificates for the sites that have none, or for these, and one for the operator; returns for whom."""
+    now, sites = datetime.fromtimestamp(RealClock().now(), UTC), sites or list(federation.sites)
+    made = make_keys(federation.keys, sites, now)
     with contextlib.suppress(ConfigError):  # a machine without the authority's key has what it needs
-        made += make_keys(federation.keys, [*federation.sites, OPERATOR], now)
+        made += make_keys(federation.keys, [*sites, OPERATOR], now)
     return made
+
+
+def prepare_to_ask(federation: Federation) -> None:
+    """Makes a certificate for the operator, if the authority's key is here: whoever only asks need not have it."""
+    with contextlib.suppress(ConfigError):
+        make_keys(federation.keys, [OPERATOR], datetime.fromtimestamp(RealClock().now(), UTC))
 
 
 @contextlib.contextmanager

@@ -89,6 +89,7 @@ class NatsHub:
         self.wire.wait_up(_UP_S)
 
     def look_after(self, answered_s: float) -> float:
+        self._server.look_at_certificate()
         if not self._server.is_alive():
             self._log.event("server died", "warning")
             self._server.start()

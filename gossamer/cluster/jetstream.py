@@ -16,6 +16,7 @@ MESSAGE_BYTES = 2 << 20  # what the server takes at most
 NO_STREAM = NoStreamResponseError
 _API_S = 5.0
 _WAIT_S, _HEARTBEAT_S = 20.0, 5.0
+_FAR_WAIT_S, _FAR_HEARTBEAT_S = 100.0, 20.0  # between sites, where bytes cost
 _FORGET_S = 120.0  # a reader that asks for nothing so long is taken for dead
 _AT_ONCE = 1000  # messages of one request
 _ENDS = ("204", "404", "408")  # no more; there is none; none has come
@@ -26,11 +27,13 @@ Room = Callable[[], Awaitable[int]]
 
 
 class Link:
-    """`Link` is one connection, until it is broken."""
+    """`Link` is one connection, until it is broken. `is_far`: it leads to another site."""
 
-    def __init__(self, client: Client, broken: asyncio.Event) -> None:
+    def __init__(self, client: Client, broken: asyncio.Event, is_far: bool = False) -> None:
         self.broken = broken
         self._client = client
+        self._wait_s = _FAR_WAIT_S if is_far else _WAIT_S
+        self._heartbeat_s = _FAR_HEARTBEAT_S if is_far else _HEARTBEAT_S
         self._js = client.jetstream(timeout=_API_S)
 
     async def ensure(self, config: api.StreamConfig) -> api.StreamInfo:
@@ -103,8 +106,8 @@ class Link:
                 ask = {
                     "batch": _AT_ONCE,
                     "max_bytes": most,
-                    "expires": int(_WAIT_S * 1e9),
-                    "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
+                    "expires": int(self._wait_s * 1e9),
+                    "idle_heartbeat": int(self._heartbeat_s * 1e9),
                 }
                 await answers.ask(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{reader}", ask, most)
                 await answers.take(take)
@@ -123,20 +126,28 @@ class Link:
         message = await self._client.request(subject, data, timeout=timeout_s)
         return bytes(message.data)
 
-    async def answer(self, subject: str, work: Callable[[str, bytes], Awaitable[bytes]]) -> None:
-        """Answers such requests, for ever, one at a time. `work` gets to know who asks: the last word of the subject,
-        which the server grants to nobody else."""
+    async def answer(
+        self, subject: str, work: Callable[[str, bytes], Awaitable[bytes]], *, at_once: bool = False
+    ) -> None:
+        """Answers such requests, for ever, one at a time, or all at once. `work` gets to know who asks: the last word
+        of the subject, which the server grants to nobody else."""
+        tasks: set[asyncio.Task[None]] = set()
 
         async def take(message: Msg) -> None:
             with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
                 await message.respond(await work(message.subject.rpartition(".")[2], message.data))
 
-        await self._client.subscribe(f"{subject}.*", cb=take)
+        async def begin(message: Msg) -> None:
+            task = asyncio.create_task(take(message))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        await self._client.subscribe(f"{subject}.*", cb=begin if at_once else take)
         await self.broken.wait()
 
     @contextlib.asynccontextmanager
     async def _answers(self) -> AsyncIterator["_Answers"]:
-        answers = _Answers(self._client)
+        answers = _Answers(self._client, 3 * self._heartbeat_s)
         subscription = await self._client.subscribe(answers.inbox, cb=answers.put)
         try:
             yield answers
@@ -148,9 +159,9 @@ class Link:
 class _Answers:
     """Receives many messages that answer one request. (The client's own way to wait loses cancellations.)"""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, silence_s: float) -> None:
         self.inbox = client.new_inbox()
-        self._client = client
+        self._client, self._silence_s = client, silence_s
         self._queue: asyncio.Queue[Msg] = asyncio.Queue()
         self._left = 0  # bytes that we have asked for
 
@@ -170,7 +181,7 @@ class _Answers:
         while left:
             if self._left < 0:
                 raise nats.errors.Error("nats: the server sends more than it was asked for")
-            async with asyncio.timeout(3 * _HEARTBEAT_S):
+            async with asyncio.timeout(self._silence_s):
                 message = await self._queue.get()
             headers = message.headers or {}
             status = headers.get("Status")

@@ -5,14 +5,18 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gossamer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gossamer.cluster.certificates import Authority
 
 _AUTHORITY = "authority"
 OPERATOR = "operator"  # who may read all sites, and give them orders, and is none itself
 RESERVED = (_AUTHORITY, OPERATOR)  # no site has such a name
 _EARLY = datetime.timedelta(days=60)  # before its end a certificate is renewed
-_MISSING = "certificates are made with cryptography: pip install 'gossamer-crawler[federation]'"
+MISSING = "certificates are made with cryptography: pip install 'gossamer-crawler[federation]'"
 
 
 def tls_name(site: str) -> str:
@@ -27,37 +31,79 @@ def address(files: Mapping[str, str], site: str, where: str) -> dict[str, str]:
 
 def make_keys(folder: Path, sites: Sequence[str], now: datetime.datetime) -> list[str]:
     """Makes certificates for sites that have none, or whose own will soon end; the authority too, at first. Returns for
-    whom they were made.
+    whom they were made. A site keeps its key when its certificate is renewed: the key may be on its machine alone.
 
     NAME.pem, NAME.key and authority.pem go to another machine; authority.key stays where new sites are admitted.
     """
     missing = [site for site in sites if not _is_whole(folder / f"{site}.pem")]
+    ending: list[str] = []
     if _is_whole(folder / f"{_AUTHORITY}.key"):
-        missing += [site for site in sites if site not in missing and _ends(folder, site, now + _EARLY)]
+        ending = [site for site in sites if site not in missing and _ends(folder, site, now + _EARLY)]
     if len(missing) < len(sites) and not _is_whole(folder / f"{_AUTHORITY}.pem"):
         raise ConfigError(
             f"{folder / _AUTHORITY}.pem is missing, which signed the certificates there: bring it back, or remove the "
             "whole folder to make all of them anew"
         )
-    if not missing:
+    if not missing and not ending:
         return []
+    signer = authority(folder, now, missing)
+    for site in missing:
+        _write(folder, site, signer.issue(tls_name(site), now))
+    for site in ending:
+        path = folder / f"{site}.pem"
+        write_private(path, signer.renew(path.read_bytes(), tls_name(site), now))
+    return missing + ending
+
+
+def authority(folder: Path, now: datetime.datetime, asking: Sequence[str]) -> "Authority":
+    """Returns the authority, which is made if there is none. `asking`: who needs a certificate."""
     try:
         from gossamer.cluster.certificates import Authority
     except ModuleNotFoundError:
-        raise ConfigError(_MISSING) from None
+        raise ConfigError(MISSING) from None
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not _is_whole(folder / f"{_AUTHORITY}.pem"):
         _write(folder, _AUTHORITY, Authority.new(now))
     try:
-        authority = Authority.load(*((folder / f"{_AUTHORITY}.{kind}").read_bytes() for kind in ("pem", "key")))
+        return Authority.load(*((folder / f"{_AUTHORITY}.{kind}").read_bytes() for kind in ("pem", "key")))
     except FileNotFoundError as error:
         raise ConfigError(
-            f"{', '.join(missing)} cannot get a certificate here: {error.filename} is missing; run "
+            f"{', '.join(asking)} cannot get a certificate here: {error.filename} is missing; run "
             "`gossamer federation keys` where it is, and bring NAME.pem, NAME.key and authority.pem here"
         ) from None
-    for site in missing:
-        _write(folder, site, authority.issue(tls_name(site), now))
-    return missing
+
+
+def own_request(folder: Path, site: str) -> bytes:
+    """Returns a request for the certificate of a site that shall run here; its key is made here, if there is none."""
+    from gossamer.cluster.certificates import load_key, new_key, private, request
+
+    path = folder / f"{site}.key"
+    if not _is_whole(path):
+        write_private(path, private(new_key()))
+    return request(load_key(path.read_bytes()), tls_name(site))
+
+
+def take_certificate(folder: Path, site: str, certificate: bytes) -> None:
+    """Takes a certificate that the authority made for the key that a site has. Another one is an error that says so."""
+    from gossamer.cluster.certificates import check_issued, ends
+
+    path = folder / f"{site}.pem"
+    before = path.read_bytes() if _is_whole(path) else b""
+    if certificate == before:
+        return
+    try:
+        check_issued(
+            certificate, authority_file(folder).read_bytes(), tls_name(site), path.with_suffix(".key").read_bytes()
+        )
+        if before and ends(certificate) < ends(before):
+            raise ValueError("the certificate that is here ends later")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    write_private(path, certificate)
+
+
+def authority_file(folder: Path) -> Path:
+    return folder / f"{_AUTHORITY}.pem"
 
 
 def check_valid(folder: Path, site: str, now: datetime.datetime) -> None:
@@ -65,7 +111,7 @@ def check_valid(folder: Path, site: str, now: datetime.datetime) -> None:
     if ended := _ends(folder, site, now):
         raise ConfigError(
             f"{folder / site}.pem was valid until {ended:%Y-%m-%d}, and no site lets it in any more: run `gossamer "
-            f"federation keys` where {_AUTHORITY}.key is, and bring {site}.pem and {site}.key here"
+            f"federation keys` where {_AUTHORITY}.key is, and bring {site}.pem here"
         )
 
 

@@ -25,6 +25,7 @@ _PAUSE_S = 0.1  # between attempts
 _CONNECT_S = 2
 _LINE_BYTES = 1 << 20  # of what is no message
 _PING_S = 5  # a server that is stopped, not dead, is given up after three
+_FAR_PING_S = 20  # between sites, where bytes cost
 
 # asyncio warns of what nats-py's protocol returns when a TLS connection ends; it ends all the same.
 logging.getLogger("asyncio").addFilter(lambda record: "eof_received" not in record.getMessage())
@@ -39,10 +40,11 @@ class Unreachable(ConnectionError):
 
 
 class Wire:
-    """`address` has url, user and password, or url and certificates, as `Server.address`."""
+    """`address` has url, user and password, or url and certificates, as `Server.address`. `is_far`: the server is that
+    of another site, and the connection says little while there is nothing to say."""
 
-    def __init__(self, address: Mapping[str, str]) -> None:
-        self._address = dict(address)
+    def __init__(self, address: Mapping[str, str], is_far: bool = False) -> None:
+        self._address, self._is_far = dict(address), is_far
         self._jobs: dict[Job, asyncio.Task[None] | None] = {}
         self._link: Link | None = None
         self._up = threading.Event()
@@ -143,12 +145,12 @@ class Wire:
                 max_reconnect_attempts=-1,  # of the first connection
                 reconnect_time_wait=_PAUSE_S,  # type: ignore[arg-type]
                 connect_timeout=_CONNECT_S,
-                ping_interval=_PING_S,
+                ping_interval=_FAR_PING_S if self._is_far else _PING_S,
                 error_cb=_ignore,
                 disconnected_cb=on_end,
                 closed_cb=on_end,
             )
-            self._link = Link(client, broken)
+            self._link = Link(client, broken, self._is_far)
             self._count += 1
             for job in self._jobs:
                 self._start(job)

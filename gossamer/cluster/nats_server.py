@@ -5,11 +5,13 @@ One folder has one server at a time, whichever process starts it: the server its
 It never outlives the thread that started it.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -102,6 +104,7 @@ class Server:
         self._password = ""
         self._port = 0
         self._is_known = False  # others may already use the port
+        self._certified_s = 0.0  # when the certificate was made that it shows
 
     @property
     def address(self) -> dict[str, str]:
@@ -139,6 +142,18 @@ class Server:
             raise SiteError(f"{self._host}:{self._port} is in use by another process: end that, or choose another port")
         raise SiteError(f"nats-server does not start; {self._log_file} ends with:\n{tail}")
 
+    def look_at_certificate(self) -> None:
+        """Lets a running server show a certificate that was renewed."""
+        made_s = self._certificate_s()
+        if self._process is not None and made_s != self._certified_s:
+            self._process.send_signal(signal.SIGHUP)
+        self._certified_s = made_s
+
+    def _certificate_s(self) -> float:
+        with contextlib.suppress(OSError):
+            return Path(self._open.files["cert"]).stat().st_mtime if self._open else 0.0
+        return self._certified_s
+
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
@@ -159,6 +174,7 @@ class Server:
         where = {"host": self._host, "port": self._port, "payload": MESSAGE_BYTES, "access": access}
         write_private(config, _CONFIG.format(**where, **quoted).encode())
         write_private(self.folder / ADDRESS, json.dumps(self.address).encode())
+        self._certified_s = self._certificate_s()
         with _lock(self.folder / "nats.lock") as lock:
             self._process = subprocess.Popen(
                 [binary, "-c", str(config)],
@@ -242,6 +258,18 @@ def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
         return f"refuses the certificate {at['cert']}: bring those of this federation here"
     except OSError as error:
         return f"cannot be reached: {error.strerror or error}"
+
+
+def shown(at: Mapping[str, str], timeout_s: float) -> str:
+    """Returns the certificate that the server of another site shows us, as PEM; empty if it cannot be reached."""
+    where = urlsplit(at["url"])
+    try:
+        with socket.create_connection((where.hostname, where.port), timeout_s) as plain:
+            plain.makefile("rb", buffering=0).readline()
+            with context(at).wrap_socket(plain, server_hostname=at["name"]) as secret:
+                return ssl.DER_cert_to_PEM_cert(secret.getpeercert(binary_form=True) or b"")
+    except OSError:
+        return ""
 
 
 def read_address(folder: Path) -> dict[str, str] | None:

@@ -3,17 +3,14 @@
 No site decides for the others. Each publishes its summary in its own server, and reads those of the others.
 """
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
-from nats.aio.msg import Msg
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import Snapshot
@@ -21,16 +18,17 @@ from gossamer.archive.places import exists, opened, unmarked
 from gossamer.clocks import Clock
 from gossamer.cluster import site_list
 from gossamer.cluster.federation_file import Federation, home_of, load
-from gossamer.cluster.jetstream import NO_STREAM, Link, bucket
 from gossamer.cluster.keys import address, paths
 from gossamer.cluster.mail import Mail
-from gossamer.cluster.nats_connection import Unreachable, Wire
+from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Open, why_refused
+from gossamer.cluster.orders import orders_of
 from gossamer.cluster.plan import undelivered
-from gossamer.cluster.protocol import Address, Federated, Summary, decode_or_none, encode
+from gossamer.cluster.protocol import Address, Federated, Summary
 from gossamer.cluster.replicas import Replication, holders
 from gossamer.cluster.site_list import is_holding, to_carry_out
 from gossamer.cluster.site_service import Source, services
+from gossamer.cluster.standing import Follower, Teller, publish, read_summary
 from gossamer.errors import ConfigError, SiteError
 from gossamer.placement.hostmap import HostMap
 from gossamer.placement.network import RoundTrips
@@ -39,8 +37,6 @@ from gossamer.placement.ring import Ring
 from gossamer.sharing.owners import SiteView
 from gossamer.sharing.placing import Placing
 
-# In memory: what a site sent in an earlier run, such as good-bye, must not be received in this one.
-_STANDING = bucket("standing", in_memory=True)
 _WHY_S = 30.0
 _LEARN_S = 3.0  # how long other sites may take to answer before we act
 _GOODBYE_S = 3.0  # long enough for the others to look at us once more
@@ -71,6 +67,8 @@ class Neighbours:
         self._latest = self.members.version
         self.refused = ""  # why the file as it is now cannot be carried out
         self._wires: dict[str, Wire] = {}
+        self._followers: dict[str, Follower] = {}
+        self._teller = Teller()
         self._own: Wire | None = None
         self._replication: Replication | None = None
         self._serial = 0
@@ -120,11 +118,13 @@ class Neighbours:
 
     def begin(self, own: Wire) -> None:
         self._own = own
-        self._wires = {name: Wire(self.address(name)) for name in self.names if name != self.site}
+        self._wires = {name: Wire(self.address(name), is_far=True) for name in self.names if name != self.site}
+        self._followers = {name: Follower(wire, self.site) for name, wire in self._wires.items()}
         directory = self._federation.directory(self.site)
-        keepers, taken = holders(self.names, self.site, self.replicas), partial(site_list.take, self._federation.path)
-        source = Source(unmarked(directory), keepers, self._federation.sites, taken)
+        keepers, orders = holders(self.names, self.site, self.replicas), orders_of(self._federation, self.site)
+        source = Source(unmarked(directory), keepers, self._federation.sites, orders)
         own.keep(source.serve)
+        own.keep(self._teller.serve)
         own.keep(Mail(home_of(self.site)).serve)
         if self.replicas > 1:
             assert isinstance(directory, Path), "`load` has refused it"
@@ -165,15 +165,20 @@ class Neighbours:
         """Returns the agent's last commit that is at all sites that shall keep it."""
         return self._replication.replicated(agent) if self._replication else 0
 
-    def ask(self) -> dict[str, Summary | None]:
-        """Returns the summaries of the others; None: not to be reached. A site that has sent good-bye is not asked any
-        more; it sends it to our server too, since we may not reach its own before that is gone."""
-        assert self._own is not None
+    def ask(self, is_new: bool = False) -> dict[str, Summary | None]:
+        """Returns the summaries of the others; None: not to be reached. `is_new`: as they are this moment, and not as
+        of the last change that matters. A site that has sent good-bye is not asked any more; it sends it to our server
+        too, since we may not reach its own before that is gone."""
         asked = {name: wire for name, wire in self._wires.items() if name not in self._left}
-        found = {name: read_summary(wire, name) or read_summary(self._own, name) for name, wire in asked.items()}
+        found = {name: self._summary(name, wire, is_new) for name, wire in asked.items()}
         self._left |= {name for name, other in found.items() if other is not None and other.left}
         self._look_why([name for name, wire in asked.items() if not wire.is_up and name not in self._left])
         return {name: other for name, other in found.items() if name not in self._left}
+
+    def _summary(self, name: str, wire: Wire, is_new: bool) -> Summary | None:
+        assert self._own is not None
+        latest = None if is_new else self._followers[name].latest
+        return latest or read_summary(wire, name) or read_summary(self._own, name)
 
     def _look_why(self, silent: Sequence[str]) -> None:
         """Finds out, now and then, whether sites are silent because a certificate is refused: a person must know it."""
@@ -203,6 +208,8 @@ class Neighbours:
         mine = self._completed(mine)
         self._publish(mine)
         others = self.ask()
+        if mine.finished and not self.is_done and all(other and other.finished for other in others.values()):
+            others = self.ask(is_new=True)  # whether they were finished once more after that, only they know
         self._compare(others)
         self.waiting_for = []
         if not mine.finished:
@@ -266,30 +273,9 @@ class Neighbours:
 
     def _publish(self, mine: Summary, *elsewhere: Wire) -> None:
         assert self._own is not None
+        self._teller.set(mine)
         for wire in (self._own, *elsewhere):
             publish(wire, self.site, mine)
-
-
-def publish(wire: Wire, site: str, mine: Summary) -> None:
-    """Publishes a site's summary in a server. If that is gone, the next summary will be received."""
-    with contextlib.suppress(Unreachable):
-        wire.call(lambda link: link.put(_STANDING, site, encode(mine)))
-
-
-def read_summary(wire: Wire, site: str) -> Summary | None:
-    """Returns a site's summary; None if it cannot be reached, or has sent none yet."""
-
-    async def ask(link: Link) -> list[Msg]:
-        try:
-            return await link.newest("KV_standing", f"$KV.standing.{site}")
-        except NO_STREAM:
-            return []
-
-    try:
-        found = wire.call(ask)
-    except Unreachable:
-        return None
-    return decode_or_none(Summary, found[-1].data) if found else None
 
 
 def place(federation: Federated, agent: str, locate: Locate, blocks: Locate | None = None) -> SiteView:

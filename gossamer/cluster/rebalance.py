@@ -14,9 +14,9 @@ from gossamer.archive.reading import Reading, reading
 from gossamer.arrays import F64, I64
 from gossamer.cluster import site_service
 from gossamer.cluster.federation_file import Federation
-from gossamer.cluster.location import Sites
 from gossamer.cluster.remote_site import Connections
 from gossamer.cluster.site_list import of_file
+from gossamer.cluster.sites import Sites
 from gossamer.errors import ConfigError, GossamerError, SiteError, StoreError
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.incidence import incidence

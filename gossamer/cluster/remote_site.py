@@ -29,7 +29,9 @@ from gossamer.cluster.protocol import decode, encode
 from gossamer.cluster.site_service import (
     FILES,
     MANIFEST_BYTES,
+    Adopt,
     HandOver,
+    NewCertificate,
     NewList,
     Request,
     Taken,
@@ -111,7 +113,7 @@ class Connections:
                 f"or served (`gossamer site serve --name {site}`)?"
             ) from None
 
-    def order(self, site: str, subject: str, what: HandOver | NewList) -> None:
+    def order(self, site: str, subject: str, what: HandOver | NewList | NewCertificate | Adopt) -> Taken:
         """Gives a site an order. One that it does not carry out is a SiteError, which says why."""
         if not is_operator(self._federation.keys):
             raise ConfigError(
@@ -121,6 +123,7 @@ class Connections:
         taken = decode(Taken, self.ask(site, subject, encode(what)))
         if taken.refused:
             raise Refused(f"site {site} refuses the order: {taken.refused}")
+        return taken
 
     def close(self) -> None:
         """Lets all connections go. It waits for none: nothing that matters is under way."""

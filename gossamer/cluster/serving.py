@@ -3,7 +3,6 @@ give hosts away when it is run again."""
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from gossamer.archive import places
 from gossamer.archive.chain import snapshots
@@ -14,10 +13,11 @@ from gossamer.cluster.federation_file import Federation, home_of
 from gossamer.cluster.hub import FOLDER
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import Server
-from gossamer.cluster.neighbours import Neighbours, publish
+from gossamer.cluster.neighbours import Neighbours
+from gossamer.cluster.orders import orders_of
 from gossamer.cluster.protocol import Summary
-from gossamer.cluster.site_list import take
 from gossamer.cluster.site_service import Source
+from gossamer.cluster.standing import Teller, publish
 from gossamer.cluster.totals import Totals, committed
 from gossamer.config.folders import folder_of
 
@@ -45,7 +45,9 @@ class Serving:
             server = Server(folder_of(directory) / FOLDER, neighbours.open)
             server.start()
             wire = Wire(server.address)
-            wire.keep(Source(store, [], federation.sites, partial(take, federation.path)).serve)
+            wire.keep(Source(store, [], federation.sites, orders_of(federation, site)).serve)
+            teller = Teller()
+            wire.keep(teller.serve)
             try:
                 wire.wait_up(_UP_S)
                 home = snapshots(store).get(home_of(site), Snapshot(home_of(site)))
@@ -53,9 +55,11 @@ class Serving:
                 summary = Summary(
                     finished=True, left=True, stats=stats, crossed=dict(home.state.crossed), members=neighbours.members
                 )
+                teller.set(summary)
                 publish(wire, site, summary)
                 report(f"{site} can be read at {federation.sites[site].address}; Ctrl-C ends it")
                 while not self._stopping:
+                    server.look_at_certificate()
                     if not server.is_alive():
                         server.start()
                         publish(wire, site, summary)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import field
 from xxhash import xxh3_64
@@ -30,6 +31,9 @@ FILES = "gossamer.files"
 ORDERS = "gossamer.moves"
 MAIL = "gossamer.mail"
 LIST = "gossamer.list"
+CERTIFICATE = "gossamer.certificate"
+ADOPT = "gossamer.adopt"
+STANDING = "gossamer.standing"
 PIECE_BYTES = 1 << 20
 MANIFEST_BYTES = 64 << 20  # of one manifest, at most
 _MANIFEST = re.compile(r"manifest/\w{1,64}/\d{8,12}\.json")
@@ -58,14 +62,31 @@ class NewList(Versioned, frozen=True, kw_only=True):
     before: int = 0
 
 
+class NewCertificate(Versioned, frozen=True, kw_only=True):
+    """`NewCertificate` is a site's certificate, renewed; its key has never left its machine."""
+
+    certificate: str
+
+
+class Adopt(Versioned, frozen=True, kw_only=True):
+    """`Adopt` orders a site to run a lost one on its machine, from its replica: with the certificate that was made for
+    the request which it answers to the same order without one."""
+
+    site: str
+    certificate: str = ""
+
+
 class Taken(Versioned, frozen=True, kw_only=True):
     """`Taken` answers an order; `refused` says why it was not taken."""
 
     hosts: int = 0
     refused: str = ""
+    commits: Numbers = field(default_factory=dict)  # of the replica of a site that shall be adopted
+    csr: str = ""
 
 
 Ask = Callable[[Request], bytes]
+Order = Callable[[bytes], Taken]
 
 
 def services(site: str, others: Collection[str], gone: Collection[str] = ()) -> dict[str, list[str]]:
@@ -80,12 +101,16 @@ def services(site: str, others: Collection[str], gone: Collection[str] = ()) -> 
             "$JS.API.CONSUMER.MSG.NEXT.links.*",  # of readers that we make: only who asked for one knows its name
             f"{MAIL}.{other}",
             f"{FILES}.{other}",
+            f"{STANDING}.{other}",
         ]
         for other in others
         if other != site
     }
     found |= {name: [standing] for name in gone if name != site}
-    return {**found, OPERATOR: [standing, f"{FILES}.{OPERATOR}", f"{ORDERS}.{OPERATOR}", f"{LIST}.{OPERATOR}"]}
+    return {
+        **found,
+        OPERATOR: [standing, *(f"{each}.{OPERATOR}" for each in (FILES, ORDERS, LIST, CERTIFICATE, ADOPT))],
+    }
 
 
 def is_served(name: str) -> bool:
@@ -101,9 +126,11 @@ class Source:
         store: Store,
         holders: Sequence[str],
         sites: Collection[str] = (),
-        take_list: Callable[[str, int], None] | None = None,
+        orders: Mapping[str, Order] | None = None,
     ) -> None:
-        self._store, self._sites, self._take_list = store, sites, take_list
+        """`orders` are those of the operator that are not for the archive, by subject."""
+        self._store, self._sites = store, sites
+        self._orders = {ORDERS: self.take_moves, **(orders or {})}
         self._have: dict[str, Numbers] = {name: {} for name in holders}
 
     @property
@@ -120,8 +147,7 @@ class Source:
         """Answers, in threads, as a disk may have to be waited for."""
         await asyncio.gather(
             link.answer(FILES, lambda asker, data: asyncio.to_thread(self.answer, asker, data)),
-            link.answer(ORDERS, lambda _, data: asyncio.to_thread(self.take_orders, data)),
-            link.answer(LIST, lambda _, data: asyncio.to_thread(self.take_list, data)),
+            *(link.answer(subject, partial(_carried_out, order)) for subject, order in self._orders.items()),
         )
 
     def answer(self, asker: str, data: bytes) -> bytes:
@@ -145,27 +171,21 @@ class Source:
             file.seek(offset)
             return size.to_bytes(8, "big") + file.read(PIECE_BYTES)
 
-    def take_orders(self, data: bytes) -> bytes:
-        """Puts an order to give hosts away into the inbox, where it is durable, and says so."""
-        try:
-            hosts = decode(HandOver, data).hosts
-            if unknown := sorted({*hosts.values()} - {*self._sites}):
-                return encode(Taken(refused=f"its list of sites has no {unknown[0]}"))
-            give_away(self._store, hosts)
-            return encode(Taken(hosts=len(hosts)))
-        except (GossamerError, OSError, ValueError) as error:
-            return encode(Taken(refused=str(error)))
+    def take_moves(self, data: bytes) -> Taken:
+        """Puts an order to give hosts away into the inbox, where it is durable."""
+        hosts = decode(HandOver, data).hosts
+        if unknown := sorted({*hosts.values()} - {*self._sites}):
+            return Taken(refused=f"its list of sites has no {unknown[0]}")
+        give_away(self._store, hosts)
+        return Taken(hosts=len(hosts))
 
-    def take_list(self, data: bytes) -> bytes:
-        """Takes a new list of sites; the site sees for itself that its file has changed."""
-        try:
-            if self._take_list is None:
-                return encode(Taken(refused="it takes no list"))
-            order = decode(NewList, data)
-            self._take_list(order.text, order.before)
-            return encode(Taken())
-        except (GossamerError, OSError, ValueError) as error:
-            return encode(Taken(refused=str(error)))
+
+async def _carried_out(order: Order, _: str, data: bytes) -> bytes:
+    """Carries an order out; one that cannot be is answered with the reason."""
+    try:
+        return encode(await asyncio.to_thread(order, data))
+    except (GossamerError, OSError, ValueError) as error:
+        return encode(Taken(refused=str(error)))
 
 
 def give_away(store: Store, hosts: Mapping[str, str]) -> None:

@@ -50,6 +50,12 @@ def as_place(name: str | Path) -> Place:
     return _address(found[1].lower(), found[2]) if found else Path(name)
 
 
+def absolute(name: str) -> Place:
+    """Returns what a name of a crawl means, wherever one is."""
+    place = as_place(name)
+    return place if isinstance(place, Address) else place.expanduser().absolute()
+
+
 def _address(scheme: str, rest: str) -> Address:
     """Returns the address; messages do not quote what may be a secret."""
     if any(mark in rest for mark in "@?#"):

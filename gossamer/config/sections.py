@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from gossamer.config.folders import absolute
 from gossamer.config.schema import CONTACT, key, keys, section, unknown
 from gossamer.config.secrets import check_auth, check_headers, check_proxy, check_reference
 from gossamer.config.sizes import sizes
@@ -313,6 +314,10 @@ class Archive(msgspec.Struct, frozen=True):
     )
     links: Annotated[bool, key("store the links table")] = True
     digests: Annotated[int, key("digests remembered to recognise the same content elsewhere", least=0)] = 1_000_000
+    dedupe: Annotated[
+        list[str],
+        key("other crawls: content that they have is not stored again (docs/archives.md)", like="/data/last-year"),
+    ] = []
     cache_mb: Annotated[
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000
@@ -558,6 +563,8 @@ class Config(msgspec.Struct, frozen=True):
             check_headers("fetch.headers", found.headers, may_refer=False)
             check_proxy("fetch.proxy", found.proxy)
             check_reference("fetch.identity", found.identity)
+        if name == "archive":  # the next run, and whoever reads it, may be in another directory
+            found = msgspec.structs.replace(found, dedupe=[str(absolute(each)) for each in found.dedupe])
         return found
 
 

@@ -371,6 +371,7 @@ class Agent:
             new=closed.new,
             known=books.index.count,
             sent_links=sent.links,
+            sent_messages=len(sent.outbox),
             sent_bytes=sum(len(message.data) for message in sent.outbox),
             remote=sent.remote,
             generate_s=self._scheduler.cost_s,
@@ -426,7 +427,7 @@ class Agent:
         books = self._books
         number = books.chain.round
         warc = WarcWriter(books.store, number, self._config) if self._config.archive.warc else None
-        return Round(number, warc, self._digests, self._known)
+        return Round(number, warc, self._digests, self._known, books.others)
 
     def stats(self) -> Stats:
         """Returns the figures of the crawl as they are now, for the display."""

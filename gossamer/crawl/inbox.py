@@ -5,14 +5,15 @@ number that it applied. A message that cannot be read is set `Aside`, where some
 from outside may stop a crawl.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from gossamer.archive.manifest import ANY, LINKS, NEWS, SEED_FILES, SEEDS, Message
@@ -22,6 +23,9 @@ from gossamer.clocks import Clock
 from gossamer.columns import CONTRIBUTION, Contributions
 from gossamer.errors import Unreadable
 from gossamer.event_log import EventLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PART_BYTES = 1_000_000  # of a message that can be divided: the reader holds one part at a time
 
@@ -150,6 +154,8 @@ def blank(message: Message) -> Message:
 
 def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
     """Returns links as Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
+    import pyarrow as pa  # here and below: `gossamer status` counts messages, and starts without it
+
     if len(columns.key) == 0:
         return []
     schema = CONTRIBUTION.arrow.remove_metadata()
@@ -159,6 +165,8 @@ def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
 
 def decode(data: bytes) -> Contributions:
     """Decodes what `encode` made; anything else is an error."""
+    import pyarrow as pa
+
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     check_table(table, CONTRIBUTION.arrow)
@@ -177,6 +185,8 @@ def check_table(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> None:
 
 def in_parts(rows: pa.RecordBatch, limit: int = PART_BYTES) -> list[bytes]:
     """Returns the rows as compressed parts, each below the limit."""
+    import pyarrow as pa
+
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_batch(rows)

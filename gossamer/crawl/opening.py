@@ -29,6 +29,7 @@ from gossamer.config.contact import unreachable
 from gossamer.crawl.fetching import Rendering
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.reader import Visit
+from gossamer.crawl.round import Elsewhere
 from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -133,6 +134,7 @@ class Books:
     carbon: Accounting | None = None  # None: nobody asked what visits cost
     functions: PageFunctions | None = None  # None: no code of the user runs
     rendering: Rendering | None = None  # None: no scripts of pages run
+    others: Elsewhere | None = None  # None: no other crawl has content that need not be stored again
     resting: Resting = field(init=False)
     kept_cookies: RowFiles[tuple[str]] = field(init=False)
     scope: Scope = field(init=False)

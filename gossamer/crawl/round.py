@@ -47,6 +47,13 @@ class Known(Protocol):
         """Returns its URL, empty if it is not known."""
 
 
+class Elsewhere(Protocol):
+    """`Elsewhere` is what other crawls have stored."""
+
+    def find(self, digest: str) -> Stored | None:
+        """Returns the record that has the content with this digest of its payload."""
+
+
 class Records(Protocol):
     """`Records` is where answers are stored: a WARC writer, or a file that has them already."""
 
@@ -72,6 +79,7 @@ class Round:
     warc: Records | None
     digests: DigestCache
     known: Known
+    others: Elsewhere | None = None
     visits: list[Visit] = field(default_factory=list)
     deferrals: list[Deferred] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of the VISITS table, in its order of columns
@@ -171,6 +179,9 @@ class Round:
             if key != request.key and (url := self.known.url(key)):
                 visit.stored = Stored(url, time_ms, digest, as_stored)
                 return IDENTICAL
+        if self.others is not None and self._may_be_elsewhere(visit) and (found := self.others.find(digest)):
+            visit.stored = found
+            return IDENTICAL
         return ""
 
     @staticmethod

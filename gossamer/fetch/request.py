@@ -1,11 +1,10 @@
 """`Request` and `Response` are one visit: what is asked of a server, and what came back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gossamer.columns import REQUISITE, Outcome
-from gossamer.fetch.spool import Spool
 
 
 @dataclass(slots=True)
@@ -45,6 +44,23 @@ class Request:
         return bool(self.etag or self.last_modified) and not self.post
 
 
+class Large(Protocol):
+    """`Large` is a body that is on disk, as it is too large for memory: of a visit a `Spool`."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def sha1(self) -> bytes: ...
+
+    @property
+    def xxh3(self) -> int: ...
+
+    def start(self, size: int) -> bytes: ...
+
+    def pieces(self) -> Iterator[bytes]: ...
+
+
 @dataclass(slots=True)
 class Response:
     """The response to a request. Bytes are those of the wire; only the final answer counts, no 1xx."""
@@ -67,7 +83,7 @@ class Response:
     response_s: float = 0.0
     robots: Sequence[dict[str, Any]] = ()  # rows of the ROBOTS table that follow from this answer
     request_body: bytes = b""
-    large: Spool | None = None  # the body, if it is too large for memory: `body` is empty then
+    large: Large | None = None  # the body, if it is too large for memory: `body` is empty then
 
     @property
     def size(self) -> int:

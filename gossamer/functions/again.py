@@ -48,6 +48,7 @@ from gossamer.web.answer import Answer
 _PIECE = 2_000  # visits; so many are done again after a crash
 _GROUP = 64  # answers that are read together
 _BEHIND_BYTES = 64 << 20
+_LARGEST = 16 << 20  # bytes of a body
 _LOOK_S = 0.25
 _WRITTEN = (ITEMS, FILES, FUNCTION_ERRORS)
 
@@ -228,8 +229,9 @@ def _digest(functions: Sequence[str], code: Sequence[str], where: str) -> str:
 def _visits(at: Reading, where: str) -> list[_Visit]:
     """Returns the visits with stored content that the condition selects, in the order of the WARC files."""
     columns = "key, url, round, epoch_ms(time) AS time_ms, http_status, depth, warc, warc_offset, warc_bytes"
+    # As while crawling, functions get no body that is too large for memory.
     sql = f"""SELECT {columns} FROM visits WHERE outcome = 'ok' AND NOT is_robots AND warc <> ''
-        AND ({where or "true"}\n) ORDER BY warc, warc_offset"""
+        AND wire_bytes <= {_LARGEST} AND ({where or "true"}\n) ORDER BY warc, warc_offset"""
 
     def with_tables(work: Callable[[Any], list[_Visit]]) -> list[_Visit]:
         return work(open_reading(at))

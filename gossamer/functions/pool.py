@@ -57,7 +57,7 @@ _results = msgspec.msgpack.Decoder(Result)
 class _Worker:
     """`_Worker` is one process, with what it was given and has not answered yet."""
 
-    def __init__(self, setup: bytes) -> None:
+    def __init__(self, setup: bytes, is_shown: bool) -> None:
         self.progress_fd = os.memfd_create("progress")
         self.trace_fd = os.memfd_create("trace")
         os.ftruncate(self.progress_fd, PROGRESS.size)
@@ -67,7 +67,7 @@ class _Worker:
             [sys.executable, "-P", "-c", _START, str(_ROOT), *map(str, fds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None if is_shown else subprocess.DEVNULL,
             pass_fds=fds,
             start_new_session=True,  # Ctrl-C is for the crawl; and what a function starts ends with its group
             env={**os.environ, **_ENVIRONMENT},
@@ -128,10 +128,11 @@ def _resize(fd: int) -> None:
 
 
 class Pool:
-    """`Pool` is used by one thread; `close` ends it. Making it starts nothing."""
+    """`Pool` is used by one thread; `close` ends it. Making it starts nothing. `is_shown`: what functions print goes to
+    our standard error, and not nowhere."""
 
-    def __init__(self, setup: Setup, workers: int) -> None:
-        self._setup, self._setup_frame, self._count = setup, frame(setup), workers
+    def __init__(self, setup: Setup, workers: int, is_shown: bool = False) -> None:
+        self._setup, self._setup_frame, self._count, self._is_shown = setup, frame(setup), workers, is_shown
         self._batch: list[Task] = []
         self._batch_bytes = 0
         self._lock = threading.Condition()
@@ -236,7 +237,7 @@ class Pool:
                 worker.close()
 
     def _begin(self) -> None:
-        worker = _Worker(self._setup_frame)
+        worker = _Worker(self._setup_frame, self._is_shown)
         self._workers.append(worker)
         self._selector.register(worker.of, selectors.EVENT_READ, worker)
         self._selector.register(worker.to, selectors.EVENT_WRITE, worker)

@@ -18,7 +18,7 @@ class Trial:
 
     def __init__(self, config: Config) -> None:
         self._setup = setup_of(config)
-        self._pool = Pool(self._setup, 1)
+        self._pool = Pool(self._setup, 1, is_shown=True)
 
     def __enter__(self) -> "Trial":
         self._pool.start()

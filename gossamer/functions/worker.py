@@ -91,11 +91,12 @@ def main() -> None:
 
 
 def _apart() -> tuple[BinaryIO, BinaryIO]:
-    """Returns the pipes, moved to where functions do not find them; standard input and output are empty."""
+    """Returns the pipes, moved to where functions do not find them. Standard input is empty; what functions print goes
+    to standard error."""
     pages, results = os.fdopen(os.dup(0), "rb", 1 << 20), os.fdopen(os.dup(1), "wb", 1 << 20)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for each in (0, 1, 2):
-        os.dup2(nothing, each)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(1, "w", 1, errors="replace")  # line by line: this process may be killed
     return pages, results
 
 
@@ -252,7 +253,7 @@ class _Stored:
 
     def answer(self, task: Task) -> Answer | None:
         """Returns an answer; None if there is none, or if the record refers to another one: the agent then knows."""
-        from gossamer.archive.warc import read_response  # only `gossamer extract` needs it
+        from gossamer.archive.warc_reader import read_response  # only `gossamer extract` needs it
 
         try:
             if self._path != task.warc:

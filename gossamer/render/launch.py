@@ -4,16 +4,20 @@ The user root starts it in a network namespace of its own, as the user nobody, i
 start it inside that sandbox, with a proxy that does not exist and a resolver that finds no name.
 """
 
+import contextlib
+import fcntl
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from gossamer.errors import ConfigError
 
 _NOBODY = 65534
+_PREFIX, _LOCK = "gossamer-render-", "lock"
 _FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -41,6 +45,45 @@ def find_browser(name: str) -> str:
     except ImportError:
         raise ConfigError("crawl.render needs Playwright: pip install 'gossamer-crawler[render]'") from None
     return found
+
+
+class Folder:
+    """`Folder` is where a browser has its files. Its lock is held as long as this process lives: whoever makes the next
+    folder ends the browsers of processes that were killed, and removes what they left."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        for other in self.path.parent.glob(f"{_PREFIX}*"):
+            if other != self.path:
+                _remove_abandoned(other)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes a folder, if nobody has its lock, and ends the browser that was in it."""
+    try:
+        if path.is_symlink() or path.stat().st_uid != os.geteuid():
+            return
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)  # one that has none is being made
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    else:
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if f"{path}/".encode() in command.read_bytes():
+                    os.kill(int(command.parent.name), 9)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 class Launcher:

@@ -8,13 +8,10 @@ visit.
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.columns import REQUISITE, Outcome
@@ -24,7 +21,7 @@ from gossamer.crawl.reader import Visit
 from gossamer.crawl.scope import Patterns
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, Response
-from gossamer.render.launch import Launcher, find_browser
+from gossamer.render.launch import Folder, Launcher, find_browser
 from gossamer.render.shell import is_shell
 from gossamer.web.http import Headers, decode_body
 from gossamer.web.sniff import is_html
@@ -107,8 +104,8 @@ class Renderer:
         self._asked: dict[str, list[asyncio.Future[_Answer | None]]] = {}
         self._scripts = _Cache()
         self._thread = threading.Thread(target=self._run, name="render", daemon=True)
-        self._folder = Path(tempfile.mkdtemp(prefix="gossamer-render-"))
-        self._launcher = Launcher(find_browser(config.render.browser), self._folder)
+        self._folder = Folder()
+        self._launcher = Launcher(find_browser(config.render.browser), self._folder.path)
         self._browser: Browser | None = None
         self._rendered = 0  # by this browser
         self._tabs = 0  # of this browser
@@ -151,7 +148,7 @@ class Renderer:
         elif not self._loop.is_closed():
             self._loop.close()  # nobody has started it
         self._launcher.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     # The thread of its own
 

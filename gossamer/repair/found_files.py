@@ -4,7 +4,7 @@ Between two commits the files on disk are those that the newest manifest names. 
 round that was not finished, merged files beside those that they were made of, and those that were to be deleted.
 """
 
-import mmap
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gossamer.archive.labels import FOLDERS, Label, label_of
 from gossamer.archive.manifest import Files
 from gossamer.archive.store import Store
 from gossamer.archive.views import KINDS
+from gossamer.repair.damaged_warc import places
 
 _SMALL = ("scope", "named", "hostmap", "resting", "cookies")  # beside pages and visits, written when something changed
 _KEPT = ("warc", "cdxj", *KINDS, *_SMALL)  # what is known of pages is read again from these
@@ -72,10 +73,7 @@ def _holds(whole: Path, part: Path) -> bool:
     with part.open("rb") as file:
         head = file.read(_HEAD)
     with whole.open("rb") as file:
-        if not head or not file.seek(0, 2):
-            return False
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(head) >= 0
+        return bool(head) and next(places(file.fileno(), re.compile(re.escape(head)), len(head)), None) is not None
 
 
 def _amount(store: Store, names: Iterable[str]) -> int:

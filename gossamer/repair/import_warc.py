@@ -1,15 +1,17 @@
 """This module makes a crawl of WARC files that others wrote: the files as they are, with our tables and index beside.
 
+Only a file that is not compressed record by record is written anew, so that single records can be read.
 Each file is one round, committed whole. The pages are read as a crawl reads them. There is no index of known pages:
 such a crawl is for reading.
 """
 
+import math
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Directory
 from gossamer.archive.tables import write_table
-from gossamer.archive.warc import Location, Record
+from gossamer.archive.warc import Location
+from gossamer.archive.warc_reader import Record
 from gossamer.clocks import RealClock
 from gossamer.columns import ACCOUNT, LINKS, PAGES, VISITS, Outcome
 from gossamer.config import Config
@@ -32,7 +35,8 @@ from gossamer.errors import ConfigError, disk_full_guard
 from gossamer.fetch.outcome import outcome_of_status
 from gossamer.fetch.request import Request, Response
 from gossamer.geography import countries
-from gossamer.repair.damaged_warc import Member, captures, members
+from gossamer.repair.damaged_warc import captures, members
+from gossamer.repair.recompress import begins_with_record, recompress
 from gossamer.sharing.exchange import InProcess
 from gossamer.web.http import Headers
 from gossamer.web.url import domain_of, host_of, normalise, page_key, resolve
@@ -48,6 +52,7 @@ class Imported:
     files: int = 0
     answers: int = 0
     damaged: int = 0  # stretches of files that are no records
+    unusable: int = 0  # records of answers without a URL, a date or an answer
     pages: set[int] = field(default_factory=set)  # keys
     hosts: set[str] = field(default_factory=set)
     counters: Counters = field(default_factory=Counters)  # for `gossamer status`
@@ -100,31 +105,42 @@ def import_warc(directory: Path, files: Sequence[Path], config: Config | None = 
 
 def _check(path: Path) -> None:
     with path.open("rb") as file:
-        start = file.read(2)
-        if start == b"PK":
-            raise ConfigError(f"{path} is a zip file; of a WACZ, `unzip {path}` and import the files in archive/")
-        if start != b"\x1f\x8b":
-            raise ConfigError(f"{path} is not compressed; `warcio recompress {path} {path}.gz` makes a file that is")
-    first = next(members(path), None)
-    if first is None or first.record is None:
-        remedy = f"`warcio recompress {path} NEW.warc.gz` makes a file that does"
-        raise ConfigError(f"{path} does not begin with one compressed record; {remedy}")
+        is_zip = file.read(2) == b"PK"
+    if is_zip:
+        raise ConfigError(f"{path} is a zip file; of a WACZ, `unzip {path}` and import the files in archive/")
+    if not (_is_by_record(path) or begins_with_record(path)):
+        raise ConfigError(f"{path} is no WARC file, or nothing of it can be read: .warc, .warc.gz or .warc.zst")
+
+
+def _is_by_record(path: Path) -> bool:
+    """Returns whether a file has gzip members that are one record each, as nearly all do."""
+    with path.open("rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    return is_gzip and any(member.record is not None for member in members(path))
 
 
 def _round(store: Directory, chain: Chain, path: Path, reader: Reader, found: Imported) -> Changes:
     agent, number = chain.agent, chain.round
     name = f"warc/{agent}-{number:08d}-0.warc.gz"
     scratch = store.scratch(name)
-    with disk_full_guard(scratch):
-        shutil.copyfile(path, scratch)
+    if _is_by_record(path):
+        with disk_full_guard(scratch):
+            shutil.copyfile(path, scratch)
+    else:
+        found.damaged += recompress(path, scratch).damaged
     placed = _Placed(store, Location(name, 0, 0))
     round_ = Round(number, placed, DigestCache(0), _NoneKnown())
     for member in members(scratch):
         found.damaged += member.record is None
-        for response in _responses(member):
-            placed.place = Location(name, member.offset, member.length)
-            round_.add(reader.read(response))
-            found.answers += 1
+        if member.record is None or member.record.headers.get("WARC-Type") not in ("response", "revisit"):
+            continue
+        response = _response(member.record)
+        if response is None:
+            found.unusable += _is_of_web(member.record)
+            continue
+        placed.place = Location(name, member.offset, member.length)
+        round_.add(reader.read(response))
+        found.answers += 1
     changes = _tables(store, agent, number, round_, found)
     index = f"cdxj/{agent}-{number:08d}.cdxj"
     lines = sorted(captures(scratch, name))
@@ -135,16 +151,13 @@ def _round(store: Directory, chain: Chain, path: Path, reader: Reader, found: Im
     return changes
 
 
-def _responses(member: Member) -> Iterator[Response]:
-    """Yields the answer that a record holds, if it is one of a web page."""
-    record = member.record
-    if record is None or record.headers.get("WARC-Type") not in ("response", "revisit"):
-        return
+def _response(record: Record) -> Response | None:
+    """Returns the answer that a record holds; None if it is none of a web page, or nobody knows of which and when."""
     url = normalise(record.headers.get("WARC-Target-URI", "").strip("<>"))
     is_revisit = record.headers["WARC-Type"] == "revisit"
-    status = _STATUS.match(record.head)
-    if url is None or (status is None and not is_revisit):
-        return
+    status, started_s = _STATUS.match(record.head), _seconds(record)
+    if url is None or math.isnan(started_s) or (status is None and not is_revisit):
+        return None
     code = int(status[1]) if status else _NOT_MODIFIED
     outcome = Outcome.UNCHANGED if is_revisit else _outcome(code)
     location = ""
@@ -152,17 +165,23 @@ def _responses(member: Member) -> Iterator[Response]:
         location = resolve(Headers(record.head).get("location") or "", url) or ""
         outcome = Outcome.MOVED if location else Outcome.BAD_REDIRECT
     request = Request(page_key(url), url, host_of(url), is_robots=url.endswith("/robots.txt"), origin=_origin(url))
-    yield Response(
+    return Response(
         request,
         outcome,
         http_status=code,
-        started_s=_seconds(record),
+        started_s=started_s,
         address=record.headers.get("WARC-IP-Address", ""),
         head=record.head or b"HTTP/1.1 304 Not Modified\r\n\r\n",
         body=b"" if is_revisit else record.body,
         truncated=record.headers.get("WARC-Truncated", "") if not is_revisit else "",
         location=location,
+        large=None if is_revisit else record.large,
     )
+
+
+def _is_of_web(record: Record) -> bool:
+    """Returns whether a record is of a web page, for all that we know: others are of names (dns:) and the like."""
+    return record.headers.get("WARC-Target-URI", "http").strip("<>").lower().startswith("http")
 
 
 def _outcome(status: int) -> Outcome:
@@ -176,11 +195,14 @@ def _origin(url: str) -> str:
 
 
 def _seconds(record: Record) -> float:
+    """Returns when a record was made, in seconds since 1970; NaN if it does not say."""
     try:
-        # Half a millisecond more: the tables cut, and a fraction may be a little less than what is written.
-        return datetime.fromisoformat(record.headers["WARC-Date"]).timestamp() + 0.0005
+        date = datetime.fromisoformat(record.headers["WARC-Date"])
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (KeyError, ValueError, OverflowError):
-        return 0.0
+        return math.nan
+    # Half a millisecond more: the tables cut, and a fraction may be a little less than what is written.
+    return seconds + 0.0005 if seconds >= 0 else math.nan
 
 
 def _tables(store: Directory, agent: str, number: int, round_: Round, found: Imported) -> Changes:

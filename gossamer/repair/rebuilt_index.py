@@ -221,7 +221,7 @@ def _settle(rows: Rows, batch: Columns, config: Config) -> None:
 
 def opened(files: Mapping[str, Sequence[Path]]) -> duckdb.DuckDBPyConnection:
     database = duckdb.connect()
-    for statement in statements(files):
+    for statement in statements(database, files):
         database.execute(statement)
     return database
 

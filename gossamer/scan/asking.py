@@ -40,7 +40,7 @@ def run(directory: Path, sql: str, out: str, file: Path | None) -> None:
     """Runs a query on scans, as `watch.rows.run` does on crawls."""
     files = _files(directory)
     paths = [str(path) for each in files.values() for path in each]
-    answer(lambda work: work(query.confined(_statements(files), paths)), TABLES, sql, out, file)
+    answer(lambda work: work(query.confined(lambda _: _statements(files), paths)), TABLES, sql, out, file)
 
 
 def describe() -> str:

@@ -26,6 +26,7 @@ from gossamer.config import PROCESSES, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
+from gossamer.watch.following import agents_with_locks
 
 _CONNECT_S = 3.0
 
@@ -61,7 +62,12 @@ class Overview(msgspec.Struct):
 
 def overview(directory: Place) -> Overview:
     alive = _alive(directory)
-    rows = reading(directory, lambda at: [_row(at, name, alive.get(name)) for name in sorted({*at.snapshots, *alive})])
+    # An agent alone reports to nobody, but it has a process of this machine.
+    pids = {name: pid for name, pid in agents_with_locks(opened(directory)) if pid}
+    rows = reading(
+        directory,
+        lambda at: [_row(at, name, alive.get(name), pids.get(name)) for name in sorted({*at.snapshots, *alive, *pids})],
+    )
     return Overview(rows, _advice(alive, remembered(directory) or Config()))
 
 
@@ -128,7 +134,7 @@ def _connected(directory: Place) -> Wire | None:
     return None
 
 
-def _row(at: Reading, name: str, beat: Heartbeat | None) -> AgentRow:
+def _row(at: Reading, name: str, beat: Heartbeat | None, pid: int | None) -> AgentRow:
     snapshot = at.snapshots.get(name)
     counted = snapshot.state.counters if snapshot else Counters()
     row = AgentRow(agent=name, visits=counted.visits, known=counted.known, frontier=counted.frontier)
@@ -136,6 +142,7 @@ def _row(at: Reading, name: str, beat: Heartbeat | None) -> AgentRow:
         row.zones, row.committed_s = list(snapshot.zones), snapshot.time_s
         row.backlog_bytes = sum(entry.size for entry in snapshot.outbox)
     if beat is None:
+        row.state, row.process = ("crawling", pid) if pid else (row.state, None)
         return row
     row.state, row.process = "starting", beat.pid
     if (report := beat.report) is not None:
@@ -153,10 +160,10 @@ def _row(at: Reading, name: str, beat: Heartbeat | None) -> AgentRow:
 def render(found: Overview) -> RenderableType:
     running = [row for row in found.agents if row.process is not None]
     parts: list[RenderableType] = [_work(found.agents)]
-    if running:
-        parts += [Text(), _load(running)]
+    if reporting := [row for row in running if row.memory_bytes is not None]:
+        parts += [Text(), _load(reporting)]
     parts += [Text(), Text(f"{len(running)} running, {len(found.agents)} in all", "dim")]
-    return Group(*parts, Text(words(found.advice))) if running else Group(*parts)
+    return Group(*parts, Text(words(found.advice))) if reporting else Group(*parts)
 
 
 def _work(rows: list[AgentRow]) -> Table:

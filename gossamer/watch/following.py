@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, Snapshot, as_delta, file_name, load, number_of, read_document
 from gossamer.archive.reading import location_of
-from gossamer.archive.store import ReadOnly
+from gossamer.archive.store import Directory, ReadOnly
 from gossamer.columns import PAGES, VISITS
 from gossamer.config.folders import Place
 
@@ -115,7 +115,7 @@ def _opened(place: Place) -> "ReadOnly | ObjectStore":
     return cast("ObjectStore", store)
 
 
-def agents_with_locks(store: "ReadOnly | ObjectStore") -> Iterator[tuple[str, int]]:
+def agents_with_locks(store: "Directory | ObjectStore") -> Iterator[tuple[str, int]]:
     """Yields the agents that run on this machine, or did, with their process; 0 if it has ended."""
     for name in store.list("lock/"):
         agent = name.partition("/")[2]

@@ -120,7 +120,7 @@ def _bars(answer: Answer) -> str:
 
 def _table(answer: Answer) -> str:
     kinds = answer.part.columns
-    numbers = [' class="number"' if kind in _WRITTEN else ' class="text"' for kind in kinds]
+    numbers = [' class="number"' if kind in _WRITTEN else ' class="text" dir=auto' for kind in kinds]
     names = (name.replace("_", " ") for name in answer.names)
     head = "".join(f"<th{of} scope=col>{escape(name)}</th>" for name, of in zip(names, numbers, strict=True))
     rows = (

@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
-import pyarrow.parquet as pq
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.archive.query import open_reading
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import AgentState, total
 from gossamer.archive.store import ReadOnly
-from gossamer.archive.views import KINDS, word
+from gossamer.archive.views import KINDS, statements, word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
 from gossamer.config.folders import Address, Place
@@ -38,6 +37,7 @@ _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
 
 _STATUSES_SQL = "SELECT status, count(*) FROM pages WHERE kind = 'page' GROUP BY status"
+_ROWS_SQL = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
 _RECENT_SQL = """
     WITH visits AS (SELECT round, epoch_ms(time) AS ms FROM read_parquet(?) WHERE NOT is_robots)
     SELECT count(*), (max(ms) - min(ms)) / 1000, count(DISTINCT round) FROM visits
@@ -60,10 +60,17 @@ def status(directory: Place, scanned_rows: float = SCANNED_ROWS) -> dict[str, An
     Counters come from the manifests. What needs a scan of the tables (`statuses`, `top_hosts`, `costs_by_country`) is
     None if they have more than `scanned_rows`.
     """
-    return reading(directory, lambda at: _status(at, scanned_rows))
+
+    def work(at: Reading) -> dict[str, Any]:
+        # One for all questions: to open it takes longer than most of them. What is asked is ours, so that it need not
+        # be confined as `archive.query` does, which brings Arrow and all that reads pages.
+        with closing(duckdb.connect()) as database:
+            return _status(at, database, scanned_rows)
+
+    return reading(directory, work)
 
 
-def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
+def _status(at: Reading, database: duckdb.DuckDBPyConnection, scanned_rows: float) -> dict[str, Any]:
     there = at.stores[at.directory] if isinstance(at.directory, Address) else ReadOnly(at.directory)
     store = cast("ReadOnly | ObjectStore", there)
     states = [snapshot.state for snapshot in at.snapshots.values()]
@@ -76,7 +83,7 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     started_s = min((state.started_s for state in states if state.started_s is not None), default=None)
     visits = known["visits"]
     disk = _disk(at)
-    scanned = _scan(at) if _is_small(at, scanned_rows) else dict.fromkeys(_SCANNED)
+    scanned = _scan(at, database) if _is_small(at, database, scanned_rows) else dict.fromkeys(_SCANNED)
     return {
         "directory": str(at.directory),
         "running": any(agent["pid"] for agent in agents.values()),
@@ -90,10 +97,10 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
         "refused_links": refused_links(counters.refused),
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
-        "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at)},
+        "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at, database)},
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
         "costs": _costs(at),
-        "functions": {kind: _rows(at, kind) for kind in _OF_FUNCTIONS},
+        "functions": {kind: _rows(at, database, kind) for kind in _OF_FUNCTIONS},
         **scanned,
         "disk": disk,
         "disk_bytes": sum(disk.values()),
@@ -101,17 +108,24 @@ def _status(at: Reading, scanned_rows: float) -> dict[str, Any]:
     }
 
 
-def _rows(at: Reading, kind: str) -> int | None:
+def _rows(at: Reading, database: duckdb.DuckDBPyConnection, kind: str) -> int | None:
     """Returns how many rows a table has, by the ends of its files; None in a bucket, where files must be fetched."""
-    return None if at.stores else sum(pq.read_metadata(path).num_rows for path in at.paths(kind))
+    return None if at.stores else _stored_rows(database, at.paths(kind))
 
 
-def _is_small(at: Reading, most_rows: float) -> bool:
+def _is_small(at: Reading, database: duckdb.DuckDBPyConnection, most_rows: float) -> bool:
     """Returns whether the tables can be scanned while the user waits: few rows, or few bytes from far away."""
     if at.stores and sum(map(at.bytes, KINDS)) > most_rows * _FETCHED_BYTES:
         return False
     paths = [path for kind in ("pages", "visits") for path in at.paths(kind)]
-    return bool(sum(pq.read_metadata(path).num_rows for path in paths) <= most_rows)
+    return _stored_rows(database, paths) <= most_rows
+
+
+def _stored_rows(database: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> int:
+    if not paths:
+        return 0
+    ((rows,),) = database.execute(_ROWS_SQL, [list(map(str, paths))]).fetchall()
+    return int(rows)
 
 
 def _agent(at: Reading, store: "ReadOnly | ObjectStore", agent: str) -> dict[str, Any]:
@@ -149,26 +163,24 @@ def _disk(at: Reading) -> dict[str, int]:
     return dict(used.most_common())
 
 
-def _recent(at: Reading) -> dict[str, Any]:
+def _recent(at: Reading, database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """Returns pages per second over the last rounds, from when their visits began."""
     files = {agent: snapshot.files.get("visits", [])[-_RECENT:] for agent, snapshot in at.snapshots.items()}
     paths = [str(path) for agent, names in files.items() for path in at.of_agent(agent, names)]
-    row = None
-    if paths:
-        with closing(duckdb.connect()) as database:
-            row = database.execute(_RECENT_SQL, [paths, _RECENT]).fetchone()
+    row = database.execute(_RECENT_SQL, [paths, _RECENT]).fetchone() if paths else None
     visits, passed_s, rounds = row or (0, None, 0)
     return {"recent": visits / passed_s if passed_s else None, "recent_rounds": rounds}
 
 
-def _scan(at: Reading) -> dict[str, Any]:
-    with closing(open_reading(at)) as database:
-        found = dict(database.execute(_STATUSES_SQL).fetchall())
-        hosts = database.execute(
-            f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
-        ).fetchall()
-        countries = database.execute(_COUNTRIES_SQL).fetchall()
-        costs = database.execute(_COSTS_SQL).fetchone() or (None,)
+def _scan(at: Reading, database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    for statement in statements(database, {kind: at.paths(kind) for kind in KINDS}, at.overlap):
+        database.execute(statement)
+    found = dict(database.execute(_STATUSES_SQL).fetchall())
+    hosts = database.execute(
+        f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
+    ).fetchall()
+    countries = database.execute(_COUNTRIES_SQL).fetchall()
+    costs = database.execute(_COSTS_SQL).fetchone() or (None,)
     return {
         **({"costs": dict(zip(_OF_COUNTRY[3:], costs, strict=True))} if costs[0] is not None else {}),
         "statuses": {name: found[name] for name in map(word, Status) if name in found},

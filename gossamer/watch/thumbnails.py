@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from isal.igzip_lib import IsalError
 
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import UNREADABLE, read_record
 from gossamer.web.answer import Answer
 from gossamer.web.images import size
 
@@ -93,8 +92,10 @@ class Thumbnails:
             try:
                 record = read_record(image.path, image.offset, image.length)
                 found = raster(Answer(record.head, record.body).body)
-            except (OSError, EOFError, ValueError, KeyError, IsalError):  # type: ignore[misc]  # its stub is wrong
-                return None  # it is gone, or damaged
+            except OSError:  # it is gone
+                return None
+            except UNREADABLE:
+                return None
             if found is None:
                 return None
             self._kept[name] = found

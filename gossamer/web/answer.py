@@ -11,7 +11,8 @@ from gossamer.web.html import text_of
 from gossamer.web.http import Headers, content_type, decode_body
 from gossamer.web.sniff import HTML, UNKNOWN
 
-_DECODED_BYTES = Fetch().decoded_bytes
+DECODED_BYTES = Fetch().decoded_bytes
+TEXT_BYTES = 16 << 20  # of a body that are read as text: a page that is larger is none
 _TEXTUAL = ("application/xml", "application/json", "application/javascript", "application/ecmascript")
 _UNTYPED = UNKNOWN | {"application/octet-stream"}
 _SNIFFED = 1024  # a NUL among so many bytes makes an undeclared body binary
@@ -31,16 +32,16 @@ class Answer:
     @cached_property
     def body(self) -> bytes:
         """Returns the body as the server meant it: chunks joined, codings undone."""
-        return decode_body(self.wire, self.headers, _DECODED_BYTES)[0]
+        return decode_body(self.wire, self.headers, DECODED_BYTES)[0]
 
     def header(self, name: str) -> str | None:
         values = self.headers.get_all(name.lower())
         return ", ".join(values) if values else None
 
     def content(self) -> str | None:
-        """Returns the body as text; None if it is not text."""
+        """Returns the body as text; None if it is not text. Of a very large one, as of all texts, the beginning."""
         mime, declared = content_type(self.headers)
-        return decode(self.body, declared_charset(self.body, declared)) if self._is_text(mime) else None
+        return decode(self._start, declared_charset(self._start, declared)) if self._is_text(mime) else None
 
     def utf8(self) -> bytes | None:
         """Returns the same in UTF-8. What was valid UTF-8 is not encoded again: that takes as long as to parse it."""
@@ -62,7 +63,7 @@ class Answer:
         looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
         if looks_html:
             declared = "text/html" + declared[len(mime) :]
-        return text_of(self.body, declared) if mime in HTML or looks_html else self.content()
+        return text_of(self._start, declared) if mime in HTML or looks_html else self.content()
 
     def main_text(self, extractor: str = "resiliparse") -> str | None:
         """Returns the text of the page itself, without what surrounds it; of what is no HTML all of it."""
@@ -82,8 +83,12 @@ class Answer:
 
         return licences_of(self._html()) if self._is_html() else []
 
+    @property
+    def _start(self) -> bytes:
+        return self.body[:TEXT_BYTES]
+
     def _html(self) -> str:
-        return decode(self.body, declared_charset(self.body, content_type(self.headers)[1]))
+        return decode(self._start, declared_charset(self._start, content_type(self.headers)[1]))
 
     def _is_html(self) -> bool:
         mime = content_type(self.headers)[0]

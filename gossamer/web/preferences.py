@@ -4,6 +4,7 @@ docs/preferences.md says where each dialect is defined. A statement that is uncl
 most restrictive counts, but for TDMRep, whose meta element counts before its header, and that before its file.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -68,7 +69,8 @@ _FIELDS = {
 }
 _HAS_FIELD = re.compile(rb"\n(?:content-(?:signal|usage)|x-robots-tag|tdm-reservation)[ \t]*+:", re.IGNORECASE).search
 _RESERVED = '"tdm-reservation": 1'
-_TOO_LARGE = f"{{{_RESERVED}}} for all, as it is too large"
+_TOO_LARGE = f"{{{_RESERVED}}} for all others, as it is too large"
+_BETWEEN = re.compile(r"[\s,]*+")  # items of a list
 _PATH = re.compile(r"[/*]\S*+\s++")
 _DIRECTIVE = re.compile(r"[a-z_-]+")
 # Directives with a value, which is none itself: max-image-preview:none forbids no more than a picture. What is left of
@@ -219,14 +221,21 @@ class Reservations:
 
     @classmethod
     def parse(cls, body: bytes) -> "Reservations":
-        """Any bytes are accepted; what is no list of rules has none. A file that is longer than what is read of it
-        reserves everything: nobody knows which of its rules are missing."""
+        """Any bytes are accepted; what is no list of rules has none. Of a file that is longer than what is read of it,
+        the rules that were read count, as the first that matches decides; it reserves everything else: nobody knows
+        what the others are."""
         try:
             given = json.loads(body)
+            is_cut = False
         except (ValueError, RecursionError):
-            return cls([(Rules.deny("/"), _TOO_LARGE)] if len(body) >= LIMIT_BYTES else [])
-        found = [_reservation(each) for each in given[:_LOCATIONS]] if isinstance(given, list) else []
-        return cls([each for each in found if each])
+            is_cut = len(body) >= LIMIT_BYTES
+            given = _whole_items(body) if is_cut else None
+        if not isinstance(given, list):
+            return cls()
+        found = [each for each in map(_reservation, given[:_LOCATIONS]) if each]
+        if is_cut or len(given) > _LOCATIONS:
+            found.append((Rules.deny("/"), _TOO_LARGE))
+        return cls(found)
 
     def decide(self, path: str) -> tuple[bool, str]:
         """Returns whether the path may be mined, and the rule that says so ("" if none does)."""
@@ -234,6 +243,20 @@ class Reservations:
             if not rule.allows(path):
                 return _RESERVED not in line, line
         return True, ""
+
+
+def _whole_items(body: bytes) -> list[Any] | None:
+    """Returns the items of a list in JSON that has no end; None if it is none."""
+    text = body.decode("utf-8-sig", "replace").lstrip()
+    if not text.startswith("["):
+        return None
+    found: list[Any] = []
+    place, decoder = 1, json.JSONDecoder()
+    with contextlib.suppress(ValueError, RecursionError):  # what was cut
+        while len(found) <= _LOCATIONS:
+            item, place = decoder.raw_decode(text, _BETWEEN.match(text, place).end())  # type: ignore[union-attr]
+            found.append(item)
+    return found
 
 
 def _reservation(given: Any) -> tuple[Rules, str] | None:

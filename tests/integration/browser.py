@@ -4,7 +4,6 @@ import base64
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -12,16 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import tools
+
 PATIENCE_S = 60.0
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
     "--remote-debugging-pipe",
 )  # fmt: skip
-
-
-def program() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Browser:
@@ -37,7 +34,7 @@ class Browser:
             os.dup2(kept[1], 4)
 
         self.process = subprocess.Popen(
-            [str(program()), *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            [tools.need(*tools.BROWSERS), *_FLAGS, f"--user-data-dir={profile}", "about:blank"],
             close_fds=False, preexec_fn=wired, start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip

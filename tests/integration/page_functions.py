@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,12 @@ from typing import Any, TypedDict
 
 def heading(page: Any) -> Iterator[dict[str, Any]]:
     yield {"heading": page.css("h1").text(), "links": len(page.links)}
+
+
+def talks(page: Any) -> Iterator[dict[str, Any]]:
+    print(f"{page.css('h1').text()}, says the function")
+    print("and complains", file=sys.stderr)
+    yield {"said": page.css("h1").text()}
 
 
 @dataclass

@@ -232,7 +232,10 @@ def test_seeds_are_added_to_a_running_crawl(web: RunningWeb, tmp_path: Path) -> 
     with running("crawl", web.start_url, "--testweb", web.address, *LONG, "--quiet", at=tmp_path) as crawl:
         crawl.wait_until(lambda: committed_visits(tmp_path / "crawl"), "commit")
         before = len(read_log(web.log_path or Path()))
-        assert "1 seed" in succeed("add", "crawl", "http://h1.test/", at=tmp_path)
+        assert "1 seed waits" in succeed("add", "crawl", "http://h1.test/", at=tmp_path)
+        (agent,) = answer("agents", "crawl", "--json", at=tmp_path)["agents"]
+        assert (agent["state"], agent["process"]) == ("crawling", crawl.inner.pid)
+        assert "1 running, 1 in all" in succeed("agents", "crawl", at=tmp_path)
         others = tmp_path / "others.txt"
         others.write_text("# two more\nhttp://h2.test/\nhttp://h3.test/\n")
         assert answer("add", "crawl", others, "http://h1.test/", "--json", at=tmp_path) == {"added": 3}

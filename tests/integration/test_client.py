@@ -32,19 +32,21 @@ def test_a_page_and_its_bytes(loopback: Loopback) -> None:
 
 
 def test_where_the_time_goes(loopback: Loopback) -> None:
-    """The second request finds the connection open."""
+    """The second request finds the connection open. libcurl notes the end of a request after it was sent: the server
+    may be at work by then, on a busy machine, and its time looks shorter; hardly ten times in a row."""
 
     def slow(exchange: Exchange) -> bool:
         time.sleep(0.05)
         return exchange.send_page()
 
     visitor = loopback.visitor(loopback.serve(slow))
-    first, second = (visitor.fetch("http://a.test/", reuse=True) for _ in range(2))
+    first, *others = (visitor.fetch("http://a.test/", reuse=True) for _ in range(10))
     assert first.connect_s > 0
-    assert second.connect_s == 0
-    for response in (first, second):
-        assert response.response_s >= 0.05
-        assert response.lookup_s + response.connect_s + response.response_s <= response.elapsed_s
+    assert {response.connect_s for response in others} == {0}
+    for response in (first, *others):
+        assert response.elapsed_s >= 0.05
+        assert 0 < response.lookup_s + response.connect_s + response.response_s <= response.elapsed_s
+    assert max(response.response_s for response in others) >= 0.05
 
 
 @pytest.mark.parametrize("reuse", [True, False])

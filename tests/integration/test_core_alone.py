@@ -11,7 +11,7 @@ import pytest
 
 import gossamer
 from gossamer import Config, Crawl
-from gossamer.geography import WORLD_G_PER_KWH
+from gossamer.country_facts import WORLD_G_PER_KWH
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.status import status

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from gossamer import Config, Crawl
 from gossamer.archive.export_items import export_items
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import read_record
 from gossamer.cli.app import main
 from gossamer.errors import ArchiveError, ConfigError, QueryError
 from gossamer.functions import again

@@ -82,7 +82,7 @@ def items(where: Where) -> Counter[tuple[Any, ...]]:
 def wanted(where: Where) -> list[tuple[str, str]]:
     """The pages that only functions asked for, with the agent that visited each, by its WARC file."""
     rows = ask(where, "SELECT url, warc FROM visits WHERE url LIKE '%?wanted' ORDER BY url")
-    return [(row["url"], Path(row["warc"]).name.split("-")[1]) for row in rows]
+    return [(row["url"], Path(row["warc"]).name.split("-")[0]) for row in rows]
 
 
 def test_the_items_of_two_agents_are_those_of_one(

@@ -55,6 +55,20 @@ def test_a_function_is_tried_on_one_url(
     assert server.paths.count("/") == 3, "a function that cannot be loaded is a mistake before anything is fetched"
 
 
+def test_what_a_function_prints_is_shown_when_it_is_tried_and_nowhere_else(
+    site: Callable[[dict[str, bytes]], RawServer], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = site({"/": b"<h1>One</h1>"})
+    assert main(["inspect", "http://a.test/", *options(server), "--extract", "page_functions:talks", "--json"]) == 0
+    shown = capfd.readouterr()
+    assert shown.err == "One, says the function\nand complains\n"
+    assert json.loads(shown.out)["items"][0]["item"] == {"said": "One"}
+    crawl = Crawl(tmp_path / "c", ["http://a.test/"], values(server, extract__functions=["page_functions:talks"]))
+    crawl.run()
+    assert len(crawl.query("SELECT item FROM items")) == 1
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_function_that_did_not_run_is_no_success(
     site: Callable[[dict[str, bytes]], RawServer], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_server import Exchange, RawServer
+from raw_server import Exchange, Loopback, RawServer
 from warcio.archiveiterator import ArchiveIterator
 
 from gossamer import Config, Crawl
@@ -147,6 +147,28 @@ def test_nothing_is_stored_that_is_refused_and_each_refusal_names_its_line(serve
         assert (name, f"/{path}") not in asked, "refused before it was fetched"
     assert not any(path == "/ai.txt" for _, path in asked)
     assert sum(path == "/.well-known/tdmrep.json" for _, path in asked) <= 7, "once for each origin"
+
+
+def test_a_file_that_is_too_large(loopback: Loopback, tmp_path: Path) -> None:
+    """What was read of it counts; what nobody could read reserves the rest."""
+    rules = [{"location": "/free", "tdm-reservation": 0}, {"location": "/mine", "tdm-reservation": 1}]
+    rules += [{"location": f"/{'x' * 2_000}{n}", "tdm-reservation": 0} for n in range(300)]
+    data = json.dumps([*rules, {"location": "/late", "tdm-reservation": 0}]).encode()
+    assert len(data) > 600_000
+
+    def answer(exchange: Exchange) -> bool:
+        if exchange.path == "/.well-known/tdmrep.json":
+            return exchange.send_page(data, fields=b"Content-Type: application/json\r\n")
+        if exchange.path == "/robots.txt":
+            return exchange.send_page(b"", "404 Not Found")
+        return exchange.send_page(SECRET.encode(), fields=HTML)
+
+    seeds = [f"http://large.test/{path}" for path in ("free", "mine", "late")]
+    found, _ = crawled(loopback.serve(answer), tmp_path / "c", crawl__purpose="ai-train", seeds=seeds)
+    pages = {url.rpartition("/")[2]: row for url, row in rows(found, "SELECT url, status, reason FROM pages").items()}
+    assert pages["free"]["status"] == "fetched"
+    assert pages["mine"]["reason"].endswith('tdmrep.json: {"location": "/mine", "tdm-reservation": 1}')
+    assert pages["late"]["reason"].endswith('tdmrep.json: {"tdm-reservation": 1} for all others, as it is too large')
 
 
 def test_images_of_a_page_with_noimageai_are_not_fetched(server: RawServer, tmp_path: Path) -> None:

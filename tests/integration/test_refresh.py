@@ -15,9 +15,9 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory, Memory
 from gossamer.archive.versions import versions
 from gossamer.config import REFRESH
+from gossamer.country_facts import WORLD_G_PER_KWH
 from gossamer.crawl.ledger import Ledger
 from gossamer.frontier.pages import PageIndex
-from gossamer.geography import WORLD_G_PER_KWH
 from gossamer.repair.rebuilt_index import RebuiltIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

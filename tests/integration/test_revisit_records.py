@@ -14,7 +14,8 @@ from raw_server import Exchange, Loopback
 
 from experiments.refresh_real import FastClock
 from gossamer import Config, Crawl
-from gossamer.archive.warc import Record, payload_digest, read_record
+from gossamer.archive.warc import payload_digest
+from gossamer.archive.warc_reader import Record, read_record
 
 SPEED = 1000.0
 AGAIN = {

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import json
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import commands
 import pytest
+import tools
 from crawls import crawl
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -109,16 +109,13 @@ def test_metrics_are_open_metrics_and_those_of_status(shown: Watch, done: Path) 
 
 
 def test_promtool_accepts_the_metrics(shown: Watch) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("needs promtool: install Debian's package prometheus")
-    # It reads the text format of before; there the end is a comment, and counters and units have their whole names.
+    # promtool reads the text format of before: its end is a comment, and counters and units have their whole names.
     text = shown.ask("/metrics")[2].decode()
     names = re.findall(r"^# TYPE (\S+) counter$", text, re.M)
     for name in names:
         text = re.sub(rf"^# (TYPE|HELP) {name} ", rf"# \1 {name}_total ", text, flags=re.M)
     text = re.sub(r"^# (UNIT .*|EOF)\n", "", text, flags=re.M)
-    checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True)
+    checked = subprocess.run([tools.need("promtool"), "check", "metrics"], input=text, text=True, capture_output=True)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import commands
 import pytest
-from browser import Browser, browser, program
+from browser import Browser, browser
 from crawls import crawl
 from test_watch import SPEC, Watch, watch
 
@@ -13,11 +13,6 @@ from gossamer.testweb.running import RunningWeb
 
 HOSTILE = '<script>window.owned = 1</script><img src=x onerror="window.owned = 1">'
 READY = "document.documentElement?.dataset.ready === 'true' && document.querySelectorAll('.uplot').length === 2"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(program() is None, reason="needs Chromium: install Debian's package chromium"),
-]
 
 
 @pytest.fixture
@@ -53,6 +48,7 @@ def test_the_numbers_on_the_page_are_those_of_status(page: Browser, tmp_path: Pa
         check_alone(page, shown)
 
 
+@pytest.mark.slow
 def test_hostile_text_is_shown_and_does_nothing(page: Browser, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
@@ -88,6 +84,34 @@ def check_alone(page: Browser, shown: Watch) -> None:
     assert page.complaints == []
 
 
+@pytest.mark.slow
+def test_titles_that_are_read_from_the_right_or_very_long_stay_in_their_column(page: Browser, tmp_path: Path) -> None:
+    titles = {
+        "hebrew": "(\u05e9\u05dc\u05d5\u05dd) 1, 2!",
+        "long": "Supercalifragilistic" * 20,
+        "plain": "(Hello) 1, 2!",
+    }
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "index.html").write_text("".join(f"<a href='{name}.html'>x</a>" for name in titles))
+    for name, title in titles.items():
+        (root / f"{name}.html").write_text(f"<meta charset=utf-8><title>{title}</title>{name}")
+    with RunningWeb(roots={"a.test": root}) as web:
+        crawl(web, tmp_path / "crawl", seeds=["http://a.test/"])
+    with watch(tmp_path / "crawl") as shown:
+        page.size(390, 844, phone=True)
+        page.open(f"http://127.0.0.1:{shown.port}/")
+        page.wait(READY)
+        script = """Object.fromEntries([...document.querySelectorAll('#pages .title')].map(n => [
+            n.textContent.slice(0, 5), [getComputedStyle(n).direction, getComputedStyle(n).textAlign]]))"""
+        found = page.evaluate(script)
+        assert found[titles["hebrew"][:5]] == ["rtl", "left"]
+        assert found[titles["plain"][:5]] == ["ltr", "left"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        check_alone(page, shown)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height", "phone"), [(390, 844, True), (1440, 900, False), (3840, 2160, False)])
 def test_nothing_is_wider_than_the_screen(page: Browser, tmp_path: Path, width: int, height: int, phone: bool) -> None:
     with RunningWeb(SPEC) as web:

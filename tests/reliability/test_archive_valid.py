@@ -17,7 +17,8 @@ import pytest
 from support import Command, check_index, check_no_leftovers, snapshot_of
 
 from gossamer.archive.query import ask
-from gossamer.archive.warc import payload_digest, read_record, warc_date
+from gossamer.archive.warc import payload_digest, warc_date
+from gossamer.archive.warc_reader import read_record
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.testweb.web import SyntheticWeb

@@ -27,10 +27,11 @@ from gossamer.cluster.mail import FromSite
 from gossamer.cluster.nats_connection import Unreachable, Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server, free_port
-from gossamer.cluster.neighbours import Neighbours, publish, read_summary
+from gossamer.cluster.neighbours import Neighbours
 from gossamer.cluster.protocol import Summary, encode
 from gossamer.cluster.registrar import of_agents
 from gossamer.cluster.site_service import FILES, ORDERS, HandOver, Request
+from gossamer.cluster.standing import publish, read_summary
 from gossamer.crawl.inbox import Aside, set_aside
 
 NAMES = ("north", "evil", "south")

@@ -111,7 +111,7 @@ def test_a_body_that_is_late(loopback: Loopback, tmp_path: Path) -> None:
 
     web = Web(loopback, {"a.test/": page("/film.mp4", "/slow.txt")})
     web.replies |= {"a.test/film.mp4": slow("video/mp4"), "a.test/slow.txt": slow("text/plain")}
-    values: dict[str, Any] = {"fetch__type_bytes": {"video/*": "1MB"}, "fetch__timeout_s": 1.0, "polite__burst": 1}
+    values: dict[str, Any] = {"fetch__type_bytes": {"video/*": "1MB"}, "fetch__timeout_s": 2.0, "polite__burst": 1}
     crawl = web.crawl(tmp_path / "c", ["http://a.test/"], **values)
     rows = crawl.query("SELECT url, truncated FROM pages WHERE url LIKE '%.mp4' OR url LIKE '%.txt'")
     assert {row["url"][-3:]: row["truncated"] for row in rows} == {"mp4": "", "txt": "time"}

@@ -1,11 +1,11 @@
 """Pages that their scripts make: a browser without network runs them, and the crawl fetches what they ask for."""
 
-import shutil
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tools
 from raw_server import Exchange, Loopback
 from scripted import Web, moved, page, reply, robots, verdicts
 
@@ -14,7 +14,12 @@ from gossamer.errors import ConfigError
 from gossamer.render.shell import is_shell
 
 pytest.importorskip("playwright.async_api")
-pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser: apt install chromium")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium() -> str:
+    return tools.need("chromium")
+
 
 SHELL = b"<!doctype html><title>shop</title><div id=app>Loading</div><script src=/app.js></script>"
 # It asks for data, and makes links and text of them.

@@ -23,7 +23,7 @@ OPTIONS = (
     "--set",
     "polite.backoff_s=0.05",
 )
-QUICK = ("--set", "fetch.timeout_s=1", "--set", "crawl.patience_s=1", "--set", "polite.connections=8")
+QUICK = ("--set", "fetch.timeout_s=4", "--set", "crawl.patience_s=1", "--set", "polite.connections=8")
 
 
 def away(name: str) -> str:

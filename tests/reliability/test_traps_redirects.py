@@ -4,19 +4,17 @@ Numbers such as T001 are those of the list in tests/cases/README.md.
 """
 
 import re
-import shutil
 import ssl
 import subprocess
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import tools
 from raw_server import Loopback
 from scripted import Web, moved, outcomes, page, reply, robots, statuses, verdicts
 
 from gossamer.cli.inspection import inspect
-
-OPENSSL = shutil.which("openssl")
 
 
 def test_t001_loops(loopback: Loopback, tmp_path: Path) -> None:
@@ -196,10 +194,10 @@ def test_robots_that_cannot_be_decoded_forbid_for_now(loopback: Loopback, tmp_pa
         assert inspect(f"http://{host}/x", web.config())["robots"]["verdict"] == "unreachable"
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="makes its certificate with the openssl command")
 def test_t009_up_and_down_between_http_and_https(loopback: Loopback, tmp_path: Path) -> None:
     pem, key = tmp_path / "a.pem", tmp_path / "a.key"
-    make = f"{OPENSSL} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
+    openssl = tools.need("openssl")
+    make = f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
     subprocess.run([*make.split(), "-keyout", str(key), "-out", str(pem)], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, key)

@@ -1,12 +1,12 @@
 """Seeds with rules of their own, in real crawls: each website by its own rules, whoever mentions its pages."""
 
 import json
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
+import tools
 from commands import answer, complaint, succeed
 from raw_server import Loopback
 from rich.console import Console
@@ -244,9 +244,7 @@ def test_pages_that_are_no_seeds_are_not_told(loopback: Loopback, tmp_path: Path
 
 
 def test_a_certificate_that_nobody_trusts_is_told_at_once(loopback: Loopback, tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("makes its certificate with the openssl command")
+    openssl = tools.need("openssl")
     pem, key = tmp_path / "a.pem", tmp_path / "a.key"
     command = f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test"
     subprocess.run([*command.split(), "-keyout", str(key), "-out", str(pem)], check=True, capture_output=True)

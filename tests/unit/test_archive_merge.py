@@ -19,7 +19,7 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.merge import choose, merge
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.archive.tables import write_table
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import read_record
 from gossamer.config import Config
 from gossamer.sharing.exchange import InProcess
 

@@ -22,9 +22,9 @@ from gossamer.archive.warc import (
     Location,
     WarcWriter,
     payload_digest,
-    read_record,
     warc_date,
 )
+from gossamer.archive.warc_reader import read_record
 from gossamer.config import Config
 from gossamer.errors import OutOfSpace
 

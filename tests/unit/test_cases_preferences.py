@@ -12,7 +12,7 @@ from tokenisers import tokeniser  # noqa: F401
 from gossamer.columns import Outcome
 from gossamer.config import PURPOSES
 from gossamer.web.preferences import RULES, Reservations, line_of_file, rules_of_file
-from gossamer.web.robots import Rules
+from gossamer.web.robots import LIMIT_BYTES, Rules
 
 pytestmark = pytest.mark.usefixtures("tokeniser")
 
@@ -57,6 +57,30 @@ def test_the_page_in_the_docs_has_the_table() -> None:
         assert f"| {rule.dialect} | `{rule.says}` | {', '.join(rule.refuses)}" in page
 
 
+TOO_LARGE = '{"tdm-reservation": 1} for all others, as it is too large'
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf \n"])
+def test_of_a_file_that_is_too_large_the_rules_that_were_read_count(start: bytes) -> None:
+    free, mine = {"location": "/free", "tdm-reservation": 0}, {"location": "/mine", "tdm-reservation": 1}
+    rest = [{"location": "/" + "x" * 10_000, "tdm-reservation": 0}] * 60
+    whole = start + json.dumps([free, "no rule", mine, *rest, {"location": "/late", "tdm-reservation": 0}]).encode()
+    assert len(whole) > LIMIT_BYTES
+    for end in range(LIMIT_BYTES, LIMIT_BYTES + 60):  # wherever it is cut
+        found = Reservations.parse(whole[:end])
+        assert found.decide("/free/1") == (True, json.dumps(free))
+        assert found.decide("/mine/1") == (False, json.dumps(mine))
+        assert found.decide("/late") == found.decide("/other") == (False, TOO_LARGE)
+    for other in (
+        b"<html>" + b"x" * LIMIT_BYTES,
+        b'{"a": ' + b"1" * LIMIT_BYTES,
+        b"[" * LIMIT_BYTES,
+        b"x" * LIMIT_BYTES,
+    ):
+        assert Reservations.parse(start + other).decide("/")[1] in ("", TOO_LARGE)
+    assert Reservations.parse(b"<html>" + b"x" * LIMIT_BYTES).decide("/") == (True, ""), "it is no list"
+
+
 def test_hostile_statements_cost_little() -> None:
     many = b"User-agent: *\n" + b"".join(b"Content-Usage: / train-ai=n, x%d=y\n" % n for n in range(10_000))
     assert len(Rules.parse(many, "x").asks("/").splitlines()) == 4
@@ -65,7 +89,7 @@ def test_hostile_statements_cost_little() -> None:
     no = b"User-agent: *\n" + b"".join(b"Content-Signal: search=yes, x%d=yes\n" % n for n in range(9))
     assert "ai-train=no" in Rules.parse(no + b"Content-Signal: ai-train=no\n", "x").asks("/"), "the tenth line, a no"
     rules = [{"location": f"/{n}/*x*y", "tdm-reservation": 1} for n in range(20_000)]
-    assert Reservations.parse(json.dumps(rules).encode()).decide("/19999/xy") == (True, "")
+    assert Reservations.parse(json.dumps(rules).encode()).decide("/19999/xy") == (False, TOO_LARGE)
     assert Reservations.parse(b"[" * 100_000).decide("/") == (True, "")
     fields = ["X-Robots-Tag: " + "noai, " * 1_000] * 50
     visit = reader().read(answer(b"<meta name=robots content='" + b"noai," * 100_000 + b"'>", *fields))

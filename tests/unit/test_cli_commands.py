@@ -4,11 +4,15 @@ import argparse
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from commands import ROOT, environment
+from rich.text import Text
+from sample_archive import sample
 
 from gossamer.cli.app import COMMANDS, main
+from gossamer.cli.output import show
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -29,20 +33,62 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in COMMANDS if f"\n    {name}" not in shown] == []
 
 
+# Libraries that take long to load, and what crawls: all of them together take half a second.
+_HEAVY = (
+    *("asyncio", "cryptography", "duckdb", "isal", "msgspec", "nats", "numpy", "obstore", "pyarrow", "pyarrow.parquet"),
+    *("pycares", "pycurl", "rich", "selectolax"),
+    *("gossamer.api", "gossamer.crawl.agent", "gossamer.fetch.client", "gossamer.web.html", "gossamer.wiring"),
+)
+_SCRIPT = """
+import contextlib, io, sys
+from gossamer.cli.app import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main(sys.argv[2:])
+print(*(name for name in sys.argv[1].split(",") if name in sys.modules))
+"""
+
+
+def _imported(*words: object, among: tuple[str, ...] = _HEAVY) -> set[str]:
+    """What a command has imported when it is done, in a process of its own."""
+    line = [sys.executable, "-c", _SCRIPT, ",".join(among), *map(str, words)]
+    done = subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample(tmp_path_factory.mktemp("commands") / "crawl")
+
+
 @pytest.mark.parametrize("word", ["--help", "--version"])
 def test_help_needs_nothing_but_itself(word: str) -> None:
-    script = (
-        "import sys\n"
-        "from gossamer.cli.app import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "print(sorted(name for name in sys.modules if name.startswith('gossamer')), file=sys.stderr)\n"
-        "sys.exit(any(name in sys.modules for name in ('numpy', 'duckdb', 'pyarrow', 'rich', 'msgspec')))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, word], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (
-        0,
-        "['gossamer', 'gossamer.cli', 'gossamer.cli.app', 'gossamer.errors', 'gossamer.version']\n",
-    )
+    modules = [path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("gossamer/**/*.py")]
+    names = tuple(".".join(path.parts).removesuffix(".__init__") for path in modules)
+    ours = {"gossamer", "gossamer.cli", "gossamer.cli.app", "gossamer.errors", "gossamer.version"}
+    assert _imported(word, among=(*names, *_HEAVY)) == ours
+
+
+@pytest.mark.parametrize("name", ["status", "crawl", "add", "reload", "agents", "watch"])
+def test_the_help_of_a_command_needs_no_more_than_the_configuration(name: str) -> None:
+    assert _imported(name, "--help") == {"msgspec"}
+
+
+def test_status_needs_no_arrays_and_nothing_that_crawls(crawl: Path) -> None:
+    assert _imported("status", crawl, "--json") == {"duckdb", "msgspec", "rich"}
+
+
+def test_a_query_needs_nothing_that_reads_pages_or_crawls(crawl: Path) -> None:
+    found = _imported("query", crawl, "SELECT count(*) FROM pages")
+    assert found == {"duckdb", "msgspec", "numpy", "pyarrow", "pyarrow.parquet", "rich"}
+
+
+def test_a_query_that_reads_pages_finds_what_it_needs(crawl: Path) -> None:
+    sql = "SELECT text(warc, warc_offset) FROM pages WHERE status = 'fetched'"
+    assert "gossamer.web.html" in _imported("query", crawl, sql)
+
+
+def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show("word " * 30, False, Text)
+    assert capsys.readouterr().out == "word " * 30 + "\n"

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from gossamer.geography import coordinates, countries, facts, kilometres
+from gossamer.country_facts import facts
+from gossamer.geography import coordinates, countries, kilometres
 
 
 def test_well_known_addresses():

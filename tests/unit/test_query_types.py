@@ -18,7 +18,7 @@ UUID = "550e8400-e29b-41d4-a716-446655440000"
 def written(expression: str, out: str, at: Path) -> Path:
     file = at / f"answer.{out}"
     sql = f"SELECT {expression} AS v"
-    assert answer(lambda work: work(query.confined([], [])), (), sql, out, file) == 1
+    assert answer(lambda work: work(query.confined(lambda _: [], [])), (), sql, out, file) == 1
     return file
 
 

@@ -14,13 +14,12 @@ from gossamer.archive.store import Memory
 from gossamer.archive.warc import (
     IDENTICAL,
     NOT_MODIFIED,
-    Record,
     Stored,
     WarcWriter,
     payload_digest,
-    read_record,
     stored_as,
 )
+from gossamer.archive.warc_reader import Record, read_record
 from gossamer.columns import ACCOUNT, VISITS, Outcome
 from gossamer.config import Config
 from gossamer.crawl.reader import BEST, FOLLOWED, VERDICTS

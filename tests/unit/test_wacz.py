@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from sample_archive import Sample, page
 
 from gossamer.archive.wacz import export_wacz
-from gossamer.archive.warc import read_record
+from gossamer.archive.warc_reader import read_record
 from gossamer.errors import ConfigError
 
 URLS = [f"http://a.test/{n}" for n in range(7)]
@@ -73,10 +72,9 @@ def test_pages_have_their_text(exported: Path) -> None:
     assert len({row["id"] for row in pages}) == len(URLS)
 
 
-def test_wacz_validates_it(exported: Path) -> None:
-    pytest.importorskip("wacz", reason="needs wacz: pip install wacz")
+def test_wacz_validates_it(exported: Path, pywb: str) -> None:
     code = "import sys; from wacz.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-W", "ignore", "-c", code, "validate", "-f", str(exported)]
+    command = [pywb, "-W", "ignore", "-c", code, "validate", "-f", str(exported)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 

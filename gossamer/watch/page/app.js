@@ -159,7 +159,7 @@ function drawPages(pages) {
     pictured ? picture(page) : null,
     el("time", { text: clock(page.time_s), datetime: new Date(page.time_s * 1000).toISOString() }),
     el("span", { text: page.outcome === "ok" ? "ok" : words(page.outcome), name: `word ${page.outcome}` }),
-    el("span", { text: page.title || "untitled", name: page.title ? "title cut" : "title cut quiet" }),
+    el("span", { text: page.title || "untitled", name: page.title ? "title cut" : "title cut quiet", title: page.title, dir: "auto" }),
     el("span", { text: page.url, name: "url cut quiet", title: page.url }),
     el("span", { text: size(page.bytes), name: "number quiet" }),
   )) : [el("li", { text: "No page has been visited yet.", name: "empty" })]);

@@ -36,7 +36,7 @@ export function table(id, columns, rows, empty, rowClass = () => "") {
   const body = el("tbody", {}, ...rows.map((row) =>
     el("tr", { name: rowClass(row) }, ...columns.map(([, value, kind]) => {
       const found = value(row);
-      return found instanceof Node ? el("td", { name: kind ?? "" }, found) : el("td", { text: found, name: kind ?? "", title: kind === "host" ? found : null });
+      return found instanceof Node ? el("td", { name: kind ?? "" }, found) : el("td", { text: found, name: kind ?? "", title: kind === "host" ? found : null, dir: kind === "text" ? "auto" : null });
     }))));
   node.replaceChildren(head, body);
 }
