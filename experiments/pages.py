@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import agents, cloud, graphs, parity, refresh, refresh_estimates, robots
+from experiments import agents, claims, cloud, graphs, paired, parity, refresh, refresh_estimates, robots
 from experiments.harness import Block, Row, markdown
 from gossamer.sim.figures import Figure, draw
 
@@ -111,14 +111,17 @@ def tables() -> None:
     """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
     experiment. <!-- figures cloud-latency --> ... <!-- end --> is for its figures. What is not on record stays as it
     is."""
-    for folder in (OUT, *ELSEWHERE.values()):
+    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement"):
         fill_in(folder.with_suffix(".md"), folder)
+    settings = DOCS / "which-settings.md"
+    settings.write_text(claims.filled(settings.read_text()))
 
 
 def figures() -> list[tuple[Path, Figure]]:
     """Those that can be drawn from the rows on record, and the folder of each: they are never older than the table."""
     found = [(OUT, parity.figure(name, rows(OUT, f"parity-{name}"))) for name in ("cs-stanford", "debian-docs")]
     found.append((OUT, robots.speed_figure("cnr-2000-nat", rows(OUT, "robots-speed-cnr-2000-nat"))))
+    found.append((OUT, paired.figure(rows(OUT, "paired"))))
     here = ELSEWHERE["refresh"]
     found.append((here, refresh.figure(rows(here, "refresh-policies"))))
     found.append((here, refresh_estimates.figure(rows(here, "refresh-estimates"))))

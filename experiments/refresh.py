@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import refresh_estimates, refresh_recorded
+from experiments import refresh_estimates, refresh_recorded, refresh_weights
 from experiments.green_choice import choose, green_value
 from experiments.harness import Block, Results, Row, columns, publish
 from experiments.refresh_simulation import ADAPTS, DAY_S, Poisson, Run, periodic_optimum, simulate
@@ -40,11 +40,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pages", type=positive, default=1_000, metavar="N", help="of a web (default: 1,000)")
     parser.add_argument("--runs", type=positive, default=3, metavar="N", help="webs to simulate (default: 3)")
     parser.add_argument("--visits", type=positive, default=20, metavar="N", help="of a page, on average (default: 20)")
+    parser.add_argument("--graph", type=Path, action="append", help="also what to weigh pages by, on this graph")
     parser.add_argument("--crawl", type=Path, metavar="DIR", help="also on the changes that this crawl has seen")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    parts = arguments.part or PARTS
+    parts = arguments.part or (() if arguments.graph else PARTS)
     if "policies" in parts:
         publish(_policies(arguments), arguments.out, arguments.json)
     if "estimates" in parts:
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         publish(_restless(arguments.seed), arguments.out, arguments.json)
     if "speed" in parts:
         publish(_speed(arguments.seed), None, arguments.json)
+    if arguments.graph:
+        publish(refresh_weights.results(arguments.graph, arguments.seed), arguments.out, arguments.json)
     if arguments.crawl:
         publish(refresh_recorded.results(arguments.crawl, arguments.seed), arguments.out, arguments.json)
     return 0

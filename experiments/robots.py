@@ -207,13 +207,14 @@ class Experiment:
             rows,
             SPEED_SHOWN,
             [
-                f"larger-sites-first, w = {DELAY_S:.0f} s, c = 1, the first {self.pages:,} pages: a whole crawl ends"
+                f"larger-sites-first, w = {DELAY_S:.0f} s, the first {self.pages:,} pages: a whole crawl ends"
                 " with its largest hosts, one page each in 15 s, however many robots there are.",
                 "Speed-up: the time of one robot with an unlimited link over that of the case, for as many pages. It"
                 " may be a little above r: where hosts are scarce slow ones fall behind, others' pages come first.",
-                f"Moving on: while a host rests, its robot asks another; a page takes {self._page_s:.2f} s. Waiting: it"
-                f" stays with its host and waits for w, {self._page_s + DELAY_S:.1f} s a page. Castillo's first column"
-                " says that its robots wait.",
+                f"Moving on: while a host rests, its robot asks another, c = 1; a page takes {self._page_s:.2f} s."
+                " Waiting: it stays with its host on one connection, c without a limit, and pauses for w after each"
+                f" page, {self._page_s + DELAY_S:.1f} s a page at most: on an open connection latency is half."
+                " Castillo's first column says that its robots wait.",
                 f"Pages have {graph.page_bytes.mean():,.0f} bytes; {graph.rule}. 256 robots that move on need some"
                 f" {256 * (1 + DELAY_S / self._page_s):,.0f} hosts with pages at any time.",
                 "Compared with Castillo 2004, Table 4.2. Its small bandwidths cannot be one link that robots share:"

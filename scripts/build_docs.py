@@ -31,7 +31,7 @@ ELSEWHERE = {
 
 # The navigation; a page that is in none of these groups is an error.
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "getting-started.md", "from-scrapy.md", "cookbook.md"),
+    "Start": ("index.md", "getting-started.md", "which-settings.md", "from-scrapy.md", "cookbook.md"),
     "Concepts": ("journey-of-a-url.md", "design.md", "glossary.md", "papers.md"),
     "How to": (
         "functions.md", "requests.md", "media.md", "render.md", "archives.md", "text.md",

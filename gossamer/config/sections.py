@@ -339,8 +339,8 @@ class Refresh(msgspec.Struct, frozen=True):
     weight: Annotated[
         str,
         key(
-            "pages count by importance (PageRank where the order computes it, else OPIC), by the links to them, or all "
-            "alike",
+            "pages count by importance (PageRank where the order computes it, else links and OPIC), by the links to "
+            "them, or all alike",
             choices=("importance", "hits", "alike"),
         ),
     ] = "importance"

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments import green_bound, green_budgets, green_saved, harness
+from experiments import green_bound, green_budgets, green_saved, green_times, harness
 from experiments.green_choice import choose, green_value
 from experiments.green_simulation import FULL, HEURISTICS, Knowledge, Web, crawl, in_turn
 from experiments.green_web import COUNTRIES, PAGES, made
@@ -36,6 +36,35 @@ def test_runs_at_once_are_runs_one_by_one():
             age[page] = 0
         assert totals.staleness[run] == pytest.approx(staleness)
         assert totals.carbon[run] == pytest.approx(carbon)
+
+
+def test_a_download_takes_the_latency_and_the_time_of_its_size():
+    assert green_times.download_s(np.array([0.0, 125_000.0, 12_500.0])) == pytest.approx([0.1, 1.1, 0.2])
+
+
+def test_downloads_that_take_their_time_are_what_one_thread_does_one_by_one():
+    """Page by page, with the clock that advances by what each download takes."""
+    random = np.random.default_rng(3)
+    sizes, index = random.lognormal(np.log(30_000), 1.0, 12), random.random(60)
+    prices = np.array([0.0, 5.0, 40.0])
+    found = green_times.crawl(sizes, prices, index, 300.0, 2000.0)
+    energy = sizes / sizes.max()
+    for run, price in enumerate(prices):
+        stale = np.cumsum(0.1 + sizes / 125_000)
+        now_s, staleness, grams, count = 0.0, 0.0, 0.0, 0
+        while now_s < 2000:
+            here = index[int(now_s / 60) % 60]
+            page = int(np.argmax(stale - price * energy * here))
+            took_s = 0.1 + sizes[page] / 125_000
+            if now_s >= 300:
+                staleness += (took_s * (stale + took_s / 2)).sum()
+                grams += energy[page] * here
+                count += 1
+            now_s += took_s
+            stale += took_s
+            stale[page] = 0
+        expected = (staleness / 1700 / 12, grams / 1700, count / 1700)
+        assert [each[run] for each in found] == pytest.approx(expected)
 
 
 def test_who_knows_nothing_visits_the_stalest():

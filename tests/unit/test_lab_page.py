@@ -9,6 +9,7 @@ from pathlib import Path
 import case_files
 import pytest
 
+from experiments import claims
 from experiments import pages as lab_page
 from experiments.harness import main, parser
 from gossamer.sim.figures import draw
@@ -43,12 +44,35 @@ def test_no_figure_is_older_than_its_data_and_every_one_is_shown() -> None:
     assert lab_page.record() == recorded, "draw it again; then python -m experiments.pages --record"
 
 
-@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud"])
+@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud", "placement"])
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)
     lab_page.fill_in(page, ROOT / "docs" / name)
     assert page.read_text() == (ROOT / "docs" / page.name).read_text(), "run python -m experiments.pages --tables"
+
+
+def test_advice_and_claims_are_those_on_record() -> None:
+    page = (ROOT / "docs" / "which-settings.md").read_text()
+    assert claims.filled(page) == page, "run python -m experiments.pages --tables"
+    assert page.count("\n| ") > 25
+    for linked in ("README.md", "docs/getting-started.md"):
+        assert "which-settings.md" in (ROOT / linked).read_text()
+
+
+def verdicts(name: str) -> list[tuple[str, str]]:
+    """Tables on record in which a statement of the literature holds or does not, and their experiments."""
+    files = sorted((ROOT / "docs" / name).glob("*.json"))
+    found = [(file.stem, title) for file in files for title in json.loads(file.read_text())["tables"]]
+    return [(stem, title) for stem, title in found if title.startswith("Statements")]
+
+
+@pytest.mark.parametrize("name", ["lab", "cloud", "placement"])
+def test_a_page_prints_all_verdicts_of_its_record(name: str) -> None:
+    """Also those that do not hold."""
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    assert len(verdicts(name)) > 1
+    assert [each for each in verdicts(name) if "<!-- table {} {} -->".format(*each) not in page] == []
 
 
 def commands(page: Path) -> list[list[str]]:
@@ -115,6 +139,8 @@ def test_the_page_says_what_of_the_batch_is_fitted_and_what_is_found() -> None:
     host_h = rows["large", 1]["host_hours"]
     fitted = {link: 9 * rows[link, 1]["link_hours"] / host_h for link in ("small", "large")}
     assert fitted == pytest.approx({"small": 29.0, "large": 2.9})
+    speeds = [f"{rows[link, 1]['bandwidth']:,.0f}" for link in ("small", "large")]
+    assert "small link has {} bytes/s and the large one {}".format(*speeds) in (ROOT / "docs" / "lab.md").read_text()
     above = {key: row["hours"] / row["link_hours"] - 1 for key, row in rows.items()}
     page = (ROOT / "docs" / "lab.md").read_text()
     assert f"by {above['small', 100]:.0%} of".replace("%", " %") in page

@@ -137,41 +137,41 @@ def test_weights_are_links():
 # --- what pages weigh
 
 
-def test_by_default_pages_weigh_by_all_cash_that_they_ever_had():
-    index = index_of([1000.0] * 4, hits=[9, 0, 0, 0], change_rate=1e5, history=[0, 500, 0, 3000], cash=[0, 0, 900, 0])
-    default = {"refresh.policy": "index", "refresh.least_s": 1.0}
-    it = Refresher(index, Config().replace(default), VirtualClock(NOW_S))
-    assert taken(it) == [3, 2, 1, 0]
+def default(index, policy="index", importance=None):
+    config = Config().replace({"refresh.policy": policy, "refresh.least_s": 1.0})
+    return Refresher(index, config, VirtualClock(NOW_S), importance=importance)
+
+
+def test_by_default_a_page_weighs_by_links_at_first_and_with_visits_by_all_cash_it_ever_had():
+    facts = {"hits": [9, 0, 3, 0], "change_rate": 1e5, "history": [0, 500, 0, 3000], "cash": [0, 0, 900, 0]}
+    assert taken(default(index_of([1000.0] * 4, **facts))) == [0, 2, 1, 3]
+    assert taken(default(index_of([1000.0] * 4, visits=60, **facts))) == [3, 2, 1, 0]
 
 
 def test_what_the_virtual_page_gave_counts_too():
     """Rows lack it: a page that was visited has minus so much."""
-    index = index_of([1000.0] * 2, change_rate=1e5, history=[10, 0], cash=[-700, -500])
-    config = Config().replace({"refresh.policy": "stalest", "refresh.least_s": 1.0})
-    it = Refresher(index, config, VirtualClock(NOW_S), importance=Importance(lambda: 700))
-    assert taken(it) == [1, 0]
+    index = index_of([1000.0] * 2, change_rate=1e5, visits=9, history=[10, 0], cash=[-700, -500])
+    assert taken(default(index, "stalest", Importance(lambda: 700))) == [1, 0]
 
 
 def test_pagerank_counts_where_it_is_known_and_opic_elsewhere():
     """The first two have PageRank, three times the mean and a little; the others have cash, by which the fourth is
     above the mean."""
-    index = index_of([1000.0] * 4, change_rate=1e5, history=[1, 9000, 10, 990])
+    index = index_of([1000.0] * 4, change_rate=1e5, visits=60, history=[1, 900, 10, 990])
     ranks = np.array([0.6, 0.1, 0.0, 0.0])
-    importance = Importance(pagerank=lambda keys: ranks[keys.astype(np.intp)])
-    config = Config().replace({"refresh.policy": "index", "refresh.least_s": 1.0})
-    assert taken(Refresher(index, config, VirtualClock(NOW_S), importance=importance)) == [0, 3, 1, 2]
+    assert taken(default(index, importance=Importance(pagerank=lambda keys: ranks[keys.astype(np.intp)])))[:2] == [3, 0]
 
 
 def test_importance_is_one_on_average_and_never_nothing():
-    index = index_of([1000.0] * 5, history=[0, 0, 100, 300, 600])
+    index = index_of([1000.0] * 5, visits=4, hits=[0, 0, 0, 0, 5], history=[0, 0, 100, 300, 600])
     rows = [(visited, index.pages.look_up(visited["key"])[1]) for visited in index.visited.scan()]
     importance = Importance()
     importance.measure(rows)
     values = importance.of(*rows[0])
     assert values.mean() == pytest.approx(1.0)
-    assert values.min() == pytest.approx(1 - DAMPING)
-    assert values[4] == pytest.approx(1 - DAMPING + DAMPING * 3)
-    nobody = Importance()  # as in a crawl that has been rebuilt
+    assert values[4] == pytest.approx(1 - DAMPING + DAMPING * (3 + 3) / 2), "links and cash count alike now"
+    assert values[0] == pytest.approx(1 - DAMPING + DAMPING * (0.5 + 0) / 2)
+    nobody = Importance()  # nothing was measured
     nobody.measure([(visited[:0], pages[:0]) for visited, pages in rows])
     assert nobody.of(*rows[0]) == pytest.approx(np.ones(5))
 
@@ -185,8 +185,8 @@ def test_requisites_do_not_count_in_the_mean():
 
 
 def test_weights_follow_what_commits_bring():
-    index = index_of([1000.0] * 3, change_rate=1e5, history=[30, 20, 10])
-    it = Refresher(index, Config().replace({"refresh.policy": "index", "refresh.least_s": 1.0}), VirtualClock(NOW_S))
+    index = index_of([1000.0] * 3, change_rate=1e5, visits=60, history=[30, 20, 10])
+    it = default(index)
     assert taken(it, 1) == [0]
     rows = next(index.visited.scan()).copy()
     rows["history"] = [30, 20, 1000]
