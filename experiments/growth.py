@@ -26,7 +26,6 @@ from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
 _SAMPLE_S = 0.3
-_SETTLE_S = 60.0  # sites that begin have something to say
 
 
 def crawled(web: RunningWeb, agents: int, directory: Path, width: int) -> dict[str, float]:
@@ -103,7 +102,7 @@ def _show(row: dict[str, float]) -> None:
     print("  ".join(f"{key} {value:,.6g}" for key, value in row.items()), flush=True)
 
 
-def idle(sites: int, seconds: float) -> None:
+def idle(sites: int, seconds: float, settle_s: float) -> None:
     """All sites but the first are done; that one rests, as its only host fails and is tried again in some minutes."""
     setting = replace(Setting(), sites=sites)
     with ExitStack() as stack:
@@ -132,7 +131,7 @@ def idle(sites: int, seconds: float) -> None:
             words = [sys.executable, "-m", "gossamer", "site", "run", "--quiet", "--name", name, str(path)]
             words += ["http://h0.test/"] if name == setting.names[0] else []
             running.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        time.sleep(_SETTLE_S)
+        time.sleep(settle_s)  # sites that begin have something to say
         assert all(process.poll() is None for process in running), "a site has ended"
 
         def crossed() -> dict[str, int]:
@@ -159,9 +158,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--idle", type=int, default=0, metavar="SITES")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--settle", type=float, default=120.0, metavar="SECONDS", help="before the bytes are counted")
     given = parser.parse_args()
     if given.idle:
-        idle(given.idle, given.seconds)
+        idle(given.idle, given.seconds, given.settle)
     else:
         growth(given.agents, given.pages, given.repeat, given.width)
 

@@ -175,7 +175,7 @@ class _Lines:
 
     def write(self, row: Row) -> None:
         line = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_iso)
-        self._file.write(line.encode("utf-8", "replace") + b"\n")
+        self._file.writelines((line.encode("utf-8", "replace"), b"\n"))
 
     def close(self) -> None:
         return

@@ -18,6 +18,7 @@ from gossamer.errors import ArchiveError
 T = TypeVar("T")
 
 _TRIES = 30  # a crawl that commits several times a second may merge files during each of them
+_FINAL = "is_final"  # of an error that came after some output
 
 
 class Distant(Protocol):
@@ -188,18 +189,17 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
         at = location.read()
         try:
             return work(at)
-        except _troubles(_Begun) as error:
-            cause = error.cause if isinstance(error, _Begun) else error
+        except _troubles() as error:
+            is_final = getattr(error, _FINAL, False)
             missing = at.missing()  # checked on the files: DuckDB has many messages for it
-            if not missing and cause is error and at.is_evicted():
+            if not missing and not is_final and at.is_evicted():
                 continue
             if not missing:
-                raise cause from None
+                raise
             if location.read().numbers == at.numbers:
                 break
-            if cause is not error:
-                again = "the crawl merged its files meanwhile; run the same command again"
-                raise ArchiveError(again) from cause
+            if is_final:
+                raise ArchiveError("the crawl merged its files meanwhile; run the same command again") from error
     raise ArchiveError(
         f"{missing} is missing: the archive is damaged; restore that file from a copy, or see what "
         f"`gossamer repair {location} --dry-run` can do"
@@ -212,20 +212,13 @@ def irrevocable() -> Iterator[None]:
     try:
         yield
     except _troubles() as error:
-        raise _Begun(error) from error
+        setattr(error, _FINAL, True)
+        raise
 
 
-def _troubles(*more: type[Exception]) -> tuple[type[Exception], ...]:
+def _troubles() -> tuple[type[Exception], ...]:
     """Returns the errors of files that vanish under a reader. It is asked when there is one: then is time to import."""
     import duckdb
     import pyarrow as pa
 
-    return OSError, duckdb.Error, pa.ArrowException, *more
-
-
-class _Begun(Exception):
-    """An error came after some output; this never leaves `reading`."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
+    return OSError, duckdb.Error, pa.ArrowException

@@ -74,5 +74,8 @@ class FromSite(NatsExchange):
     async def _remove(self, link: Link, messages: Sequence[int]) -> None:
         """What is set aside is the sender's to remove."""
 
+    async def _forget(self, link: Link, needless: Mapping[str, int]) -> None:
+        """So is what we have received."""
+
     async def _confirm(self, link: Link, stream: str, number: int) -> None:  # noqa: ARG002  there is one
         await link.send(f"$KV.receipts.{self._agent}.{self._sender}", b"%d" % number)

@@ -286,6 +286,7 @@ class NatsExchange:
                 due, self._due = self._due, {}
                 removable, self._removable = (self._removable if self._reader is link else []), []
                 delivered, self._delivered = self._delivered, {}
+                needless = self._needless(due, link)
             await self._remove(link, removable)
             for site, before in delivered.items():
                 await link.purge("links", before, f"links.{site}.{self._agent}")
@@ -297,6 +298,7 @@ class NatsExchange:
                 with self._guard:
                     for stream, number in due.items():
                         self._due[stream] = max(number, self._due.get(stream, 0))
+            await self._forget(link, needless)
             await self._has_due.wait()
 
     async def _prepare_receipts(self, link: Link) -> None:
@@ -309,17 +311,26 @@ class NatsExchange:
 
     async def _confirm(self, link: Link, stream: str, number: int) -> None:
         sender, _, to = stream.partition(">")
-        to = token(to)
-        await link.send(f"$KV.receipts.{to}.{sender}", b"%d" % number)
-        await link.purge("links", self._needless(stream, link), f"links.{to}.{sender}")
+        await link.send(f"$KV.receipts.{token(to)}.{sender}", b"%d" % number)
 
-    def _needless(self, stream: str, link: Link) -> int:
-        """Returns before which number all messages of the stream are acknowledged, as far as this connection knows."""
-        with self._guard:
-            if self._reader is not link:
-                return 0  # they will come again, and be acknowledged again
-            needed = [held.at for key, held in self._held.items() if key[0] == stream and held.at]
-            return min([*needed, self._unread.get(stream, self._seen + 1)])
+    async def _forget(self, link: Link, needless: Mapping[str, int]) -> None:
+        """Removes messages that are confirmed: by subject, before which number."""
+        for subject, before in needless.items():
+            await link.purge("links", before, subject)
+
+    def _needless(self, due: Mapping[str, int], link: Link) -> dict[str, int]:
+        """Returns by subject before which number all messages are acknowledged, as far as this connection knows. Those
+        for us alone go at once, however many agents have sent them. The caller holds the guard."""
+        if self._reader is not link:
+            return {}  # they will come again, and be acknowledged again
+        found: dict[str, int] = {}
+        for stream in due:
+            sender, _, to = stream.partition(">")
+            streams = {stream} if to == ANY else {*self._unread, *(key[0] for key in self._held)}
+            needed = [held.at for key, held in self._held.items() if key[0] in streams and held.at]
+            needed += [at for name, at in self._unread.items() if name in streams]
+            found[f"links.{token(to)}.{sender if to == ANY else '*'}"] = min([*needed, self._seen + 1])
+        return found
 
     async def _watch(self, link: Link) -> None:
         await link.ensure(_RECEIPTS)

@@ -205,8 +205,10 @@ class Agent:
         if self._scheduler.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
             # Pages are not due again until they are committed.
             return since_s >= min(crawl.round_s, self._config.refresh.least_s)
-        if self._round.is_full(crawl.width) or not self._scheduler.outstanding:
+        if self._round.is_full(crawl.width):
             return True
+        if not self._scheduler.outstanding:
+            return not self._round.empty or since_s >= self._peers.may_wait(self._arrived)
         if self._scheduler.is_lockstep:
             return False
         if crawl.round_s and since_s >= crawl.round_s:

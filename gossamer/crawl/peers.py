@@ -79,6 +79,10 @@ class Peers(Whose, Protocol):
         """Prepares the first commit; called once, before it. Returns whether it must be made at once."""
         return False
 
+    def may_wait(self, _messages: list[Message], /) -> float:
+        """Returns for how many seconds after a commit an agent that has nothing else to do may leave these messages."""
+        return 0.0
+
     @property
     def is_due(self) -> bool:
         """Returns whether something must be sent without waiting for a round to fill."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gossamer.archive.manifest import Message
+from gossamer.archive.manifest import LINKS, SEED_FILES, SEED_RULES, SEEDS, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import AnyKeys, Bools
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
-from gossamer.crawl.inbox import Aside
+from gossamer.crawl.inbox import Aside, decode
 from gossamer.crawl.opening import Books
 from gossamer.crawl.peers import Arrived, Sent
 from gossamer.crawl.round import Round
@@ -25,6 +25,7 @@ from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners, SiteView
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
+_WAIT_S, _WAIT_EACH_S = 2.0, 0.125  # at most; for each other agent
 ZONES_MOVE = "zones change hands"  # why a run ends when another is to follow at once
 
 
@@ -51,6 +52,7 @@ class Sharing:
         self.intake = Incoming(store, chain, self.exchange, books.scope)
         self._outgoing = Outgoing(config, chain, books.ledger)
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
+        self._barren: set[tuple[str, int, int]] = set()  # messages that have no page which we do not know
 
     def settle(self, now_s: float) -> None:
         """Takes in what has come, and hands over what shall go, in several commits, while nothing is fetched."""
@@ -74,6 +76,21 @@ class Sharing:
     @property
     def is_site(self) -> bool:
         return self._post.is_site
+
+    def may_wait(self, messages: list[Message], /) -> float:
+        """With many agents, most of what comes in the end is cash for pages that are known: it is taken in together.
+        Links to pages that are new, or another's, are taken in at once, and so is all else."""
+        keys = [(message.stream, message.number, message.part) for message in messages]
+        self._barren &= {*keys}
+        for key, message in zip(keys, messages, strict=True):
+            if key not in self._barren:
+                if message.kind != LINKS or message.sender in (SEEDS, SEED_FILES, SEED_RULES):
+                    return 0.0
+                pages = decode(message.data).key
+                if not (self._books.index.pages.look_up(pages)[0] & self.is_native(pages)).all():
+                    return 0.0
+                self._barren.add(key)
+        return min(_WAIT_S, _WAIT_EACH_S * len(self._orders.others))
 
     @property
     def is_due(self) -> bool:

@@ -30,16 +30,20 @@ class Part:
     columns: Sequence[str] = ()  # of a table: how their values are written, as `quality_page` knows it
 
 
-_TROUBLE = f"NOT is_robots AND outcome NOT IN {CALM}"
+_PAGE = "kind IS DISTINCT FROM 'requisite'"  # requisites are no pages (docs/media.md); they have a line at the end
+_VISIT = f"NOT is_robots AND {_PAGE}"
+_TROUBLE = f"outcome NOT IN {CALM}"
 
 TOTALS = f"""
-    SELECT (SELECT count(*) FROM pages) AS known, (SELECT count(*) FROM pages WHERE visits > 0) AS visited,
-        (SELECT count(*) FROM pages WHERE status = 'fetched') AS fetched,
-        (SELECT count(*) FROM pages WHERE status = 'gone') AS gone, (SELECT count(DISTINCT host) FROM pages) AS hosts,
-        count(*) FILTER (NOT is_robots) AS visits, coalesce(sum(wire_bytes), 0) AS wire_bytes,
-        count(*) FILTER ({_TROUBLE}) AS trouble,
+    WITH own AS (SELECT * FROM pages WHERE {_PAGE})
+    SELECT (SELECT count(*) FROM own) AS known, (SELECT count(*) FROM own WHERE visits > 0) AS visited,
+        (SELECT count(*) FROM own WHERE status = 'fetched') AS fetched,
+        (SELECT count(*) FROM own WHERE status = 'gone') AS gone, (SELECT count(DISTINCT host) FROM own) AS hosts,
+        count(*) FILTER ({_VISIT}) AS visits, coalesce(sum(wire_bytes), 0) AS wire_bytes,
+        count(*) FILTER ({_VISIT} AND {_TROUBLE}) AS trouble,
         epoch(min(time)) AS first_s, epoch(max(time)) AS last_s, coalesce(sum(energy_j), 0) AS energy_j,
-        coalesce(sum(carbon_g), 0) AS carbon_g, count(DISTINCT digest) FILTER (outcome = 'ok') AS contents,
+        coalesce(sum(carbon_g), 0) AS carbon_g,
+        count(DISTINCT digest) FILTER (outcome = 'ok' AND NOT is_robots) AS contents,
         count(*) FILTER (outcome = 'ok' AND NOT is_robots) AS contents_fetched,
         (SELECT count(*) FROM links) AS links
     FROM visits"""
@@ -48,25 +52,25 @@ PARTS = (
     Part(
         "What became of the pages",
         "bars",
-        "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC, status",
+        f"SELECT status, count(*) AS pages FROM pages WHERE {_PAGE} GROUP BY status ORDER BY pages DESC, status",
         "new: known, and not visited yet. denied: robots.txt forbids it. refused: by address, type or purpose.",
     ),
     Part(
         "How deep they are",
         "columns",
-        """SELECT depth, count(*) AS pages, count(*) FILTER (visits > 0) AS visited FROM pages
+        f"""SELECT depth, count(*) AS pages, count(*) FILTER (visits > 0) AS visited FROM pages WHERE {_PAGE}
         GROUP BY depth ORDER BY depth LIMIT 40""",
         "links from a seed; the darker part has been visited",
     ),
     Part(
         "Pages over time",
         "curve",
-        """WITH span AS (
+        f"""WITH span AS (
             SELECT min(epoch(time)) AS first, greatest((max(epoch(time)) - min(epoch(time))) / 120, 1) AS slot_s
-            FROM visits WHERE NOT is_robots
+            FROM visits WHERE {_VISIT}
         ), counted AS (
             SELECT floor((epoch(time) - first) / slot_s)::BIGINT AS slot, count(*) AS visits
-            FROM visits, span WHERE NOT is_robots GROUP BY slot
+            FROM visits, span WHERE {_VISIT} GROUP BY slot
         ), slots AS (SELECT unnest(range(max(slot) + 1)) AS slot FROM counted)
         SELECT first + slot * slot_s AS time_s, coalesce(visits, 0) / slot_s AS pages
         FROM slots LEFT JOIN counted USING (slot), span ORDER BY slot""",
@@ -100,7 +104,7 @@ PARTS = (
         "What went wrong",
         "trouble",
         f"""SELECT outcome, count(*) AS visits, count(DISTINCT host) AS hosts, mode(nullif(reason, '')) AS reason,
-            min(url) AS example FROM visits WHERE {_TROUBLE}
+            min(url) AS example FROM visits WHERE {_VISIT} AND {_TROUBLE}
         GROUP BY outcome ORDER BY visits DESC, outcome LIMIT 12""",
         empty="nothing did",
         is_wide=True,
@@ -132,9 +136,11 @@ PARTS = (
     Part(
         "How many links lead to a page",
         "columns",
-        """SELECT CASE WHEN hits = 1 THEN '1' ELSE (2 ** floor(log2(hits)))::BIGINT || '+' END AS links_to_it,
-            count(*) AS targets FROM targets WHERE hits > 0 GROUP BY links_to_it, floor(log2(hits))
-        ORDER BY floor(log2(hits))""",
+        """WITH counted AS (
+            SELECT floor(log2(hits))::BIGINT AS power, count(*) AS targets FROM targets WHERE hits > 0 GROUP BY power
+        ), powers AS (SELECT unnest(range(max(power) + 1)) AS power FROM counted)
+        SELECT CASE power WHEN 0 THEN '1' ELSE (2 ** power)::BIGINT || '+' END AS links_to_it,
+            coalesce(targets, 0) AS targets FROM powers LEFT JOIN counted USING (power) ORDER BY power""",
         "addresses by the number of pages that link to them, each column twice as many as the one before",
         "no links are kept (archive.links)",
     ),
@@ -195,7 +201,7 @@ PARTS = (
     Part(
         "Quality of what is stored",
         "table",
-        """SELECT * FROM (
+        f"""SELECT * FROM (
             SELECT 'the body is not whole: ' || truncated AS finding, count(*) AS pages, min(url) AS example
             FROM pages WHERE truncated <> '' AND status = 'fetched' GROUP BY truncated
             UNION ALL SELECT 'the same content as another page', count(*), min(url) FROM (
@@ -203,6 +209,8 @@ PARTS = (
                 FROM pages WHERE status = 'fetched' AND digest <> '') WHERE copy > 1
             UNION ALL SELECT 'no title, though it is HTML', count(*), min(url) FROM pages
                 WHERE status = 'fetched' AND content_type = 'text/html' AND coalesce(title, '') = ''
+            UNION ALL SELECT 'not fetched, though a page needs it to be shown', count(*), min(url) FROM pages
+                WHERE kind = 'requisite' AND visits > 0 AND {_TROUBLE}
             UNION ALL SELECT 'asks not to be indexed', count(*), min(url) FROM pages WHERE noindex
             UNION ALL SELECT 'another address is called canonical', count(*), min(url) FROM pages
                 WHERE coalesce(canonical, '') NOT IN ('', url) AND status = 'fetched'

@@ -3,6 +3,7 @@
 Text from the web is never markup: everything goes through `escape`.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -42,10 +43,13 @@ svg.plot .part { fill: var(--pages); }
 """
 
 
+_NOTHING = '<section class="card wide"><p class="empty">This crawl has committed nothing yet.</p></section>'
+
+
 def page(name: str, totals: Mapping[str, Any], answers: Sequence[Answer], now_s: float | None = None) -> str:
     """Returns the page of the crawl with this name."""
     style = files("gossamer.watch").joinpath("page/style.css").read_text(encoding="utf-8")
-    cards = "\n".join(map(_card, answers))
+    cards = "\n".join(map(_card, answers)) if totals["known"] else _NOTHING
     made = moment(time.time() if now_s is None else now_s)
     title = _text(f"Crawl report: {name}")
     return f"""<!doctype html>
@@ -92,7 +96,7 @@ def _distinct(found: Mapping[str, Any]) -> str:
 def _card(answer: Answer) -> str:
     part = answer.part
     body = _SHAPES[part.shape](answer) if answer.rows else f'<p class="empty">{escape(part.empty)}</p>'
-    note = f'<p class="quiet">{escape(part.note)}</p>' if part.note else ""
+    note = f'<p class="quiet">{_prose(part.note)}</p>' if part.note else ""
     width = "wide" if part.is_wide else "half"
     return f'<section class="card {width}"><div class="head"><h2>{escape(part.title)}</h2>{note}</div>{body}</section>'
 
@@ -100,6 +104,11 @@ def _card(answer: Answer) -> str:
 def _text(value: Any) -> str:
     text = printable("" if value is None else str(value))
     return escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
+
+
+def _prose(text: str) -> str:
+    """Words of our own: what is between backquotes is code."""
+    return re.sub("`(.*?)`", r"<code>\1</code>", escape(text))
 
 
 def _many(number: int, word: str) -> str:
@@ -137,7 +146,7 @@ def _table(answer: Answer) -> str:
 def _trouble(answer: Answer) -> str:
     rows = (
         f'<li><p><strong>{_text(outcome.replace("_", " "))}</strong><span class="number">{_many(visits, "visit")}, '
-        f'{_many(hosts, "host")}</span></p><p class="quiet">{_text(reason)}</p><p>{_text(advice(outcome))}</p>'
+        f'{_many(hosts, "host")}</span></p><p class="quiet">{_text(reason)}</p><p>{_prose(advice(outcome))}</p>'
         f'<p class="quiet cut">{_text(example)}</p></li>'
         for outcome, visits, hosts, reason, example in answer.rows
     )

@@ -37,7 +37,7 @@ SPEC = WebSpec.plain(seed=21, hosts=4, pages=60, page_bytes=2_000.0, links=8.0, 
 QUICK = ("--scope", "any", "--delay", "0", "--set", "crawl.patience_s=0.1", "--set", "polite.backoff_s=0.1")
 # Slow enough that a test finds the crawl still running, whatever else the machine does.
 SLOW = ("--scope", "host", "--delay", "0.3", "--set", "crawl.round_s=0.3")
-LONG = ("--scope", "host", "--delay", "1")
+LONG = ("--scope", "host", "--delay", "2")
 
 
 @pytest.fixture(scope="module")
@@ -468,10 +468,20 @@ def test_output_that_nobody_reads_to_its_end(done: Path) -> None:
         assert query.inner.stderr.read() == b""
 
 
+def test_a_report_that_nobody_reads(done: Path) -> None:
+    with running("report", "crawl", "--html", "-", at=done) as report:
+        assert report.inner.stdout is not None
+        report.inner.stdout.close()
+        assert report.inner.wait(60) == 0
+        assert report.inner.stderr is not None
+        assert report.inner.stderr.read() == b""
+
+
 @pytest.mark.slow
 def test_demo(tmp_path: Path) -> None:
     said = succeed("demo", "--dir", "d", at=tmp_path)
     assert "Which pages do most other hosts link to?" in said
     assert "What to try next" in said
     assert "watch d-sites/three-sites.toml" in said
+    assert (tmp_path / "d-sites" / "three-sites.toml").read_text().count("latitude = ") == 3  # the map shows them
     assert ask(tmp_path / "d", "SELECT count(*) AS n FROM pages WHERE status = 'fetched'")[0]["n"] > 1_000

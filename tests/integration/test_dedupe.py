@@ -4,11 +4,13 @@ import gzip
 import io
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crawls import QUICK
+from object_stores import Server, at
 from raw_server import Exchange, Loopback
 from test_revisit_records import REPLAY
 from warcio.statusandheaders import StatusAndHeaders
@@ -18,6 +20,7 @@ from gossamer import Config, Crawl
 from gossamer.archive.dedupe import OtherCrawls
 from gossamer.archive.export import export_warc
 from gossamer.archive.warc_reader import Record, read_record
+from gossamer.config.folders import Address
 from gossamer.errors import ConfigError
 from gossamer.repair.import_warc import import_warc
 
@@ -54,7 +57,7 @@ class Web:
             return exchange.send(b"HTTP/1.1 200 OK\r\n" + fields + b"Transfer-Encoding: chunked\r\n\r\n" + body)
         return exchange.send_page(body, fields=fields)
 
-    def crawl(self, directory: Path, *others: Path, **changes: Any) -> Crawl:
+    def crawl(self, directory: Path | Address, *others: Path | Address, **changes: Any) -> Crawl:
         values = {
             **QUICK,
             "resolve.map": {"*": f"127.0.0.1:{self.server.port}"},
@@ -194,6 +197,22 @@ def test_where_there_is_no_crawl(web: Web, tmp_path: Path, what: str) -> None:
     ):
         web.crawl(tmp_path / "second", other if what != "a bucket" else Path("ftp://bucket"))
     assert not (tmp_path / "second").exists()
+
+
+def test_several_agents_and_a_crawl_at_an_address(
+    web: Web, tmp_path: Path, object_servers: Callable[[str], Server]
+) -> None:
+    weed = object_servers("seaweedfs")
+    address = weed.address()
+    with at(weed, tmp_path / "cache"):
+        with pytest.raises(ConfigError, match="holds no crawl"):
+            web.crawl(tmp_path / "second", address)
+        web.crawl(address)
+        web.version = 1
+        second = web.crawl(tmp_path / "second", address, **{"site.agents": 2, "site.exchange": "store"})
+        found = records(second)
+        assert {url for url, record in found.items() if record.headers["WARC-Type"] == "revisit"} == SAME
+        assert bodies(second) == {path: content(path, 1) for path in ("/", *(f"/p{n}" for n in range(PAGES)))}
 
 
 def test_a_crawl_that_has_nothing_yet(tmp_path: Path, web: Web) -> None:

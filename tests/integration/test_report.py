@@ -11,6 +11,7 @@ from crawls import QUICK, crawl
 from raw_server import Loopback
 
 from gossamer import Config, Crawl
+from gossamer.testweb.assets import asset
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.watch.quality import PARTS, examined
@@ -46,10 +47,40 @@ def test_figures_are_those_of_sql(crawled: Path, tmp_path: Path) -> None:
     wrong = {row["outcome"]: row["visits"] for row in told["parts"]["What went wrong"]}
     calm = ("ok", "unchanged", "moved", "denied")
     assert wrong == {word: times for word, times in found["outcomes"].items() if word not in calm}
-    shown = words((tmp_path / "out.html").read_text())
+    linked = [row["links_to_it"] for row in told["parts"]["How many links lead to a page"]]
+    assert linked == ["1", *(f"{2**power}+" for power in range(1, len(linked)))]
+    made = (tmp_path / "out.html").read_text()
+    assert "`" not in made
+    shown = words(made)
     for status, pages in statuses.items():
         assert f"{status} {pages} " in shown
     assert sum(row["pages"] for row in told["parts"]["How deep they are"]) == found["known"]
+
+
+def test_requisites_are_no_pages_and_robots_txt_is_no_content(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "index.html").write_text("<title>a</title><img src=there.png><img src=missing.png><a href=copy.html>b</a>")
+    (root / "copy.html").write_text("<title>a</title>")
+    (root / "there.png").write_bytes(asset("/assets/1-0.png").body)
+    (root / "robots.txt").write_text("User-agent: *\nDisallow: /no")
+    with RunningWeb(roots={"a.test": root}) as web:
+        crawl(web, tmp_path / "crawl", {"crawl.requisites": True}, seeds=["http://a.test/"])
+    totals, answers = examined(tmp_path / "crawl")
+    found = answer("status", tmp_path / "crawl", "--json", at=tmp_path)
+    assert (totals["known"], totals["visits"]) == (found["known"], found["visits"]) == (2, 2)
+    assert (totals["contents"], totals["contents_fetched"]) == (3, 3)  # two pages and an image
+    rows = {each.part.title: each.rows for each in answers}
+    assert rows["What went wrong"] == []
+    missing = ("not fetched, though a page needs it to be shown", 1, "http://a.test/missing.png")
+    assert missing in rows["Quality of what is stored"]
+
+
+def test_a_crawl_that_has_committed_nothing_has_one_sentence(crawled: Path, tmp_path: Path) -> None:
+    (tmp_path / "gossamer.json").write_bytes((crawled / "gossamer.json").read_bytes())
+    made = page("begun", *examined(tmp_path))
+    assert "This crawl has committed nothing yet." in made
+    assert made.count('<section class="card') == 1
 
 
 def test_it_needs_nothing_else(crawled: Path) -> None:

@@ -85,6 +85,15 @@ def test_scans_can_be_asked(twice: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "holds scans, not a crawl" in capsys.readouterr().err
 
 
+def test_an_answer_that_nobody_reads_to_its_end(twice: Path) -> None:
+    with running("query", "scan", "SELECT * FROM range(1000000)", "--format", "csv", at=twice) as query:
+        assert query.inner.stdout is not None
+        query.inner.stdout.close()
+        assert query.inner.wait(60) == 0
+        assert query.inner.stderr is not None
+        assert query.inner.stderr.read() == b""
+
+
 def test_the_second_scan_says_what_changed(web: RunningWeb, twice: Path) -> None:
     silent = names(web)[2]
     now = {link for name in names(web) if name != silent for link in true_links(web.truth, name, 2, DAY_S)}

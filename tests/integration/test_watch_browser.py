@@ -121,3 +121,5 @@ def test_nothing_is_wider_than_the_screen(page: Browser, tmp_path: Path, width: 
         page.open(f"http://127.0.0.1:{shown.port}/")
         page.wait(READY)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        font = "parseFloat(document.querySelector('.uplot canvas').getContext('2d').font)"
+        page.wait(f"{font} / devicePixelRatio >= 10")  # labels of the charts can be read

@@ -149,7 +149,7 @@ def test_an_evil_page_costs_only_itself(loopback: Loopback, tmp_path: Path, evil
         loopback, {**SHOP, "a.test/evil": reply(SHELL.replace(b"app.js", b"evil.js")), "a.test/evil.js": script(evil)}
     )
     web.replies["a.test/data/start.json"] = data("Start", "All that we sell", "/evil", "/one")
-    limits = {"render__time_s": 3.0, "render__requests": 20, "render__memory_mb": 700}
+    limits = {"render__time_s": 10.0, "render__requests": 20, "render__memory_mb": 700}  # time enough for the others
     crawl = crawled(web, tmp_path, **limits)
     found = pages(crawl)
     assert found["/two"] == "Two", "the others are rendered"

@@ -3,6 +3,11 @@
 import { rate, size } from "./format.js";
 
 const NAMES = ["t", "pages", "trouble", "bytes"];
+const MINUTE = 60, HOUR = 3600, DAY = 86400;
+const STEPS_S = [
+  1, 2, 5, 10, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
+  DAY, 2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 90 * DAY, 365 * DAY,
+];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const perSecond = (text) => `${text}/s`;
 
@@ -75,14 +80,16 @@ export class Charts {
       this.plots[name].setData(data);
       return;
     }
-    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `${0.78 * rem()}px ${colour("--font")}` };
+    // Whole pixels: uPlot multiplies them by the screen's density, and misreads decimals.
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: `${Math.round(0.78 * rem())}px ${colour("--font")}` };
     const options = {
       ...measure(this.places[name]),
+      padding: [null, 2.2 * rem(), null, null], // for half of the last label
       cursor: { y: false, points: { size: 6 }, sync: { key: "time" } },
       legend: { live: true },
       scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, 1)] } },
       axes: [
-        { ...axis, grid: { show: false }, size: 2 * rem(), space: 5.5 * rem(), values: (_plot, times, _axis, _space, step) => times.map((time) => label(time, step)) },
+        { ...axis, grid: { show: false }, size: 2 * rem(), space: 5.5 * rem(), incrs: STEPS_S, values: (_plot, times, _axis, _space, step) => times.map((time) => label(time, step)) },
         { ...axis, size: 4.4 * rem(), values: (_plot, values) => values.map((value) => (value ? write(value) : "0")), space: 2 * rem() },
       ],
       series: [
@@ -100,7 +107,7 @@ export class Charts {
 
 function label(time, step) {
   const date = new Date(time * 1000);
-  if (step >= 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  if (step >= DAY) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
   const clock = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined });
   return date.getHours() === 0 && date.getMinutes() === 0 && step >= 60 ? date.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : clock;
 }
