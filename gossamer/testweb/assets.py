@@ -14,10 +14,11 @@ _SITE = """@import "base.css";
 body { background: #f4f1ea url('ground.png') }
 """
 _BASE = "h1 { padding-left: 40px; background: url(/assets/mark.png) no-repeat }\n/* url(none.png) */\n"
+_SCRIPT = "addEventListener('load', () => { document.body.dataset.ready = 'yes' }); // <img src=none.png>\n"
 _FILES = {
     "site.css": text(200, _SITE, "text/css"),
     "base.css": text(200, _BASE, "text/css"),
-    "app.js": text(200, "document.body.dataset.ready = 'yes'; // <img src=none.png>\n", "text/javascript"),
+    "app.js": text(200, _SCRIPT, "text/javascript"),
     "web.woff2": Answer(200, b"Content-Type: font/woff2\r\n", b"wOF2" + bytes(60)),
 }
 SHARED = (*_FILES, "ground.png", "mark.png")
