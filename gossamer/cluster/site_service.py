@@ -147,7 +147,7 @@ class Source:
         """Answers, in threads, as a disk may have to be waited for."""
         await asyncio.gather(
             link.answer(FILES, lambda asker, data: asyncio.to_thread(self.answer, asker, data)),
-            *(link.answer(subject, partial(_carried_out, order)) for subject, order in self._orders.items()),
+            *(link.answer(subject, partial(carried_out, order)) for subject, order in self._orders.items()),
         )
 
     def answer(self, asker: str, data: bytes) -> bytes:
@@ -180,7 +180,7 @@ class Source:
         return Taken(hosts=len(hosts))
 
 
-async def _carried_out(order: Order, _: str, data: bytes) -> bytes:
+async def carried_out(order: Order, _: str, data: bytes) -> bytes:
     """Carries an order out; one that cannot be is answered with the reason."""
     try:
         return encode(await asyncio.to_thread(order, data))

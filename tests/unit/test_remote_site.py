@@ -1,5 +1,6 @@
 """A site on another machine may be broken or hostile: what it sends is checked, and never more than it promised."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gossamer.archive.store import Directory
 from gossamer.cluster.federation_file import load as load_file
 from gossamer.cluster.protocol import decode, encode
 from gossamer.cluster.remote_site import Allowance, RemoteSite
-from gossamer.cluster.site_service import FILES, PIECE_BYTES, HandOver, Request, Source, Taken, is_served
+from gossamer.cluster.site_service import FILES, PIECE_BYTES, HandOver, Request, Source, Taken, carried_out, is_served
 from gossamer.errors import GossamerError, RemoteLimit, SiteError
 
 Tamper = Callable[[Request, bytes], bytes]
@@ -182,7 +183,11 @@ def test_nothing_but_the_archive_is_served(store: Directory, name: str) -> None:
 
 def test_orders_are_taken_for_known_sites_only(store: Directory) -> None:
     source = Source(store, [], ["paris", "tokyo"])
-    assert decode(Taken, source.take_orders(encode(HandOver(hosts={"a.test": "tokyo"})))).hosts == 1
-    assert "has no lima" in decode(Taken, source.take_orders(encode(HandOver(hosts={"a.test": "lima"})))).refused
-    assert decode(Taken, source.take_orders(b"[]")).refused
+
+    def ordered(data: bytes) -> Taken:
+        return decode(Taken, asyncio.run(carried_out(source.take_moves, "operator", data)))
+
+    assert ordered(encode(HandOver(hosts={"a.test": "tokyo"}))).hosts == 1
+    assert "has no lima" in ordered(encode(HandOver(hosts={"a.test": "lima"}))).refused
+    assert ordered(b"[]").refused
     assert len(store.list("inbox/")) == 1
