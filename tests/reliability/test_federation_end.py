@@ -129,8 +129,9 @@ def test_nobody_waits_for_ever_for_a_site_that_died(three: Three) -> None:
     eventually(lambda: (three.look() or True) and is_done(three.sites["north"]))
     south.is_over = True
     south.close()
-    eventually(lambda: (three.look() or True) and is_done(three.sites["east"]))
-    three.look(4)
+    left = [three.sites[name].neighbours for name in ("north", "east")]
+    eventually(lambda: (three.look() or True) and [site.waiting_for for site in left] == [["south"]] * 2, 60.0)
+    assert three.over() == ["south"]
     three.pass_s(2_000.0)
     eventually(lambda: (three.look() or True) and len(three.over()) == 3, 60.0)
 

@@ -127,6 +127,8 @@ class Polite(RuleBasedStateMachine):
         if request.is_robots:
             if not request.hops:
                 self.robots_seen[request.url] = self.now + (86_400 if outcome is Outcome.OK else 20)
+            elif outcome is Outcome.OK:
+                self.robots_seen.setdefault(request.url, 0.0)  # a redirect led to the file of another origin
         else:
             self.inside.remove(request.key)
 
