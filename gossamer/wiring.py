@@ -14,10 +14,12 @@ from gossamer.crawl.peers import Alone, Peers
 from gossamer.event_log import EventLog
 
 
-def open_books(store: Store, config: Config, clock: Clock, chain: Chain) -> Books:
+def open_books(store: Store, config: Config, clock: Clock, chain: Chain, share: float = 1.0) -> Books:
     """Opens the books: with revisits if there is a policy for them, with carbon if anything is set in [carbon], with
-    functions if any are named, with a browser if pages are to be rendered, with the digests of other crawls."""
+    functions if any are named, with a browser if pages are to be rendered, with the digests of other crawls. `share` is
+    the site's, of budgets that are meant for the crawl of all sites."""
     books = Books.open(store, config, chain)
+    books.share = share
     carbon = None
     if config.carbon != type(config.carbon)():
         from gossamer.carbon.account import Carbon

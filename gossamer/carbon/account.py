@@ -23,6 +23,7 @@ from gossamer.web.url import host_key
 
 _NONE: AnyKeys = np.zeros(0, np.uint64)
 _SAME_S = 60.0  # signals are read no more often
+_FIRST_BYTES = 30_000.0  # that a visit is thought to take before there was one
 
 
 class Carbon:
@@ -50,6 +51,7 @@ class Carbon:
         )
         self._by_country: dict[int, float] = {}
         self._asked_s = -np.inf
+        self._visits, self._wire_bytes = 0, 0.0  # of this run
         self.prices = Prices(settings, state, part)
 
     # Visits that were made
@@ -73,6 +75,8 @@ class Carbon:
         high, low = (np.where(asked, energy.joules(wire_bytes), 0.0) for energy in (self._high, self._low))
         g_per_kwh = grams[which] if count else np.zeros(0)
         carbon = carbon_g(high, g_per_kwh)
+        self._visits += int(asked.sum())
+        self._wire_bytes += float(wire_bytes[asked].sum())
         host_keys, numbers = self._settle(distinct, codes)
         self.prices.spent(host_keys[which], numbers[which], carbon, now_s, under_way)
         columns = {"country": [codes[number] for number in which.tolist()], "g_per_kwh": g_per_kwh}
@@ -137,6 +141,18 @@ class Carbon:
         may = self.prices.affords(hosts, country, carbon, now_s, together=True)
         self.prices.chosen(keys[may], country[may], worth[may], carbon[may])
         return may
+
+    def reserve(self, keys: AnyKeys, now_s: float) -> tuple[Bools, float]:
+        """Returns which pages that no policy chose may be visited, in this order, and when the others may be. What they
+        will take nobody knows: it is what visits took on average."""
+        if not self.prices.has_budgets:
+            return np.ones(len(keys), np.bool_), now_s
+        hosts = host_of_key(keys)
+        unique, which = np.unique(hosts, return_inverse=True)
+        country = self._index.hosts.look_up(unique)[1]["country"].astype(np.uint32)
+        wire_bytes = np.full(len(keys), self._wire_bytes / self._visits if self._visits else _FIRST_BYTES)
+        grams = carbon_g(self._high.joules(wire_bytes), self._now(unique, country, now_s)[which])
+        return self.prices.reserve(keys, country[which], grams, now_s), self.prices.next_day_s(now_s)
 
     def _now(self, hosts: AnyKeys, country: AnyKeys, now_s: float) -> F64:
         codes = np.unique(country)

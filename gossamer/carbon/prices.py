@@ -88,6 +88,21 @@ class Prices:
             group.add(group.step[2], of, carbon_g)
         self._promise(keys, countries, carbon_g)
 
+    def reserve(self, keys: AnyKeys, countries: AnyKeys, carbon_g: F64, now_s: float) -> Bools:
+        """Returns which visits, in this order, today's budgets allow, and notes that they will be made. No policy chose
+        them for their worth: what a gram buys is not learned from them."""
+        may = self.affords(host_of_key(keys), countries, carbon_g, now_s, together=True)
+        self._promise(keys[may], countries[may], carbon_g[may])
+        return may
+
+    @property
+    def has_budgets(self) -> bool:
+        return any(np.isfinite(group.budget_g).any() for group in self._groups.values())
+
+    def next_day_s(self, now_s: float) -> float:
+        """Returns when all budgets begin anew."""
+        return now_s + DAY_S - (now_s - (now_s if self._began_s is None else self._began_s)) % DAY_S
+
     def _promise(self, keys: AnyKeys, countries: AnyKeys, carbon_g: F64) -> None:
         self._promises.append((keys, countries, carbon_g))
         for _, group, of in self._each(host_of_key(keys), countries):

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -37,8 +38,8 @@ from gossamer.sharing.peers import ZONES_MOVE, Sharing
 from gossamer.sharing.transfer import unowned
 from gossamer.wiring import open_books
 
-# Exit codes: another process has our place; starting again would mend nothing; no space. (1 is Python's: a bug.)
-REPLACED, MISTAKE, FULL = 3, 4, 5
+# Exit codes: a bug, as Python's own; another process has our place; starting again would mend nothing; no space.
+BUG, REPLACED, MISTAKE, FULL = 1, 3, 4, 5
 _FIRST_ORDERS_S = 30.0
 
 
@@ -158,7 +159,7 @@ def run(task: AgentTask, store: Store, stopping: threading.Event) -> None:
                 gate.committed = lambda: chain.number
             while True:
                 desk.begin()
-                books = open_books(store, config, clock, chain)
+                books = open_books(store, config, clock, chain, federation.share if federation else 1.0)
                 peers = Sharing(books, exchange, desk, log, there, aside)
                 peers.settle(clock.now())
                 agent = Agent(books, clock, peers, log)
@@ -202,6 +203,9 @@ def exit_code(directory: str, work: Callable[[], None]) -> int:
     except GossamerError as error:
         print(error, file=sys.stderr)
         return MISTAKE
+    except Exception:  # not on the way out of the interpreter, which aborts while a thread waits for standard input
+        traceback.print_exc()
+        return BUG
     return 0
 
 

@@ -18,6 +18,7 @@ from gossamer.sharing.control import Orders
 
 PROTOCOL = 1
 T = TypeVar("T")
+_LEAST_SHARE = 1e-9
 Address = dict[str, str]  # of a nats-server: url, and user and password, or certificates
 
 
@@ -55,6 +56,13 @@ class Federated(msgspec.Struct, frozen=True, kw_only=True):
     others: dict[str, Address] = {}  # the sites that can be reached
     gone: list[str] = []
     is_replicated: bool = False
+
+    @property
+    def share(self) -> float:
+        """Returns the site's share of what is meant for the whole crawl: that of the hosts. It is above zero: a site
+        that gives its hosts away spends next to nothing."""
+        weights = self.members.weights
+        return max(weights[self.site] / sum(weights.values()), _LEAST_SHARE)
 
 
 class AgentTask(Versioned, frozen=True, kw_only=True):

@@ -211,7 +211,11 @@ class Supervisor:
     def _reap(self) -> None:
         """Handles processes that ended: those that were ordered to, or had nothing to do, rest; others start again."""
         for agent, ended in self._members.ended(self._roster.agents.values()):
-            self._log.event("agent ended", "warning" if ended.code else "info", agent=agent.name, code=ended.code)
+            if ended.code:
+                why = last_words(ended.errors)
+                self._log.event("agent ended", "warning", agent=agent.name, code=ended.code, why=why)
+            else:
+                self._log.event("agent ended", agent=agent.name, code=0)
             if ended.code == FULL:
                 raise OutOfSpace(
                     f"no space left for agent {agent.name} in {self._directory}: free some, then run the same command "

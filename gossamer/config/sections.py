@@ -367,7 +367,7 @@ class Carbon(msgspec.Struct, frozen=True):
     kwh_per_gb: Annotated[float, key("energy of a GB sent, in data centre and network: the upper end", least=0)] = 0.114
     kwh_per_gb_low: Annotated[float, key("the same, at the lower end", least=0)] = 0.056
     request_j: Annotated[float, key("joules of a request, whatever its size", least=0)] = 0.1
-    g_per_day: Annotated[float, key("green policies: grams of CO2 equivalent per day; 0: any", least=0)] = 0.0
+    g_per_day: Annotated[float, key("grams of CO2 equivalent that visits may cost per day; 0: any", least=0)] = 0.0
     price: Annotated[float, key("or what a gram costs (lambda), in the unit of the policy's values", least=0)] = 0.0
     contracts: Annotated[str, key("a TOML file with g_per_day or price of single hosts and countries")] = ""
     idle: Annotated[

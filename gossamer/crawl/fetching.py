@@ -125,6 +125,11 @@ class Fetching:
         self._orders.put(requests)
         self._client.wake()
 
+    def put_off(self, requests: list[Request], until_s: float, reason: str) -> None:
+        """Gives pages back that may not be fetched before then."""
+        for request in requests:
+            self.results.put(Deferred(request, until_s, reason=reason))
+
     def _rendered(self, page: Rendered) -> None:
         self._orders.put(page)
         self._client.wake()

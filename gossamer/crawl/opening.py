@@ -82,6 +82,9 @@ class Accounting(Protocol):
     ) -> dict[str, Any]:
         """Returns the ACCOUNT columns of these rows of the VISITS table."""
 
+    def reserve(self, keys: AnyKeys, now_s: float, /) -> tuple[Bools, float]:
+        """Returns which of these pages today's budgets allow to visit, in this order, and when the others may come."""
+
     def totals(self, columns: Mapping[str, Any]) -> dict[str, float]:
         """Returns the sums of these columns, for the counters of the crawl."""
 
@@ -135,6 +138,7 @@ class Books:
     functions: PageFunctions | None = None  # None: no code of the user runs
     rendering: Rendering | None = None  # None: no scripts of pages run
     others: Elsewhere | None = None  # None: no other crawl has content that need not be stored again
+    share: float = 1.0  # the site's, of what is meant for the crawl of all sites
     resting: Resting = field(init=False)
     kept_cookies: RowFiles[tuple[str]] = field(init=False)
     scope: Scope = field(init=False)
@@ -180,7 +184,7 @@ class Books:
 
     def part(self) -> float:
         """Returns our part of what is meant for the whole crawl."""
-        return len(self.chain.zones) / ZONES_IN_ALL
+        return self.share * len(self.chain.zones) / ZONES_IN_ALL
 
 
 class Known:

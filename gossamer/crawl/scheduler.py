@@ -31,6 +31,7 @@ _BEFORE_ALL = 1e300
 _LATER_S = 60.0  # more of it only where there are not enough hosts
 
 _NO_KEYS: U64 = np.zeros(0, np.uint64)
+_SPENT = "today's budget of carbon is spent (carbon.g_per_day, carbon.contracts): what is left waits until tomorrow"
 
 IsNative = Callable[[U64], Bools]
 
@@ -190,10 +191,22 @@ class Scheduler:
         books = self._books
         if len(rows):
             seed, is_stored = books.config.crawl.seed, books.config.archive.warc
-            self._fetching.add(requests(books.index, rows, books.strategy, seed, self._taken, is_stored))
+            found = requests(books.index, rows, books.strategy, seed, self._taken, is_stored)
+            self._fetching.add(self._affordable(rows, found) if books.carbon else found)
             self.outstanding += len(rows)
             self.needed += int((rows["hops"] >= REQUISITE).sum())
             self._taken += len(rows)
+
+    def _affordable(self, rows: Rows, found: list[Request]) -> list[Request]:
+        """Returns the requests that today's budgets of carbon allow; the others are put off until tomorrow. What a
+        green policy chose has been asked for already."""
+        carbon, is_green = self._books.carbon, self._books.config.refresh.policy.startswith("green")
+        assert carbon is not None
+        asks = (rows["status"] != Status.FETCHED) | (not is_green)
+        may, until_s = ~asks, 0.0
+        may[asks], until_s = carbon.reserve(rows["key"][asks], self.time_s)
+        self._fetching.put_off([found[i] for i in np.flatnonzero(~may).tolist()], until_s, _SPENT)
+        return [found[i] for i in np.flatnonzero(may).tolist()]
 
     def _mixed(self, room: int, per_host: int) -> Rows:
         """Returns revisits and first visits; while there are first visits, at most `refresh.share` are revisits."""

@@ -301,6 +301,8 @@ class Notes:
             self._end(request, visit.outcome, visit.reason or answered, visit.next.due_s != NEVER)
 
     def put_off(self, deferred: Deferred) -> None:
+        if deferred.outcome is None and deferred.reason:
+            self.say(deferred.reason)
         if deferred.request.host in self._seeds and deferred.outcome is not None:
             self._end(deferred.request, deferred.outcome, deferred.reason, True)
 

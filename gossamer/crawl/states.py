@@ -37,6 +37,7 @@ class Transition:
     again: bool = False  # it may pass: try again
 
 
+_DAY_S = 86_400.0
 _FINAL = Transition(Status.GONE, CashUse.DROP)
 _FORBIDDEN = Transition(Status.FORBIDDEN, CashUse.KEEP, again=True)
 _PASSING = Transition(Status.FAILED, CashUse.KEEP, again=True)
@@ -77,10 +78,11 @@ class Next:
 
 
 def longest_s(config: Config) -> float:
-    """Returns the longest wait of a page: after a failure, because its host rests, or because its robots.txt is
-    unknown. (A page that a server forbids may wait longer.)"""
+    """Returns the longest wait of a page: after a failure, because its host rests, because its robots.txt is unknown,
+    or because a day's budget is spent. (A page that a server forbids may wait longer.)"""
     rests_s = (longest_rest_s(polite) for polite in (config.polite, *polite_by_host(config).values()))
-    return max(config.fetch.retry_s, longest_robots_s(config.polite), *rests_s) + 1  # times are rounded up
+    budget_s = _DAY_S if config.carbon.g_per_day or config.carbon.contracts else 0.0
+    return max(config.fetch.retry_s, longest_robots_s(config.polite), budget_s, *rests_s) + 1  # times are rounded up
 
 
 def longest_forbidden_s(config: Config) -> float:

@@ -197,7 +197,7 @@ class Refresher:
         for rows in self._index.visited.scan(_CHUNK_ROWS):
             seen = self._seen(rows, now_s, taken)
             due = seen.due_s <= now_s
-            self._next_s = min(self._next_s, seen.due_s[~due].min(initial=inf))
+            self._next_s = min(self._next_s, float(seen.due_s[~due].min(initial=inf)))  # reports have no NumPy numbers
             soon = seen.due_s[seen.due_s <= now_s + patience_s]
             if len(soon):
                 self._last_s = max(self._last_s or 0.0, float(soon.max()))

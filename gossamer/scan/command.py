@@ -17,7 +17,7 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import Config, last_run, load
+from gossamer.config import PROCESSES, Config, last_run, load
 from gossamer.crawl.opening import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -83,6 +83,13 @@ def _check(config: Config) -> None:
                           "write --scope host or --scope domain")  # fmt: skip
     if config.crawl.rounds:
         raise ConfigError("crawl.rounds: a scan has no rounds of its own; limit a website by --pages or --minutes")
+    if config.site.engine != PROCESSES:
+        raise ConfigError(
+            f"--engine {config.site.engine}: the clients of a scan are processes of this machine, or the sites of a "
+            "federation; leave it out, or name the federation's file with --federation"
+        )
+    if config.site.max_agents:
+        raise ConfigError("--agents MIN..MAX: a scan has as many clients from beginning to end; write one number")
 
 
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:

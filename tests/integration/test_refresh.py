@@ -266,3 +266,22 @@ def test_the_index_policy_keeps_more_pages_current_than_intervals_do() -> None:
     green = rows["green-index"]
     assert green["again_g"] < 1.02 * green["budget_g"]
     assert green["again_g"] < 0.8 * rows["index"]["again_g"]
+
+
+def test_budgets_bind_first_visits_too(tmp_path: Path) -> None:
+    """LEADS D1.4, section 2.3: a budget is respected while the crawl downloads, whoever chose the page."""
+    contracts = tmp_path / "contracts.toml"
+    contracts.write_text('["h1.test"]\ng_per_day = 0.0\n')
+    spec = WebSpec.plain(seed=3, hosts=4, pages=80, links=12.0, page_bytes=20_000.0)
+    with RunningWeb(spec) as web:
+        given = {**QUICK, "resolve.map": {"*": web.address}, "crawl.scope": "any", "polite.robots": False,
+                 "crawl.width": 10, "carbon.g_per_day": 0.01, "carbon.contracts": str(contracts)}  # fmt: skip
+        found = Crawl(tmp_path / "crawl", web.start_urls, Config().replace(given))
+        stats = found.run()
+    (row,) = found.query("SELECT count(*) AS visits, sum(carbon_g) AS grams FROM visits")
+    assert 5 < row["visits"] < 60
+    assert 0.006 < row["grams"] < 0.012
+    assert any("budget of carbon is spent" in note for note in stats.notes)
+    assert not found.query("SELECT url FROM visits WHERE host = 'h1.test'")
+    (left,) = found.query("SELECT count(*) AS n FROM pages WHERE due > now() + INTERVAL 1 HOUR")
+    assert left["n"], "the others wait until tomorrow"

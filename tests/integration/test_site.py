@@ -90,6 +90,16 @@ def test_one_crawl_with_exact_limits(web: RunningWeb, tmp_path: Path) -> None:
     assert len(captures) == len(set(captures)) == row["n"], "WARC, CDXJ and Parquet agree"
 
 
+def test_agents_that_come_back_outlive_it(web: RunningWeb, tmp_path: Path) -> None:
+    """An agent reports when something will be due. What it reported could not be sent, and it died of that."""
+    again = ("refresh.policy=index", "refresh.interval_s=5", "refresh.least_s=1")
+    told = answer(*crawl(web, "--pages", 600, *(word for key in again for word in ("--set", key))), at=tmp_path)
+    assert told["visits"] == 600
+    events = [json.loads(text) for text in (tmp_path / "c" / "log" / "crawl.jsonl").read_text().splitlines()]
+    ends = [event["code"] for event in events if event["event"] == "agent ended"]
+    assert set(ends) == {0}
+
+
 def test_taken_over_before_it_began(web: RunningWeb, tmp_path: Path) -> None:
     """A process hung before its first commit; its successor was told to be quiet, and knows nothing else."""
     store, exchange, clock = Directory.prepare(tmp_path / "c", 1.0), InProcess(), RealClock()

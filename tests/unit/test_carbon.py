@@ -176,6 +176,17 @@ def test_when_a_days_budget_is_spent_nothing_is_affordable_until_the_next_day():
     assert it.affords(none, none, np.array([0.7, 0.9]), NOW_S + 86_401).tolist() == [True, True]
 
 
+def test_pages_that_no_policy_chose_are_promised_in_their_order_and_the_others_come_tomorrow():
+    it, none = Prices(settings_of(g_per_day=1.0), PriceState(began_s=NOW_S - 3600)), np.zeros(3, np.uint32)
+    pages = np.array([3, 5, 7], np.uint64)
+    assert it.reserve(pages, none, np.full(3, 0.4), NOW_S).tolist() == [True, True, False]
+    assert it.reserve(pages[2:], none[2:], np.full(1, 0.4), NOW_S).tolist() == [False]
+    assert it.next_day_s(NOW_S) == NOW_S + 86_400 - 3600
+    it.spent(none[:2], none[:2], np.full(2, 0.4), NOW_S, NONE)
+    assert it.reserve(pages[2:], none[2:], np.full(1, 0.4), it.next_day_s(NOW_S)).tolist() == [True]
+    assert it.of(none, none).tolist() == [0.0, 0.0, 0.0], "what a gram buys follows from what a policy chose"
+
+
 def test_what_is_under_way_at_a_commit_stays_promised():
     it, none = Prices(settings_of(g_per_day=1.0), PriceState()), np.zeros(2, np.uint32)
     pages = np.array([3, 5], np.uint64)

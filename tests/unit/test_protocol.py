@@ -46,6 +46,13 @@ MESSAGES = [
 ]  # fmt: skip
 
 
+def test_a_site_spends_its_share_of_what_is_meant_for_all() -> None:
+    members = Members(1, {"paris": 3.0, "lima": 1.0, "oslo": 0.0}, "ring")
+    shares = {name: Federated(site=name, members=members, sites={}).share for name in members.weights}
+    assert shares == {"paris": 0.75, "lima": 0.25, "oslo": pytest.approx(0.0, abs=1e-6)}
+    assert shares["oslo"] > 0, "policies divide by budgets"
+
+
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_what_is_sent_is_what_arrives(message: object) -> None:
     assert decode(type(message), encode(message)) == message

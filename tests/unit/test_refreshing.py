@@ -61,6 +61,11 @@ def test_fixed_takes_what_is_due_the_most_overdue_first():
     assert taken(it, now_s=NOW_S + 1, busy=np.array([1, 3, 4], np.uint64)) == [2]
 
 
+def test_when_something_is_due_can_be_reported():
+    """A report is JSON, which has no NumPy numbers: an agent among others ended with an error."""
+    assert type(refresher(index_of([50, 70]), "fixed").next_due_s(NOW_S, NONE)) is float
+
+
 class SlowClock(VirtualClock):
     """Every look at it takes a second."""
 
