@@ -535,6 +535,16 @@ class Config(msgspec.Struct, frozen=True):
         found: dict[str, dict[str, Any]] = msgspec.to_builtins(self)
         return found
 
+    def changes(self) -> dict[str, Any]:
+        """Returns what is not the default, by `section.key`."""
+        defaults = Config().values()
+        return {
+            f"{section}.{leaf}": value
+            for section, values in self.values().items()
+            for leaf, value in values.items()
+            if value != defaults[section].get(leaf)
+        }
+
     def replace(self, values: Mapping[str, Any]) -> "Config":
         """Returns a copy with changes, each a `section.key` or a whole section; every value is checked."""
         sections: dict[str, dict[str, Any]] = {}

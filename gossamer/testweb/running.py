@@ -19,7 +19,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlencode
 
 from gossamer.errors import GossamerError
@@ -78,9 +77,7 @@ class RunningWeb:
         self.pid = self._process.pid
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _stop(self) -> None:
