@@ -43,7 +43,7 @@ class Scanned:
     connect_s: F64  # per request
     response_s: F64  # per page: both, and to be answered
     byte_s: F64  # per byte, to be sent it
-    waited_s: F64 | float = 0.0  # of scan_s, for what failed (scan/waits.py)
+    waited_s: F64 | float = 0.0  # of scan_s, for what failed (scan/waiting.py)
 
     @property
     def rest_s(self) -> F64:
