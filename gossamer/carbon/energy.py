@@ -32,8 +32,7 @@ class Energy:
     beta_j: float = 0.1  # a request that sends nothing: about ten milliseconds of a ten-watt core
 
     def joules(self, wire_bytes: npt.ArrayLike) -> F64:
-        energy: F64 = self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
-        return energy
+        return self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
 
 
 def carbon_g(energy_j: F64, g_per_kwh: F64) -> F64:

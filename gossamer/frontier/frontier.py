@@ -6,12 +6,13 @@ import numpy as np
 
 from gossamer import config
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import F64, AnyKeys, Indices, Rows
 from gossamer.columns import NEVER, Status
 from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Position, better, place_in_group, top
 from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, DueQueue
 from gossamer.frontier.frontier_file import KIND, Facts, read_frontier, write_frontier
-from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_files import Named, put, remove
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import raw, search, spans, union
 from gossamer.frontier.strategies import Strategy
@@ -23,7 +24,7 @@ CHECKED = 1024  # kept ranks that are compared with the strategy's
 
 
 class Frontier:
-    """Pages are *taken*, then *settled* (visited, their rows written) or *given back*.
+    """Pages are *taken*, then *settled*: visited, their rows written, or given back.
 
     A commit keeps it (`flush`) when a scan or a fold of the index has made what was kept before useless. Rows that
     changed since are those that the index has not folded yet: a restart (`restore`) offers them again.
@@ -145,15 +146,11 @@ class Frontier:
         self._candidates.drop(positions[here])
 
     def settle(self, keys: AnyKeys) -> None:
-        """Takes pages back that were visited; their rows have when they are due again."""
+        """Takes pages back, visited or not; their rows have when they are due."""
         returned = search(np.sort(keys), self._taken)[0]
         found, rows = self._index.pages.look_up(self._taken[returned])
         self._taken = self._taken[~returned]
         self._admit(rows[found])
-
-    def give_back(self, keys: AnyKeys) -> None:
-        """Takes pages back that were not visited: they are as due as their rows are, which `settle` looks at."""
-        self.settle(keys)
 
     def rank_anew(self) -> None:
         """Drops all candidates, because the strategy now ranks pages differently: the next `take` scans."""
@@ -162,7 +159,7 @@ class Frontier:
         self._later.horizon_s = 0
         self._kept_at = None
 
-    def flush(self, store: FileStore, label: str) -> Changes:
+    def flush(self, store: Store, label: str) -> Changes:
         """Stores the frontier after the index was flushed, unless what is stored still leads to it."""
         changes, folded = Changes(), self._index.pages.folded
         if self._kept_at == folded:
@@ -172,15 +169,10 @@ class Frontier:
         entries = len(self._candidates) + len(self._later) + len(self._candidates.cuts.hosts)
         is_scanned = self._candidates.floor != NOTHING_YET
         if folded and is_scanned and KEEP_SHARE * entries <= self._index.count:
-            name = file_name(KIND, label)
-            path = store.scratch(name)
-            self._write(path)
-            store.put(name, path)
-            add(changes, KIND, name)
-            self._files, self._kept_at = [name], folded
+            self._files, self._kept_at = [put(store, changes, KIND, label, self._write)[0]], folded
         return changes
 
-    def restore(self, store: FileStore, files: Named) -> None:
+    def restore(self, store: Store, files: Named) -> None:
         """Goes on with what was stored, if it is ours; else the first `take` scans."""
         self._files = list(files.get(KIND, []))
         kept = read_frontier(store.local(self._files[-1]), self._whose()) if self._files else None

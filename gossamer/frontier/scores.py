@@ -209,5 +209,4 @@ def random_old(keys: Keys, old: F64, seed: int) -> F64:
         return np.zeros(len(keys))
     rows = np.zeros(len(keys), PAGE.numpy)
     rows["key"] = keys
-    chosen: F64 = old[by_chance(rows, seed).astype(np.int64) % len(old)]
-    return chosen
+    return old[by_chance(rows, seed).astype(np.int64) % len(old)]

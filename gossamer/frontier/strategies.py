@@ -98,22 +98,19 @@ def by_pending(hosts: Rows) -> F64:
 
 def to_other_hosts(links: Rows) -> I64:
     """Links from other hosts are worth more than those inside a host."""
-    weights: I64 = 1 + 9 * links["foreign"].astype(np.int64)
-    return weights
+    return 1 + 9 * links["foreign"].astype(np.int64)
 
 
 def only_to_other_hosts(links: Rows) -> I64:
     """Links inside a host carry next to nothing; not nothing, or pages that only their own host links to would go by
     key alone."""
-    weights: I64 = 1 + 999 * links["foreign"].astype(np.int64)
-    return weights
+    return 1 + 999 * links["foreign"].astype(np.int64)
 
 
 def to_topic(links: Rows) -> I64:
     """A link that says all the right words gets as much as a thousand that say none; squared, so that few words do
     not add up to many."""
-    weights: I64 = 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
-    return weights
+    return 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
 
 
 _HISTORY = "PageRank of an earlier crawl (crawl.history) first; new pages"

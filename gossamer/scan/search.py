@@ -23,8 +23,7 @@ def greedy(times_s: F64, busy_s: F64, order: I64) -> I64:
 
 def longest_first(times_s: F64) -> I64:
     """Returns the order by the time on the client that suits each website best; ties stay in the order of the list."""
-    order: I64 = np.argsort(-times_s.min(axis=1), kind="stable")
-    return order
+    return np.argsort(-times_s.min(axis=1), kind="stable")
 
 
 def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float, turns: int = 400) -> I64:

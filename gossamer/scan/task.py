@@ -110,5 +110,4 @@ class Plan:
 def loads_s(task: Task, owner: I64) -> F64:
     """Returns when each client has finished."""
     own = task.times_s[np.arange(task.websites), owner]
-    found: F64 = task.busy_s + np.bincount(owner, own, task.clients)
-    return found
+    return task.busy_s + np.bincount(owner, own, task.clients)

@@ -21,8 +21,7 @@ class Reach:
         root = plan.offsets[plan.host[pages]] == pages
         topic = np.where(root, len(TOPICS), plan.topic[pages])
         html, query = plan.is_html(pages).astype(np.int64), plan.has_query(pages).astype(np.int64)
-        answer: Bools = self._table(agent)[plan.host[pages], topic, html, query]
-        return answer
+        return self._table(agent)[plan.host[pages], topic, html, query]
 
     def _table(self, agent: str) -> Bools:
         agent = agent.lower()
