@@ -91,10 +91,7 @@ class Carbon:
 
     def seen(self) -> dict[str, Any]:
         """Returns the signals on which decisions were based since the last call: columns of the SIGNALS table."""
-        rows = self._recorder.taken()
-        columns: dict[str, Any] = {name: rows.column(name).to_pylist() for name in rows.column_names}
-        columns["time"] = [time.timestamp() for time in columns["time"]]
-        return columns
+        return self._recorder.taken()
 
     def _countries(self, pairs: list[tuple[str, str]]) -> list[str]:
         found: list[str] = countries([address for _, address in pairs]).tolist()

@@ -11,11 +11,14 @@ that a budget is met. Several budgets may bind one page, of its host, its countr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gossamer.arrays import F64, Bools, Integers
+
+Name = TypeVar("Name", int, str)  # of a host
 
 J_PER_KWH = 3.6e6
 BYTES_PER_GB = 1e9
@@ -84,7 +87,7 @@ class Contract:
     price: float | None = None  # lambda
 
 
-def agreed(contracts: Mapping[str, Contract], hosts: Sequence[str]) -> tuple[Lambdas, F64]:
+def agreed(contracts: Mapping[Name, Contract], hosts: Sequence[Name]) -> tuple[Lambdas, F64]:
     """Returns lambdas and budgets of these hosts. Where only a price was agreed there is no budget, and where nothing
     was, carbon is free: the budget is infinite."""
     terms = [contracts.get(host, Contract()) for host in hosts]

@@ -5,6 +5,7 @@ a worker is at (a memory map), and whether the process lives. The agent's thread
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import selectors
@@ -79,7 +80,7 @@ class _Worker:
         for fd in (self.to, self.of):
             os.set_blocking(fd, False)
             with contextlib.suppress(OSError):
-                _resize(fd)
+                fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
         self.waiting: deque[memoryview] = deque([memoryview(setup)])
         self.received = bytearray()
         self.given: dict[int, Task] = {}
@@ -119,12 +120,6 @@ class _Worker:
         self._progress.close()
         os.close(self.progress_fd)
         os.close(self.trace_fd)
-
-
-def _resize(fd: int) -> None:
-    import fcntl
-
-    fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 class Pool:

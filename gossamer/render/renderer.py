@@ -277,24 +277,16 @@ class Renderer:
                 return
             if is_navigation and not tab.is_loaded and not tab.leads_to and not tab.asked:
                 tab.asked += 1
-                await self._fulfil_page(route, tab.visit.response)
-                return
-            if is_navigation:
+                answer = _Answer.of(tab.visit.response, self._config.fetch.decoded_bytes)
+            elif is_navigation:
                 tab.leads_to = tab.leads_to or normalise(request.url) or ""
-                await route.abort()
-                return
-            answer = await self._fetched(route, tab)
+                answer = None
+            else:
+                answer = await self._fetched(route, tab)
             if answer is None:
                 await route.abort()
-                return
-            await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
-
-    async def _fulfil_page(self, route: "Route", response: Response) -> None:
-        found = _Answer.of(response, self._config.fetch.decoded_bytes)
-        if found is None:
-            await route.abort()
-        else:
-            await route.fulfill(status=found.status, headers=found.headers, body=found.body)
+            else:
+                await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
 
     async def _fetched(self, route: "Route", tab: _Tab) -> _Answer | None:
         request = route.request
