@@ -3,7 +3,7 @@
 import numpy as np
 
 from gossamer.arrays import I64, Bools
-from gossamer.testweb.hosts import Robots
+from gossamer.testweb.hosts import OWN_AGENT, Robots
 from gossamer.testweb.plan import Kind, Plan
 from gossamer.testweb.words import TOPICS
 
@@ -33,7 +33,7 @@ class Reach:
                 if host.robots is Robots.BROKEN:
                     table[number] = False
                 elif host.robots is Robots.RULES:
-                    rules = host.rules_for(agent)
+                    rules = host.own_rules if host.own_rules and agent == OWN_AGENT else host.rules
                     for topic, html, query in np.ndindex(shape[1:]):
                         table[number, topic, html, query] = rules.allows(topic, bool(html), bool(query))
             self._tables[agent] = table

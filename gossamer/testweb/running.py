@@ -69,11 +69,7 @@ class RunningWeb:
             self._stop()
             raise GossamerError(f"the test web did not start: {' '.join(self._command)}")
         announced = json.loads(line)
-        self.address, self.start_urls, self.epoch_s = (
-            announced["address"],
-            announced["start_urls"],
-            announced["epoch_s"],
-        )
+        self.address, self.start_urls, self.epoch_s = (announced[name] for name in ("address", "start_urls", "epoch_s"))
         self.pid = self._process.pid
         return self
 

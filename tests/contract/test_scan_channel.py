@@ -32,12 +32,6 @@ PATIENCE_S = 60.0
 SPEC = WebSpec.plain(seed=34, hosts=3, pages=40, page_bytes=1_500.0, links=8.0, local=0.7)
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
-
-
 T = TypeVar("T")
 
 
