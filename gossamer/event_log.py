@@ -28,12 +28,7 @@ class EventLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock | None = None,
-        file_bytes: int = 16 << 20,
-        files: int = 4,
-        level: str = "info",
+        self, path: Path, clock: Clock | None = None, file_bytes: int = 16 << 20, files: int = 4, level: str = "info"
     ) -> None:
         self.path = path
         self.logs_debug = level == "debug"  # whoever logs often asks before

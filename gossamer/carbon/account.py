@@ -31,11 +31,7 @@ class Carbon:
     headers = (INTENSITY, INDEX)
 
     def __init__(
-        self,
-        settings: Settings,
-        index: PageIndex,
-        state: PriceState,
-        part: Callable[[], float] = lambda: 1.0,
+        self, settings: Settings, index: PageIndex, state: PriceState, part: Callable[[], float] = lambda: 1.0
     ) -> None:
         check_carbon(settings)
         self._settings, self._index = settings, index

@@ -164,12 +164,7 @@ def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) ->
 
 
 def _refused(
-    books: Books,
-    round_: Round,
-    targets: U64,
-    verdicts: U8,
-    of_index: U8,
-    again: onward.Judged,
+    books: Books, round_: Round, targets: U64, verdicts: U8, of_index: U8, again: onward.Judged
 ) -> Counter[str]:
     """Returns how many more links each setting has refused than before."""
     limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
@@ -312,13 +307,7 @@ def _captures(rows: dict[str, Any], digests: list[str]) -> Iterator[Capture]:
 
 
 def _write_links(
-    books: Books,
-    round_: Round,
-    source: I32,
-    targets: U64,
-    verdicts: U8,
-    needed: Needed,
-    again: onward.Judged,
+    books: Books, round_: Round, source: I32, targets: U64, verdicts: U8, needed: Needed, again: onward.Judged
 ) -> Changes:
     distinct, inverse = np.unique(np.concatenate((targets, needed.targets, again.target)), return_inverse=True)
     keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))

@@ -225,15 +225,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
     textless = entering.targets.key[[not url for url in entering.urls]]
     return rows, UpdateResult(
-        new,
-        passed,
-        of_link,
-        texts.outbox(others),
-        textless,
-        depth,
-        fallen,
-        promoted,
-        (closer["key"], closer["depth"]),
+        new, passed, of_link, texts.outbox(others), textless, depth, fallen, promoted, (closer["key"], closer["depth"])
     )
 
 

@@ -62,12 +62,7 @@ class History:
         rows["validators"][~found] = NO_TEXT
         outcomes = np.fromiter((visit.outcome for visit in visits), np.uint8, count)
         return cls(
-            visits,
-            found,
-            rows,
-            outcomes == Outcome.OK,
-            outcomes == Outcome.UNCHANGED,
-            earlier_links(index.heap, rows),
+            visits, found, rows, outcomes == Outcome.OK, outcomes == Outcome.UNCHANGED, earlier_links(index.heap, rows)
         )
 
     def joined(self, links: Links) -> tuple[Links, Contributions]:

@@ -15,7 +15,7 @@ from gossamer.config import Config
 from gossamer.errors import SiteError
 from gossamer.scan.clients import Worker, job_of
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.messages import (
     SILENT,
     Begin,
@@ -84,9 +84,9 @@ class Coordinator:
     """`Coordinator` runs one scan. `run` returns when every website is done, or after `stop`; the next run goes on."""
 
     def __init__(
-        self, places: Places, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
+        self, files: ScanFolder, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
     ) -> None:
-        self._places, self._websites, self._workers = places, list(websites), list(workers)
+        self._files, self._websites, self._workers = files, list(websites), list(workers)
         self._config, self._clock = config, clock
         self._number = {website.name: i for i, website in enumerate(self._websites)}
         self._lines: Lines = Queue()
@@ -110,7 +110,7 @@ class Coordinator:
     def run(self, dispatch: Dispatch, show: Callable[[View], None]) -> bool:
         """Runs the scan; returns whether all is done."""
         start_s = self._clock.monotonic()
-        self._places.prepare()
+        self._files.prepare()
         lease_s = self._config.site.lease_s
         self._members = Members(Processes(), self._clock, lease_s, begin_s=lease_s)
         try:
@@ -133,14 +133,14 @@ class Coordinator:
                 if client.worker.is_remote:
                     client.channel.close()
         if dispatch.is_over and not self.keep:
-            shutil.rmtree(self._places.crawls, ignore_errors=True)
+            shutil.rmtree(self._files.crawls, ignore_errors=True)
         return dispatch.is_over
 
     # To clients
 
     def _open(self, client: ScanClient) -> None:
         config, number = self._config.replace(client.worker.values), client.number
-        task = ClientTask(client=client.name, scan=str(self._places.scan), config=config, keep=self.keep)
+        task = ClientTask(client=client.name, scan=str(self._files.scan), config=config, keep=self.keep)
 
         def received(line: bytes | None) -> None:
             self._lines.put((number, line))
@@ -198,7 +198,7 @@ class Coordinator:
 
     def _done(self, dispatch: Dispatch, client: ScanClient, i: int, now_s: float) -> None:
         client.done += 1
-        facts = Facts.read(self._places.facts(self._websites[i]))
+        facts = Facts.read(self._files.facts(self._websites[i]))
         if (per_s := self._per_page_s(dispatch, client, i)) is not None and i in dispatch.running:
             client.took_s += now_s - dispatch.running[i][1]
             client.forecast_s += per_s * facts.requests
@@ -212,7 +212,7 @@ class Coordinator:
         website, now_s = self._websites[i], self._clock.now()
         client.left(website.name)
         facts = Facts(website.name, website.start, "failed", why, client.name, begun_s=now_s, ended_s=now_s)
-        facts.write(self._places.facts(website))
+        facts.write(self._files.facts(website))
         self.events.append(f"{website.name} failed: {why}")
         dispatch.end(i)
 
@@ -228,7 +228,7 @@ class Coordinator:
         for i in [i for i, (on, _) in dispatch.running.items() if on == client.number]:
             # A way that breaks again and again is not the website's fault.
             self._deaths[i] = self._deaths.get(i, 0) + (cause != SILENT)
-            if self._places.facts(self._websites[i]).exists():
+            if self._files.facts(self._websites[i]).exists():
                 self._done(dispatch, client, i, now_s)
             elif self._deaths[i] >= _DEATHS:
                 self._give_up(dispatch, client, i, f"{_DEATHS} clients died while they scanned it")

@@ -1,4 +1,4 @@
-"""`Facts` records one website's scan until the scan is done: figures as JSON. `Places` knows where the files are."""
+"""`Facts` records one website's scan until the scan is done, as JSON; `ScanFolder` knows where that is."""
 
 import secrets
 from dataclasses import dataclass
@@ -52,8 +52,8 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Places:
-    """`Places` knows where a scan keeps the results of clients."""
+class ScanFolder:
+    """`ScanFolder` knows where a scan keeps the results of clients."""
 
     scan: Path
 

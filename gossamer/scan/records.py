@@ -10,7 +10,7 @@ import msgspec
 
 from gossamer.archive.outputs import replaced
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.scan.facts import Places
+from gossamer.scan.facts import ScanFolder
 from gossamer.scan.websites import Website
 
 FILE = "scan.json"
@@ -62,8 +62,8 @@ class Scans:
     def folder(self, number: int) -> Path:
         return self.directory / "scans" / f"{number:04}"
 
-    def places(self, number: int) -> Places:
-        return Places(self.folder(number))
+    def files(self, number: int) -> ScanFolder:
+        return ScanFolder(self.folder(number))
 
     def numbers(self) -> list[int]:
         found = (self.directory / "scans").glob(f"[0-9]*/{FILE}")
