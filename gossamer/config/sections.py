@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from gossamer.config.folders import absolute
-from gossamer.config.schema import CONTACT, key, keys, section, unknown
+from gossamer.config.schema import CONTACT, key, keys, section, sizes, unknown
 from gossamer.config.secrets import check_auth, check_headers, check_proxy, check_reference
-from gossamer.config.sizes import sizes
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
 

@@ -8,6 +8,7 @@ visit.
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from gossamer.crawl.scope import Patterns
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, Response
 from gossamer.render.launch import Folder, Launcher, find_browser
-from gossamer.render.shell import is_shell
-from gossamer.web.http import Headers, decode_body
+from gossamer.web.html import text_of
+from gossamer.web.http import RENDERED_TYPE, Headers, decode_body
 from gossamer.web.sniff import is_html
 from gossamer.web.url import host_of, normalise, page_key
 
@@ -41,6 +42,11 @@ _LOOK_S = 0.1
 _MEMORY_S = 1.0  # how often the browser's memory is measured
 _START_S = 60.0
 _DROPPED = frozenset(("content-encoding", "transfer-encoding", "content-length", "content-security-policy"))
+_SCRIPT = re.compile(rb"<script[\s>]", re.IGNORECASE)
+_HIDDEN = re.compile(rb"<noscript.*?(?:</noscript\s*>|$)", re.IGNORECASE | re.DOTALL)  # "enable JavaScript"
+_TEXT = 200  # characters: a shell has a title, perhaps "Loading..."
+_LINKS = 2
+_LOOKED_AT = 1 << 20
 _IDLE = "() => new Promise(resolve => requestIdleCallback(resolve, { timeout: 1000 }))"
 
 
@@ -394,3 +400,11 @@ async def _go(page: "Page", url: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:150]
+
+
+def is_shell(markup: bytes, links: int) -> bool:
+    """Returns whether a page is an empty shell: it has scripts, but hardly any text and links."""
+    markup = markup[:_LOOKED_AT]
+    if links > _LINKS or not _SCRIPT.search(markup):
+        return False
+    return len("".join(text_of(_HIDDEN.sub(b"", markup), RENDERED_TYPE).split())) < _TEXT
