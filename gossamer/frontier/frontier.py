@@ -39,7 +39,7 @@ class Frontier:
         self._capacity = share * 3 // 4 // CANDIDATE_BYTES
         self._candidates = Candidates()
         self._later = DueQueue(share // 4 // 24)
-        self._taken: AnyKeys = np.zeros(0, np.uint64)
+        self.taken: AnyKeys = np.zeros(0, np.uint64)  # keys of pages, until they are settled; sorted
         self._now_s = 0
         self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
         self.latest_far_s = NEVER  # those that are forbidden
@@ -54,26 +54,21 @@ class Frontier:
         self.scans = 0
 
     @property
-    def taken(self) -> AnyKeys:
-        """The keys of pages that were taken and neither settled nor given back, sorted."""
-        return self._taken
-
-    @property
     def pending(self) -> int:
         """About how many pages are due: those not visited yet, or at least the candidates."""
         rows = self._index.hosts.rows
         unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
-        return max(len(self._candidates), unvisited - len(self._taken))
+        return max(len(self._candidates), unvisited - len(self.taken))
 
     @property
     def memory_bytes(self) -> int:
-        return self._candidates.memory_bytes + self._later.memory_bytes + self._taken.nbytes
+        return self._candidates.memory_bytes + self._later.memory_bytes + self.taken.nbytes
 
     def offer(self, rows: Rows, now_s: float, settled: AnyKeys | None = None) -> None:
         """Takes PAGE rows (sorted by key) as they were just written to the index; those of `settled` are among them."""
         self._turn_to(now_s)
         if settled is not None:
-            self._taken = self._taken[~search(np.sort(settled), self._taken)[0]]
+            self.taken = self.taken[~search(np.sort(settled), self.taken)[0]]
         self._admit(rows)
         if len(self._candidates) > self._capacity:
             self._trim()
@@ -96,7 +91,7 @@ class Frontier:
     def take(self, count: int, now_s: float, per_host: int) -> Rows:
         """Returns at most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
         self._turn_to(now_s)
-        self._per_host, self._width = max(per_host, 1), max(count, len(self._taken), self._width)
+        self._per_host, self._width = max(per_host, 1), max(count, len(self.taken), self._width)
         scanned = self._now_s >= min(self._later.horizon_s, self._far_s)
         if scanned:
             self._scan()
@@ -141,15 +136,15 @@ class Frontier:
 
     def hold(self, keys: AnyKeys) -> None:
         """Counts these pages as taken."""
-        self._taken = union(self._taken, keys)
-        here, positions = search(self._candidates.keys, self._taken)
+        self.taken = union(self.taken, keys)
+        here, positions = search(self._candidates.keys, self.taken)
         self._candidates.drop(positions[here])
 
     def settle(self, keys: AnyKeys) -> None:
         """Takes pages back, visited or not; their rows have when they are due."""
-        returned = search(np.sort(keys), self._taken)[0]
-        found, rows = self._index.pages.look_up(self._taken[returned])
-        self._taken = self._taken[~returned]
+        returned = search(np.sort(keys), self.taken)[0]
+        found, rows = self._index.pages.look_up(self.taken[returned])
+        self.taken = self.taken[~returned]
         self._admit(rows[found])
 
     def rank_anew(self) -> None:
@@ -206,7 +201,7 @@ class Frontier:
             "far_s": self._far_s,
             "retries": self._retries,
         }
-        arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
+        arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self.taken]
         write_frontier(path, self._whose(), facts, arrays)
 
     def _whose(self) -> Facts:
@@ -239,7 +234,7 @@ class Frontier:
         latest_s = np.where(waits, self.latest_s, self.latest_far_s)
         due = (rows["due_s"] <= self._now_s) | ((rows["due_s"] > latest_s) & (rows["due_s"] != NEVER))
         due |= (rows["due_s"] == NEVER) & (rows["status"] == Status.FORBIDDEN) & (rows["tries"] <= self._retries)
-        wanted = due & ~search(self._taken, keys)[0]
+        wanted = due & ~search(self.taken, keys)[0]
         self._candidates.put(keys, self._ranks(rows), wanted)
         if not due.all():
             waits = ~due & (rows["due_s"] != NEVER)
@@ -288,7 +283,7 @@ class Frontier:
         return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
 
     def _taken_of(self, hosts: AnyKeys) -> Indices:
-        busy, counts = np.unique(host_of_key(self._taken), return_counts=True)
+        busy, counts = np.unique(host_of_key(self.taken), return_counts=True)
         found, positions = search(busy, hosts)
         taken = np.zeros(len(hosts), np.intp)
         taken[found] = counts[positions[found]]
@@ -363,7 +358,7 @@ class Frontier:
         apart = Candidates()
         apart.clear()
         apart.floor = self._candidates.floor
-        apart.put(keys, self._ranks(rows), ~search(self._taken, keys)[0])
+        apart.put(keys, self._ranks(rows), ~search(self.taken, keys)[0])
         apart.cap(4 * self._per_host)
         self._candidates.put(apart.keys, apart.ranks, np.ones(len(apart), np.bool_))
         self._candidates.cuts = self._candidates.cuts.joined(apart.cuts)

@@ -55,7 +55,8 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
         federation.check_site(here)
         workers = clients.of_federation(federation, arguments.at_once, here)
     else:
-        workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
+        file, slots = arguments.clients, arguments.at_once
+        workers, times = clients.load(file, slots) if file else (clients.local(config.site.agents, slots), {})
     wish = Wish(
         arguments.mode,
         reference=arguments.reference or "",
@@ -96,10 +97,6 @@ def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) 
             load(file)  # raises an error that explains what is wrong with it
         return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
-
-
-def chosen(file: Path | None, agents: int, slots: int) -> tuple[list[Worker], dict[str, float]]:
-    return clients.load(file, slots) if file is not None else (clients.local(agents, slots), {})
 
 
 def span_s(text: str) -> float:

@@ -125,7 +125,8 @@ class Coordinator:
                 self._watch(dispatch, now_s)
                 show(self._view(dispatch, now_s))
                 if not dispatch.alive and not dispatch.is_over and not self._may_come():
-                    raise SiteError(f"all clients died: {self._last_event}; the same command goes on where they were")
+                    last = self.events[-1] if self.events else "none has come"
+                    raise SiteError(f"all clients died: {last}; the same command goes on where they were")
             self._end(dispatch)
         finally:
             self._members.close()
@@ -264,10 +265,6 @@ class Coordinator:
             any(client.worker.is_remote for client in self._clients)
             and self._clock.monotonic() - reported_s < patience_s
         )
-
-    @property
-    def _last_event(self) -> str:
-        return self.events[-1] if self.events else "none has come"
 
     def _pace(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> float | None:
         """Returns seconds per second of forecast, page by page: a website's growth cannot count against its client."""
