@@ -42,11 +42,6 @@ _LOOK_S = 0.1
 _MEMORY_S = 1.0  # how often the browser's memory is measured
 _START_S = 60.0
 _DROPPED = frozenset(("content-encoding", "transfer-encoding", "content-length", "content-security-policy"))
-_SCRIPT = re.compile(rb"<script[\s>]", re.IGNORECASE)
-_HIDDEN = re.compile(rb"<noscript.*?(?:</noscript\s*>|$)", re.IGNORECASE | re.DOTALL)  # "enable JavaScript"
-_TEXT = 200  # characters: a shell has a title, perhaps "Loading..."
-_LINKS = 2
-_LOOKED_AT = 1 << 20
 _IDLE = "() => new Promise(resolve => requestIdleCallback(resolve, { timeout: 1000 }))"
 
 
@@ -400,6 +395,13 @@ async def _go(page: "Page", url: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:150]
+
+
+_SCRIPT = re.compile(rb"<script[\s>]", re.IGNORECASE)
+_HIDDEN = re.compile(rb"<noscript.*?(?:</noscript\s*>|$)", re.IGNORECASE | re.DOTALL)  # "enable JavaScript"
+_TEXT = 200  # characters: a shell has a title, perhaps "Loading..."
+_LINKS = 2
+_LOOKED_AT = 1 << 20
 
 
 def is_shell(markup: bytes, links: int) -> bool:
