@@ -83,9 +83,9 @@ class _NoneKnown:
         return ""
 
 
-def import_warc(directory: Path, files: Sequence[Path]) -> Imported:
+def import_warc(directory: Path, files: Sequence[Path], config: Config | None = None) -> Imported:
     """Makes a crawl of these files in a directory that holds none."""
-    config, clock, exchange = Config(), RealClock(), InProcess()
+    config, clock, exchange = config or Config(), RealClock(), InProcess()
     for path in files:
         _check(path)
     store = Directory.prepare(directory, clock.now())
