@@ -103,7 +103,7 @@ class Crawl:
         if runtime.is_worker:  # a script that is loaded for its functions
             raise runtime.InWorker
         config, self._is_stopped = self.config, False
-        if not (self.urls or self.files or self._exists()):
+        if not (self.urls or self.files or exists(self.directory)):
             raise SeedError(NO_SEEDS)  # first of all: nobody who resumes what never began misses a contact
         check(config)
         clock = self._clock
@@ -198,9 +198,6 @@ class Crawl:
             urls += more
         hand_in(inbox, urls, [], self._clock.now())
         return len(urls)
-
-    def _exists(self) -> bool:
-        return exists(self.directory)
 
     def unanswered(self) -> str:
         """Returns where requests went and what became of them, if none was ever answered; otherwise nothing."""

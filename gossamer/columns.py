@@ -394,6 +394,14 @@ class Contributions(NamedTuple):
         return cls.joined([])
 
     @classmethod
+    def of(cls, key: U64, url: list[str], **values: Any) -> Contributions:
+        """Returns rows with these values, each a column, or one number for all; what is not given is 0."""
+        import numpy as np
+
+        given = [(column, np.broadcast_to(values.get(column.name, 0), len(key))) for column in CONTRIBUTION.columns]
+        return cls._make([key, *(value.astype(column.dtype) for column, value in given[1:-1]), url])
+
+    @classmethod
     def joined(cls, parts: Iterable[Contributions]) -> Contributions:
         import numpy as np
 

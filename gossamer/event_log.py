@@ -4,28 +4,15 @@ import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from gossamer.clocks import Clock, RealClock
+from gossamer.config import Log
 
 LEVELS = ("debug", "info", "warning")
 
 
-class Settings(Protocol):
-    """`Settings` is what the configuration says about a log."""
-
-    @property
-    def level(self) -> str: ...
-
-    @property
-    def file(self) -> str: ...
-
-    @property
-    def mb(self) -> int: ...
-
-
-def log_of(folder: Path, settings: Settings, agent: str = "") -> "EventLog":
+def log_of(folder: Path, settings: Log, agent: str = "") -> "EventLog":
     """Returns the log of the crawl in a folder, or that of one of its agents."""
     path = Path(settings.file) if settings.file else folder / "log" / f"{agent or 'crawl'}.jsonl"
     if settings.file and agent:
@@ -41,12 +28,7 @@ class EventLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        clock: Clock | None = None,
-        file_bytes: int = 16 << 20,
-        files: int = 4,
-        level: str = "info",
+        self, path: Path, clock: Clock | None = None, file_bytes: int = 16 << 20, files: int = 4, level: str = "info"
     ) -> None:
         self.path = path
         self.logs_debug = level == "debug"  # whoever logs often asks before
@@ -128,9 +110,7 @@ class EventLog:
     def __enter__(self) -> "EventLog":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

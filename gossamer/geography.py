@@ -25,8 +25,7 @@ def countries(addresses: Sequence[str]) -> Strings:
     ranges = _ranges()
     numbers = np.fromiter(map(_number, addresses), np.int64, len(addresses))
     at = np.searchsorted(ranges.start, np.maximum(numbers, 0).astype(np.uint32), "right") - 1
-    found: Strings = np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
-    return found
+    return np.where(numbers >= 0, ranges.codes[ranges.country[at]], "")
 
 
 def coordinates(codes: Iterable[str]) -> tuple[F64, F64]:

@@ -16,11 +16,20 @@ import pytest
 import tools
 from raw_server import loopback as _loopback
 
+from gossamer.testweb.running import RunningWeb
+
 loopback = pytest.fixture(_loopback, name="loopback")
 
 # A loaded machine is slow, not wrong.
 hypothesis.settings.register_profile("patient", hypothesis.settings.get_profile("default"), deadline=None)
 hypothesis.settings.load_profile("patient")
+
+
+@pytest.fixture(scope="module")
+def web(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    """The web of a module, by its SPEC."""
+    with RunningWeb(request.module.SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -32,11 +32,7 @@ class Carbon:
     headers = (INTENSITY, INDEX)
 
     def __init__(
-        self,
-        settings: Settings,
-        index: PageIndex,
-        state: PriceState,
-        part: Callable[[], float] = lambda: 1.0,
+        self, settings: Settings, index: PageIndex, state: PriceState, part: Callable[[], float] = lambda: 1.0
     ) -> None:
         check_carbon(settings)
         self._settings, self._index = settings, index
@@ -95,10 +91,7 @@ class Carbon:
 
     def seen(self) -> dict[str, Any]:
         """Returns the signals on which decisions were based since the last call: columns of the SIGNALS table."""
-        rows = self._recorder.taken()
-        columns: dict[str, Any] = {name: rows.column(name).to_pylist() for name in rows.column_names}
-        columns["time"] = [time.timestamp() for time in columns["time"]]
-        return columns
+        return self._recorder.taken()
 
     def _countries(self, pairs: list[tuple[str, str]]) -> list[str]:
         found: list[str] = countries([address for _, address in pairs]).tolist()

@@ -16,14 +16,14 @@ from gossamer.carbon.signals import HostPlaces, Reading, Signal
 
 INTENSITY, INDEX = "carbon-intensity", "carbon-index"
 _MOST_G_PER_KWH = 5_000.0
+_KEEP_S = 3600.0
 
 
 class Declared:
     """The signal is what a host declared last, for a while, and another signal for all other hosts."""
 
-    def __init__(self, otherwise: Signal, keep_s: float = 3600.0) -> None:
+    def __init__(self, otherwise: Signal) -> None:
         self._otherwise = otherwise
-        self._keep_s = keep_s
         self._declared: dict[str, tuple[float, float]] = {}
 
     def declare(self, host: str, country: str, headers: Mapping[str, str], time_s: float) -> None:
@@ -37,7 +37,7 @@ class Declared:
         if not self._declared:
             return Reading(values, sources)
         values, sources = values.copy(), sources.astype(np.dtype("U64"))
-        self._declared = {h: last for h, last in self._declared.items() if time_s - last[0] <= self._keep_s}
+        self._declared = {h: last for h, last in self._declared.items() if time_s - last[0] <= _KEEP_S}
         for place, host in enumerate(places.host.tolist()):
             if host in self._declared:
                 values[place], sources[place] = self._declared[host][1], "declared"

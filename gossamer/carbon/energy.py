@@ -11,11 +11,14 @@ that a budget is met. Several budgets may bind one page, of its host, its countr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gossamer.arrays import F64, Bools, Integers
+
+Name = TypeVar("Name", int, str)  # of a host
 
 J_PER_KWH = 3.6e6
 BYTES_PER_GB = 1e9
@@ -32,8 +35,7 @@ class Energy:
     beta_j: float = 0.1  # a request that sends nothing: about ten milliseconds of a ten-watt core
 
     def joules(self, wire_bytes: npt.ArrayLike) -> F64:
-        energy: F64 = self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
-        return energy
+        return self.alpha_j_per_byte * np.asarray(wire_bytes, np.float64) + self.beta_j
 
 
 def carbon_g(energy_j: F64, g_per_kwh: F64) -> F64:
@@ -85,7 +87,7 @@ class Contract:
     price: float | None = None  # lambda
 
 
-def agreed(contracts: Mapping[str, Contract], hosts: Sequence[str]) -> tuple[Lambdas, F64]:
+def agreed(contracts: Mapping[Name, Contract], hosts: Sequence[Name]) -> tuple[Lambdas, F64]:
     """Returns lambdas and budgets of these hosts. Where only a price was agreed there is no budget, and where nothing
     was, carbon is free: the budget is infinite."""
     terms = [contracts.get(host, Contract()) for host in hosts]

@@ -67,32 +67,37 @@ class Feed(Protocol):
         """Returns grams per kWh now, or raises NoAnswer."""
 
 
-class ElectricityMaps:
+class _AtUrl:
+    url: str
+
+    def __init__(self, token: str = "", url: str = "") -> None:
+        self._token, self._url = token, (url or self.url).rstrip("/")
+
+
+class ElectricityMaps(_AtUrl):
     """This feed has average intensity, by country; it needs a token. https://portal.electricitymaps.com"""
 
     name = "electricity-maps"
     url = "https://api.electricitymaps.com"
 
-    def __init__(self, token: str, url: str = "") -> None:
-        self._url = (url or self.url).rstrip("/")
-        self._headers = [f"auth-token: {token}"]
-
     def zone(self, country: str, _latitude: float, _longitude: float) -> str:
         return country
 
     def ask(self, zone: str, time_out_s: float) -> float:
-        answer = ask(f"{self._url}/v3/carbon-intensity/latest", {"zone": zone}, self._headers, time_out_s)
+        answer = ask(
+            f"{self._url}/v3/carbon-intensity/latest", {"zone": zone}, [f"auth-token: {self._token}"], time_out_s
+        )
         return _grams(lambda: answer["carbonIntensity"])
 
 
-class WattTime:
+class WattTime(_AtUrl):
     """This feed has marginal intensity, by coordinates; the token is USER:PASSWORD. https://watttime.org"""
 
     name = "watttime"
     url = "https://api.watttime.org"
 
     def __init__(self, token: str, url: str = "") -> None:
-        self._url = (url or self.url).rstrip("/")
+        super().__init__(token, url)
         self._login = "Authorization: Basic " + base64.b64encode(token.encode()).decode()
         self._bearer = ""
         self._regions: dict[str, str] = {}
@@ -123,14 +128,11 @@ class WattTime:
         raise NoAnswer("refused", 401)
 
 
-class UnitedKingdom:
+class UnitedKingdom(_AtUrl):
     """This feed has Great Britain, and needs no token. https://carbonintensity.org.uk"""
 
     name = "uk"
     url = "https://api.carbonintensity.org.uk"
-
-    def __init__(self, _token: str = "", url: str = "") -> None:
-        self._url = (url or self.url).rstrip("/")
 
     def zone(self, country: str, _latitude: float, _longitude: float) -> str:
         return "GB" if country == "GB" else ""

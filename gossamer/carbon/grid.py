@@ -29,8 +29,7 @@ def _each(country: Strings, value: Callable[[Country], float], unknown: float) -
     codes, which = np.unique(country, return_inverse=True)
     table = facts()
     values = [value(table[code]) if code in table else unknown for code in codes.tolist()]
-    found: F64 = np.array(values, np.float64)[which]
-    return found
+    return np.array(values, np.float64)[which]
 
 
 def sun_shares(country: Strings, latitude: F64, longitude: F64, time_s: npt.ArrayLike) -> F64:
@@ -46,8 +45,7 @@ def mix_g_per_kwh(mean: F64, share: F64, now: F64) -> F64:
     """Returns grams per kWh now, when the sun has the share `now`; in the year it has `share`. Everything else is as
     dirty at any hour: so the mean of a year stays what it is."""
     other = np.maximum(mean - share * SOLAR_G_PER_KWH, 0.0) / np.maximum(1 - share, 1e-9)
-    value: F64 = now * SOLAR_G_PER_KWH + (1 - now) * other
-    return value
+    return now * SOLAR_G_PER_KWH + (1 - now) * other
 
 
 class Mean:

@@ -35,8 +35,7 @@ class _Group:
     @classmethod
     def of(cls, contracts: Mapping[int, Contract]) -> "_Group":
         names = np.array(sorted(contracts), np.uint32)
-        by_name = {str(name): contract for name, contract in contracts.items()}
-        lambdas, budget = agreed(by_name, [str(name) for name in names.tolist()])
+        lambdas, budget = agreed(contracts, names.tolist())
         return cls(names, lambdas, budget, np.zeros(len(names)), np.zeros(len(names)), np.zeros((3, len(names))))
 
     def places(self, of: AnyKeys) -> Integers:

@@ -1,8 +1,7 @@
 """A carbon signal gives, for each place, grams of CO2 per kWh now and its source; it can be recorded and replayed."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -61,18 +60,10 @@ class Recorder:
                 self._rows.append((time_s, host, value, source))
         return reading
 
-    def taken(self) -> pa.Table:
-        """Returns the rows since the last call."""
+    def taken(self) -> dict[str, Any]:
+        """Returns the rows since the last call, as columns of the SIGNALS table."""
         rows, self._rows = self._rows, []
-        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
-        return table(*columns)
-
-
-def table(time_s: Sequence[float], place: Sequence[str], value: Sequence[float], source: Sequence[str]) -> pa.Table:
-    time = pa.array(np.asarray(time_s, np.float64) * 1000).cast(pa.int64(), safe=False).cast(pa.timestamp("ms", "UTC"))
-    columns = [time, *(pa.array(column) for column in (place, value, source))]
-    types = [field.type for field in SIGNALS.arrow]
-    return pa.table([column.cast(kind) for column, kind in zip(columns, types, strict=True)], schema=SIGNALS.arrow)
+        return {name: [row[place] for row in rows] for place, name in enumerate(SIGNALS.names)}
 
 
 class Replay:

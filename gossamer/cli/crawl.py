@@ -11,7 +11,6 @@ from gossamer.cli import options
 from gossamer.cli.output import hint, watched
 from gossamer.cli.watch import add_watch, watching
 from gossamer.config import load
-from gossamer.config.reload import changes as changes_of
 from gossamer.errors import ConfigError, SeedError
 
 
@@ -63,7 +62,7 @@ def reload_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def reload(arguments: argparse.Namespace) -> int:
-    changes = (changes_of(load(arguments.config)) if arguments.config else {}) | options.given(arguments)
+    changes = (load(arguments.config).changes() if arguments.config else {}) | options.given(arguments)
     if not changes:
         raise ConfigError("nothing to change: give options, such as --delay 10, or --config FILE")
     from gossamer.api import Crawl

@@ -3,7 +3,6 @@
 from gossamer.config.file import document as document
 from gossamer.config.file import load as load
 from gossamer.config.file import meaning as meaning
-from gossamer.config.file import page as page
 from gossamer.config.file import parse_value as parse_value
 from gossamer.config.schema import toml as toml
 from gossamer.config.sections import BY_STORE as BY_STORE
@@ -25,6 +24,7 @@ from gossamer.config.sections import Fetch as Fetch
 from gossamer.config.sections import Host as Host
 from gossamer.config.sections import Index as Index
 from gossamer.config.sections import Limits as Limits
+from gossamer.config.sections import Log as Log
 from gossamer.config.sections import Polite as Polite
 from gossamer.config.sections import Refresh as Refresh
 from gossamer.config.sections import Resolve as Resolve

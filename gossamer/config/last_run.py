@@ -23,13 +23,7 @@ _HEAD = """\
 
 def options(config: Config) -> dict[str, Any]:
     """Returns what differs from the default and is worth remembering, by `section.key`."""
-    defaults = Config().values()
-    return {
-        f"{section}.{leaf}": value
-        for section, values in config.values().items()
-        for leaf, value in values.items()
-        if f"{section}.{leaf}" not in _ONCE and value != defaults[section].get(leaf)
-    }
+    return {name: value for name, value in config.changes().items() if name not in _ONCE}
 
 
 def remember(directory: Path, config: Config) -> None:

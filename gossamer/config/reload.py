@@ -7,24 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gossamer.config.sections import Config
 from gossamer.errors import ConfigError, disk_full_guard
 
 FILE = "reload.json"
 
 # What was written, or is shared with others, by these options stays as it is until the crawl ends.
 _FIXED = ("archive.", "site.", "index.", "carbon.", "log.", "crawl.agent", "crawl.seeds", "crawl.seed", "crawl.history")
-
-
-def changes(config: Config) -> dict[str, Any]:
-    """Returns what a configuration has that is not the default, by `section.key`."""
-    defaults = Config().values()
-    return {
-        f"{section}.{leaf}": value
-        for section, values in config.values().items()
-        for leaf, value in values.items()
-        if value != defaults[section].get(leaf)
-    }
 
 
 def check_reload(names: Iterable[str]) -> None:

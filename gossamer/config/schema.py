@@ -44,6 +44,9 @@ _FORMS = {
 _WRONG = {"shop:product": "names no function"}  # what is wrong with an item, if not that it can match nothing
 _HINTS: dict[type[Any], dict[str, Any]] = {}  # to resolve them takes longer than to check a value
 _LONGEST_S = 1e9  # thirty years; what computes with times stays in range
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]i?B)?", re.IGNORECASE)
+MOST_BYTES = 4 * 10**9  # the tables have 32 bits for the length of a record
 EXPRESSION = "re:"  # a pattern that begins so is a regular expression
 
 
@@ -169,3 +172,21 @@ def toml(value: Any) -> str:
     text = tomli_w.dumps({"v": [value, 0]}, indent=0)  # inside a list, a table is on one line, too
     text = text.removeprefix("v = [\n").removesuffix(",\n0,\n]\n")
     return text.replace("[\n", "[").replace(",\n]", "]").replace(",\n", ", ")
+
+
+def sizes(name: str, given: Mapping[str, Any]) -> dict[str, str | int]:
+    """Returns sizes in bytes by content type, as a person writes them: "2GB", "100 MB", 65536."""
+    for kind in given:
+        if not _FORMS["text/html"].fullmatch(kind):
+            raise ConfigError(f"{name}: {kind!r} is no content type; write it like 'video/*'")
+    return {kind.lower(): _bytes(f"{name}.{kind}", size) for kind, size in given.items()}
+
+
+def _bytes(name: str, size: Any) -> int:
+    match = _SIZE.fullmatch(str(size).strip())
+    if match is None:
+        raise ConfigError(f"{name} must be a size like '2GB', '100MB' or 65536, not {size!r}")
+    found = int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+    if not 1024 <= found <= MOST_BYTES:
+        raise ConfigError(f"{name} must be from 1024 bytes to 4GB, not {size!r}")
+    return found

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from gossamer.config.folders import absolute
-from gossamer.config.schema import CONTACT, key, keys, section, unknown
+from gossamer.config.schema import CONTACT, key, keys, section, sizes, unknown
 from gossamer.config.secrets import check_auth, check_headers, check_proxy, check_reference
-from gossamer.config.sizes import sizes
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
@@ -165,8 +164,7 @@ class Site(msgspec.Struct, frozen=True):
     ] = ""
     lease_s: Annotated[float, key("an agent silent for this many seconds is replaced", least=1, most=3600)] = 10.0
     idle_s: Annotated[
-        float,
-        key("an agent idle for this many seconds ends, and starts again when there is work", least=1),
+        float, key("an agent idle for this many seconds ends, and starts again when there is work", least=1)
     ] = 60.0
     copies: Annotated[int, key("how many places hold the archive; more than 1 need site.disks", least=1, most=16)] = 1
     disks: Annotated[
@@ -239,8 +237,7 @@ class Fetch(msgspec.Struct, frozen=True):
         key("proxy for all hosts, as in http://localhost:3128 or socks5h://localhost:1080; with a password: env:NAME"),
     ] = ""
     identity: Annotated[
-        str,
-        key("sign requests with this key, as in file:identity.json; `gossamer identity` makes it; empty: do not"),
+        str, key("sign requests with this key, as in file:identity.json; `gossamer identity` makes it; empty: do not")
     ] = ""
     identity_form: Annotated[
         str,
@@ -371,8 +368,7 @@ class Carbon(msgspec.Struct, frozen=True):
     price: Annotated[float, key("or what a gram costs (lambda), in the unit of the policy's values", least=0)] = 0.0
     contracts: Annotated[str, key("a TOML file with g_per_day or price of single hosts and countries")] = ""
     idle: Annotated[
-        str,
-        key("whether green policies wait while all visits cost too much", choices=("never", "negative")),
+        str, key("whether green policies wait while all visits cost too much", choices=("never", "negative"))
     ] = "never"
 
 
@@ -534,6 +530,16 @@ class Config(msgspec.Struct, frozen=True):
         """Returns all of it as plain values, by section and key. `Config().replace` restores the configuration."""
         found: dict[str, dict[str, Any]] = msgspec.to_builtins(self)
         return found
+
+    def changes(self) -> dict[str, Any]:
+        """Returns what is not the default, by `section.key`."""
+        defaults = Config().values()
+        return {
+            f"{section}.{leaf}": value
+            for section, values in self.values().items()
+            for leaf, value in values.items()
+            if value != defaults[section].get(leaf)
+        }
 
     def replace(self, values: Mapping[str, Any]) -> "Config":
         """Returns a copy with changes, each a `section.key` or a whole section; every value is checked."""

@@ -144,7 +144,7 @@ class Agent:
             return why
         if self._peers.is_site:
             return self._peers.why_over()
-        if crawl.pages and self._tally.visits + self._round.pages >= crawl.pages:
+        if self._has_pages_enough:
             return f"limit of {crawl.pages:,} pages"
         if crawl.rounds and self._tally.run_rounds >= crawl.rounds:
             return f"limit of {crawl.rounds:,} rounds"
@@ -178,16 +178,18 @@ class Agent:
 
     def _has_reached_pages(self) -> bool:
         """Returns whether the run ends because pages enough were visited, and what they need may be missing."""
-        crawl = self._config.crawl
-        if not (crawl.requisites and crawl.pages) or self._stopping or self._peers.is_site:
-            return False
-        return self._tally.visits + self._round.pages >= crawl.pages
+        is_ours = self._config.crawl.requisites and not (self._stopping or self._peers.is_site)
+        return is_ours and self._has_pages_enough
+
+    @property
+    def _has_pages_enough(self) -> bool:
+        most = self._config.crawl.pages
+        return bool(most) and self._tally.visits + self._round.pages >= most
 
     def _has_nothing_left(self) -> bool:
         scheduler = self._scheduler
-        if scheduler.outstanding or self._peers.is_site:
-            return False
-        return scheduler.is_starving and scheduler.next_due_s() is None
+        is_idle = scheduler.is_starving and not scheduler.outstanding
+        return is_idle and not self._peers.is_site and scheduler.next_due_s() is None
 
     def _allow(self) -> None:
         """Tells the fetching thread how many pages it may visit, and until when nobody else can visit ours."""
@@ -331,7 +333,7 @@ class Agent:
             peers.known_elsewhere,
             self._scheduler.time_s,
             self._intake.has_other_rules,
-            self._judge_anew(),
+            self._new_judge() if self._must_judge_anew else None,
         )
         self._accounts.is_judged = closed.is_judged
         # At a site, whoever adds its agents up says what they found.
@@ -390,37 +392,22 @@ class Agent:
         """Logs a visit that failed: `tries` in a row, and when the page is due again, if it is."""
         request, due_s = visit.response.request, visit.next.due_s
         again = {} if due_s >= NEVER else {"again": moment(due_s)}
-        outcome = visit.outcome.name.lower()
-        self._log.event(
-            "visit failed",
-            "debug",
-            url=request.url,
-            outcome=outcome,
-            reason=visit.reason,
-            tries=visit.next.tries,
-            **again,
-        )
+        facts = {"url": request.url, "outcome": visit.outcome.name.lower(), "reason": visit.reason}
+        self._log.event("visit failed", "debug", **facts, tries=visit.next.tries, **again)
 
     def _log_hosts(self, resting: Mapping[str, tuple[float, int]]) -> None:
         """Logs hosts that have begun to fail since the last commit, all in one event."""
         before = self._books.resting.hosts
         failing = sorted(host for host, (_, failures) in resting.items() if failures and host not in before)
         if failing:
-            shown = [
-                {"host": host, "until": moment(resting[host][0]), "failures": resting[host][1]} for host in failing
-            ]
-            self._log.event("hosts fail", "warning", count=len(failing), hosts=shown[:_SHOWN])
+            first = [(host, *resting[host]) for host in failing[:_SHOWN]]
+            shown = [{"host": host, "until": moment(until_s), "failures": times} for host, until_s, times in first]
+            self._log.event("hosts fail", "warning", count=len(failing), hosts=shown)
 
     @property
     def _must_judge_anew(self) -> bool:
         """Returns whether scope, patterns or the rules of a website are other than they were."""
         return self._intake.has_replaced_rules or self._books.chain.state.judged_by not in ("", settings(self._config))
-
-    def _judge_anew(self) -> Judge | None:
-        """Returns how links that scope or patterns refused are judged, if that must be."""
-        if not self._must_judge_anew:
-            return None
-        return self._new_judge()
 
     def _new_judge(self) -> Judge:
         return Reader(self._config, self._intake.scope, self._intake.named).verdict

@@ -148,8 +148,7 @@ def _revived(
 def _with_revived(again: onward.Judged, rows: Contributions) -> onward.Judged:
     if not len(rows.key):
         return again
-    joined = (np.concatenate(pair) for pair in ((again.source, rows.referrer), (again.target, rows.key)))
-    source, target = joined
+    source, target = np.concatenate((again.source, rows.referrer)), np.concatenate((again.target, rows.key))
     return again._replace(source=source, target=target, url=[*again.url, *rows.url])
 
 
@@ -165,12 +164,7 @@ def _account(books: Books, round_: Round, rows: dict[str, Any], now_s: float) ->
 
 
 def _refused(
-    books: Books,
-    round_: Round,
-    targets: U64,
-    verdicts: U8,
-    of_index: U8,
-    again: onward.Judged,
+    books: Books, round_: Round, targets: U64, verdicts: U8, of_index: U8, again: onward.Judged
 ) -> Counter[str]:
     """Returns how many more links each setting has refused than before."""
     limits, places = books.config.limits, np.flatnonzero(BY_LIMITS[verdicts])
@@ -199,13 +193,13 @@ def _learn_of_hosts(books: Books, rows: dict[str, Any]) -> None:
 
 def _note_onward(books: Books, round_: Round, links: Links, verdicts: U8) -> None:
     """Notes the links of the round's pages that matter when the pages turn out to be less deep."""
-    redirects = np.array([visit.next.policy == CashUse.PASS for visit in round_.visits], np.bool_)
+    redirects = np.array([visit.next.cash_use == CashUse.PASS for visit in round_.visits], np.bool_)
     is_level = redirects[links.source] if links.is_level is None else redirects[links.source] | links.is_level
     is_deep = verdicts == DEPTH
     found: dict[int, onward.Links] = {
         place: []
         for place, visit in enumerate(round_.visits)
-        if visit.outcome is not Outcome.UNCHANGED and visit.next.policy != CashUse.KEEP
+        if visit.outcome is not Outcome.UNCHANGED and visit.next.cash_use != CashUse.KEEP
     }
     for at in np.flatnonzero(is_deep | (is_level & links.followed)).tolist():
         refused = onward.LEVEL_REFUSED if is_level[at] else onward.REFUSED
@@ -304,33 +298,16 @@ def _write_depths(books: Books, round_: Round, nearer: list[tuple[U64, U8]]) -> 
 
 
 def _captures(rows: dict[str, Any], digests: list[str]) -> Iterator[Capture]:
-    names = (
-        "url",
-        "time",
-        "content_type",
-        "http_status",
-        "warc",
-        "warc_offset",
-        "warc_bytes",
-        "is_revisit",
-    )
-    for url, time_s, mime, status, warc, offset, length, is_revisit, digest in zip(
-        *(rows[n] for n in names), digests, strict=True
-    ):
+    names = ("url", "time", "content_type", "http_status", "warc", "warc_offset", "warc_bytes", "is_revisit")
+    columns = (rows[name] for name in names)
+    for url, time_s, mime, status, warc, offset, length, is_revisit, digest in zip(*columns, digests, strict=True):
         if warc:
-            yield Capture(
-                url_of(url), time_s, REVISIT if is_revisit else mime, status, digest, Location(warc, offset, length)
-            )
+            mime, place = REVISIT if is_revisit else mime, Location(warc, offset, length)
+            yield Capture(url_of(url), time_s, mime, status, digest, place)
 
 
 def _write_links(
-    books: Books,
-    round_: Round,
-    source: I32,
-    targets: U64,
-    verdicts: U8,
-    needed: Needed,
-    again: onward.Judged,
+    books: Books, round_: Round, source: I32, targets: U64, verdicts: U8, needed: Needed, again: onward.Judged
 ) -> Changes:
     distinct, inverse = np.unique(np.concatenate((targets, needed.targets, again.target)), return_inverse=True)
     keys = np.fromiter((v.response.request.key for v in round_.visits), np.uint64, len(round_.visits))
@@ -355,7 +332,7 @@ def _update(books: Books, round_: Round, links: Links, inbox: Contributions, app
     rows = np.zeros(len(round_.visits), VISIT.numpy)
     for i, visit in enumerate(round_.visits):
         n = visit.next
-        rows[i] = (visit.response.request.key, n.status, n.due_s, n.tries, n.policy)
+        rows[i] = (visit.response.request.key, n.status, n.due_s, n.tries, n.cash_use)
     if round_.deferrals:
         keys = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)
         due_s = np.array([int(deferral.until_s) + 1 for deferral in round_.deferrals], np.uint32)
@@ -405,5 +382,4 @@ def _merit(books: Books, round_: Round, source: I32, targets: U64) -> F64:
     found, rows = books.index.pages.look_up(unique)
     column = {"hits": "hits", "cash": "cash", "shallow": "depth"}[metric]
     merit = np.where(found, rows[column].astype(np.float64), 0.0)
-    per_link: F64 = (-merit if metric == "shallow" else merit)[inverse]
-    return per_link
+    return (-merit if metric == "shallow" else merit)[inverse]

@@ -27,7 +27,6 @@ from gossamer.web.url import deepest, page_keys
 LEVEL, LEVEL_REFUSED, REFUSED = "=", "~", ">"  # leads no deeper, followed or not; refused, and leads a link deeper
 PAGES_AT_ONCE = 4_096  # pages that become less deep: their links are in memory
 _PIECE = MAX_TEXT - 8
-_FAR = np.uint8(255)
 
 Links = list[tuple[str, str]]  # of a page: the kind of each link, and its URL
 Apply = Callable[[Contributions], UpdateResult]
@@ -126,8 +125,9 @@ def _followed(index: PageIndex, pages: Rows) -> Contributions:
     found, visited = index.visited.look_up(np.ascontiguousarray(pages["key"]))
     pages, visited = pages[found], visited[found]
     links = earlier_links(index.heap, visited)
-    deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255).astype(np.uint8)
-    return _contributions(links.target, 0, deeper, _FAR, pages["key"][links.source], [""] * len(links.target))
+    deeper = np.minimum(pages["depth"][links.source] + np.int64(1), 255)
+    referrer = pages["key"][links.source]
+    return Contributions.of(links.target, [""] * len(links.target), depth=deeper, hops=255, referrer=referrer)
 
 
 def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contributions:
@@ -154,7 +154,7 @@ def _admitted(index: PageIndex, pages: Rows, limits: Sequence[Limits]) -> Contri
     hits, depths, hops, at = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
     keys = page_keys(urls)
     remember(index, pages["key"], at[hits > 0], keys[hits > 0])
-    return _contributions(keys, hits, depths.astype(np.uint8), hops, pages["key"][at], urls)
+    return Contributions.of(keys, urls, hits=hits, depth=depths, hops=hops, referrer=pages["key"][at])
 
 
 def remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
@@ -179,16 +179,3 @@ def remember(index: PageIndex, keys: U64, source: Indices, target: U64) -> None:
     )
     rows["validators"][kept] = index.heap.append(texts)
     index.visited.write(rows[kept], 0)
-
-
-def _contributions(keys: U64, hits: object, depth: U8, hops: object, referrer: U64, urls: list[str]) -> Contributions:
-    count = len(keys)
-    return Contributions(
-        keys,
-        np.zeros(count, np.int64),
-        np.broadcast_to(np.asarray(hits, np.int32), count).copy(),
-        depth,
-        np.broadcast_to(np.asarray(hops, np.uint8), count).copy(),
-        referrer,
-        urls,
-    )

@@ -208,10 +208,7 @@ class Known:
 
 def mentioned(urls: list[str]) -> Contributions:
     """Returns pages that were named, but by no page: they have no cash until links bring them some."""
-    count = len(urls)
-    zero = np.zeros(count, np.uint8)
-    hits = np.ones(count, np.int32)
-    return Contributions(page_keys(urls), np.zeros(count, np.int64), hits, zero, zero, np.zeros(count, np.uint64), urls)
+    return Contributions.of(page_keys(urls), urls, hits=1)
 
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
@@ -229,18 +226,18 @@ def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, 
 
 def _robots(store: Store, files: Files, now_s: float) -> Iterator[dict[str, Any]]:
     now = datetime.fromtimestamp(now_s, UTC)
+
+    def is_of_later(row: dict[str, Any]) -> bool:
+        """Returns whether robots.txt was noted as unreachable while the clock was ahead: until when, nobody knows."""
+        return bool(row["verdict"] == "deny_all" and row["time"] > now)
+
     for name in files.get("robots", []):
         try:
             with pq.ParquetFile(store.local(name)) as file:
                 for rows in file.iter_batches(_FEW):
-                    yield from (row for row in rows.to_pylist() if row["expires"] > now and not _is_of_later(row, now))
+                    yield from (row for row in rows.to_pylist() if row["expires"] > now and not is_of_later(row))
         except (OSError, pa.ArrowInvalid) as error:
             raise ArchiveError(f"{name} is missing or damaged: {error}; restore it from a copy") from None
-
-
-def _is_of_later(row: dict[str, Any], now: datetime) -> bool:
-    """Returns whether robots.txt was noted as unreachable while the clock was ahead: until when, nobody knows."""
-    return bool(row["verdict"] == "deny_all" and row["time"] > now)
 
 
 def check_contact(config: Config, remedy: str = _ON_THE_COMMAND_LINE, doing: str = "crawling") -> None:

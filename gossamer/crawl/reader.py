@@ -30,26 +30,11 @@ from gossamer.web.url import TRAPS, deepest, host_of, origin_of, trap
 
 # Why a link is or is not followed; the position is the code in `Visit.verdicts`.
 VERDICTS = (
-    "followed",
-    "nofollow",
-    "scope",
-    "depth",
-    "trap",
-    "port",
-    "length",
-    "cap",
-    "best",
-    "hops",
-    "pattern",
-    "foreign",
-    "function",
-    "later",
-    "requisites",
-    "purpose",
-)
+    "followed", "nofollow", "scope", "depth", "trap", "port", "length", "cap", "best", "hops", "pattern", "foreign",
+    "function", "later", "requisites", "purpose",
+)  # fmt: skip
 _CODE = {name: code for code, name in enumerate(VERDICTS)}
 FOLLOWED = _CODE["followed"]
-CAP = _CODE["cap"]
 BEST = _CODE["best"]
 FOREIGN = _CODE["foreign"]
 LATER = _CODE["later"]  # was refused as too deep, and is followed since a shorter way was found
@@ -130,6 +115,10 @@ class Visit:
         """Returns whether no function of the user gets it: it is no page, or too large for memory."""
         return self.response.request.is_requisite or self.response.large is not None
 
+    def drop_links(self) -> None:
+        self.targets, self.verdicts, self.urls = _NO_KEYS, _NO_CODES, NO_LINKS
+        self.relevance = self.is_level = self.requisites = None
+
 
 @dataclass(slots=True)
 class _Judge:
@@ -171,10 +160,9 @@ class _Judge:
         return FOLLOWED if self._admits(url) else PATTERN
 
     def _has(self, origin: str) -> bool:
-        found = self.origins.get(origin)
-        return (
-            self._noted(self.origins, origin, self.scope.admits(origin + "/", self.rules)) if found is None else found
-        )
+        if (found := self.origins.get(origin)) is None:
+            return self._noted(self.origins, origin, self.scope.admits(origin + "/", self.rules))
+        return found
 
     def _admits(self, url: str) -> bool:
         found = self.admitted.get(url)
@@ -223,23 +211,16 @@ class Reader:
         request = response.request
         now_s = response.started_s + response.elapsed_s
         outcome = response.outcome
-        if (
-            outcome is Outcome.MOVED
-            and request.hops >= self._config.fetch.hops
-            and not (request.is_robots or request.is_requisite)
-        ):
-            outcome, response.reason = (
-                Outcome.BAD_REDIRECT,
-                f"more than {self._config.fetch.hops} redirects in a row",
-            )
+        most, is_page = self._config.fetch.hops, not (request.is_robots or request.is_requisite)
+        if outcome is Outcome.MOVED and request.hops >= most and is_page:
+            outcome, response.reason = Outcome.BAD_REDIRECT, f"more than {most} redirects in a row"
         visit = Visit(response, outcome, response.reason, after(outcome, request.tries, now_s, self._config))
         visit.truncated = response.truncated
         try:
             self._understand(visit)
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
-            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
-            visit.relevance = visit.is_level = visit.requisites = None
+            visit.drop_links()
         return visit
 
     def read_again(self, visit: Visit, html: bytes, leads_to: str, why: str) -> Visit:
@@ -301,8 +282,7 @@ class Reader:
                 now_s = response.started_s + response.elapsed_s
                 visit.next = after(Outcome.UNCHANGED, request.tries, now_s, self._config)
                 # Its links count once, and are remembered since it was new.
-                visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
-                visit.relevance = visit.is_level = visit.requisites = None
+                visit.drop_links()
         if self._config.crawl.purpose and body and (request.is_requisite or outcome is not Outcome.OK):
             said = self._said_in(visit, body, headers, said)
         if (said is not _NOTHING or request.asks) and not request.is_robots:
@@ -336,8 +316,7 @@ class Reader:
             visit.next = after(Outcome.REFUSED_USE, request.tries, now_s, self._config)
             visit.title = visit.canonical = visit.etag = visit.last_modified = ""
             visit.body_bytes = visit.digest = 0
-            visit.targets, visit.verdicts, visit.urls = _NO_KEYS, _NO_CODES, NO_LINKS
-            visit.relevance = visit.is_level = visit.requisites = None
+            visit.drop_links()
 
     def _spare_images(self, needed: Requisites, asks: str, said: Said) -> None:
         """Leaves a page's images where they are, if it says that they are not for the purpose of the crawl."""
@@ -345,20 +324,18 @@ class Reader:
             needed.verdicts[np.isin(needed.kinds, _IMAGES) & (needed.verdicts == FOLLOWED)] = PURPOSE
 
     def _read_robots(self, visit: Visit, body: bytes) -> None:
-        if is_file(visit.response.request.origin):
-            return
-        if self._config.crawl.sitemaps and verdict_of_status(visit.response.http_status) == "rules":
-            rules = Rules.parse(body, self._config.fetch.agent_name)
-            self._find_sitemaps(visit, rules.sitemap_urls(visit.response.request.url))
-
-    def _find_sitemaps(self, visit: Visit, urls: list[str]) -> None:
         """Finds sitemaps, whatever patterns say; on other hosts they are admitted if the naming host is in scope."""
+        response = visit.response
+        has_rules = verdict_of_status(response.http_status) == "rules" and not is_file(response.request.origin)
+        if not (has_rules and self._config.crawl.sitemaps):
+            return
+        urls = Rules.parse(body, self._config.fetch.agent_name).sitemap_urls(response.request.url)
         host = host_of(visit.response.request.origin + "/")
         may_name, judge = self._scope.has(visit.response.request.origin + "/"), self._judge_at(host)
         for url in urls:
             verdict = judge.verdict(url)
             is_elsewhere = host_of(url) != host
-            if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and self._is_sound(url):
+            if is_elsewhere and may_name and len(visit.named) < _SITEMAPS_ELSEWHERE and not trap(url, self._limits):
                 visit.named.append(Naming(host, url))
                 visit.sitemaps.append(url)
             elif verdict in (FOLLOWED, PATTERN):
@@ -370,13 +347,10 @@ class Reader:
         sitemap = visit.response.request.url
         for i in places if self._named.hosts(sitemap) else ():
             url = visit.urls[i]
-            if visit.verdicts[i] == SCOPE and self._is_sound(url):
+            if visit.verdicts[i] == SCOPE and not trap(url, self._limits):
                 visit.verdicts[i] = FOLLOWED
             if visit.verdicts[i] == FOLLOWED:
                 visit.named.append(Naming(sitemap, url))
-
-    def _is_sound(self, url: str) -> bool:
-        return not trap(url, self._limits)
 
     def _read_page(self, visit: Visit, body: bytes, headers: Headers, said: Said) -> Said:
         """Reads a page; returns what it says about its use, `said` by its header included."""

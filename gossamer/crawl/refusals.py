@@ -156,15 +156,8 @@ def _revived(books: Books, batch: Batch, rows: Iterable[tuple[int, int, int]]) -
     at, depth, hops = np.array(list(rows), np.int64).reshape(-1, 3).T
     keys, which = np.unique(source[at], return_inverse=True)
     onward.remember(books.index, keys, which, target[at])
-    said = Contributions(
-        target[at],
-        np.zeros(len(at), np.int64),
-        np.ones(len(at), np.int32),
-        depth.astype(np.uint8),
-        hops.astype(np.uint8),
-        source[at],
-        [urls[place] for place in at.tolist()],
-    )
+    texts = [urls[place] for place in at.tolist()]
+    said = Contributions.of(target[at], texts, hits=1, depth=depth, hops=hops, referrer=source[at])
     return Revived(said, verdicts[at], True)
 
 

@@ -3,6 +3,7 @@
 import resource
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gossamer.archive.chain import Chain, chains
@@ -125,7 +126,7 @@ class Accounts:
             **self._known(),
             active_hosts=work.hosts,
             backed_off_hosts=work.backed_off,
-            memory_bytes=_resident_bytes(),
+            memory_bytes=int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize(),
             waits_until_s=self._waits_until_s() if may_wait else None,
             phase=phase,
             ended=ended,
@@ -191,8 +192,3 @@ class Accounts:
         """Returns when the next page is due; None while one is due now, or under way at a host that does not rest."""
         due_s = self.fetching.stats.rest_until_s if self.scheduler.outstanding else self.scheduler.next_due_s()
         return due_s if due_s is not None and due_s > self.clock.now() else None
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()

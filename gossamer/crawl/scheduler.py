@@ -157,7 +157,7 @@ class Scheduler:
         """Takes what pages need, and no page. Returns how much that is."""
         rows = self._books.frontier.take(self._width, self.time_s, self._width)
         needed = rows["hops"] >= REQUISITE
-        self._books.frontier.give_back(rows["key"][~needed])
+        self._books.frontier.settle(rows["key"][~needed])
         self._add(rows[needed])
         return int(needed.sum())
 
@@ -182,7 +182,7 @@ class Scheduler:
         if books.config.site.mode == CROSS_OVER and self._is_native(books.frontier.taken).any():
             # Own pages are due, or may be found by those under way: pages of others have to wait.
             foreign = ~self._is_native(rows["key"])
-            books.frontier.give_back(rows["key"][foreign])
+            books.frontier.settle(rows["key"][foreign])
             rows = rows[~foreign]
         self._add(rows)
         self.cost_s += self._clock.monotonic() - start_s

@@ -103,7 +103,9 @@ def _is_file(argument: str) -> bool:
 
 def parse_line(line: str) -> str | None:
     """Returns a seed's line in its normal form; None if it is no web address. Options that are wrong are an error."""
-    line, body = _without_body(line)
+    body: dict[str, str] = {}
+    if found := _WITH_BODY.fullmatch(line):  # it is a POST
+        line, body = found[1], {found[2]: found[3]}
     words = line.split()
     count = len(words)
     while count > 1 and _OPTION.fullmatch(words[count - 1]):
@@ -119,20 +121,11 @@ def parse_line(line: str) -> str | None:
         raise SeedError(f"{line!r}: {str(error).replace('seeds.', '')}") from None
 
 
-def _without_body(line: str) -> tuple[str, dict[str, str]]:
-    """Returns a line up to its body, and the body; it has none unless it is a POST."""
-    if not (found := _WITH_BODY.fullmatch(line)):
-        return line, {}
-    return found[1], {found[2]: found[3]}
-
-
 def _named(found: Seed) -> Seed:
     """Returns a seed with the body of a POST in the name of its page."""
-    if found.json is not None:
-        return msgspec.structs.replace(found, url=found.url + post_of_json(found.json), json=None)
-    if found.data is not None:
-        return msgspec.structs.replace(found, url=found.url + post_of_data(found.data), data=None)
-    return found
+    post = post_of_json(found.json) if found.json is not None else ""
+    post += post_of_data(found.data) if found.data is not None else ""
+    return msgspec.structs.replace(found, url=found.url + post, json=None, data=None)
 
 
 def _options(words: Iterable[str]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from gossamer.fetch.politeness import longest_s as longest_rest_s
 @dataclass(frozen=True, slots=True)
 class Transition:
     status: Status
-    policy: CashUse
+    cash_use: CashUse
     again: bool = False  # it may pass: try again
 
 
@@ -72,7 +72,7 @@ class Next:
     """`Next` is what a visit changes in its page's row."""
 
     status: Status
-    policy: CashUse
+    cash_use: CashUse
     due_s: int
     tries: int
 
@@ -94,7 +94,7 @@ def after(outcome: Outcome, tries: int, now_s: float, config: Config) -> Next:
     """Returns the page's next state, given its failures in a row before this visit."""
     transition, is_last = TRANSITIONS[outcome], tries >= config.fetch.retries
     if not transition.again:
-        return Next(transition.status, transition.policy, NEVER, 0)
+        return Next(transition.status, transition.cash_use, NEVER, 0)
     if is_last and transition is _PASSING:
         transition = _FINAL
     fetch = config.fetch
@@ -103,4 +103,4 @@ def after(outcome: Outcome, tries: int, now_s: float, config: Config) -> Next:
     else:
         pause_s = min(fetch.retry_s * 2**tries, max(fetch.retry_s, config.polite.backoff_max_s))
     due_s = NEVER if is_last else min(int(now_s + pause_s) + 1, NEVER)
-    return Next(transition.status, transition.policy, due_s, min(tries + 1, 255))
+    return Next(transition.status, transition.cash_use, due_s, min(tries + 1, 255))

@@ -58,7 +58,7 @@ VISIT = Table(
         Column("status", "u1", "Status from now on"),
         Column("due_s", "u4", "seconds since 1970 when it may be visited again"),
         Column("tries", "u1", "failed visits in a row"),
-        Column("policy", "u1", "CashUse"),
+        Column("cash_use", "u1", "CashUse"),
     ),
 )
 
@@ -199,7 +199,7 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     entering = _Entering.of(index, own.where(enters), texts, ledger.v)
     referrers = np.concatenate((inbox.referrer, visits["key"][columns.links.source[followed]]))
     was_redirect = (inbox.hops > 0) & (inbox.hops < REQUISITE)
-    is_redirect = np.concatenate((was_redirect, (visits["policy"] == CashUse.PASS)[columns.links.source[followed]]))
+    is_redirect = np.concatenate((was_redirect, (visits["cash_use"] == CashUse.PASS)[columns.links.source[followed]]))
     generation = caps.generations(index.hosts, index.traps, entering.homes, said, referrers, is_redirect)
     verdicts = entering.judge(index, rules, generation)
     ledger.pool += int(entering.targets.cash[verdicts != Admission.FOLLOWED].sum())
@@ -225,33 +225,22 @@ def _changed(index: PageIndex, ledger: Ledger, columns: RoundColumns, rules: Rul
     of_link[followed] = groups.spread(of_target)[len(inbox.key) :]
     textless = entering.targets.key[[not url for url in entering.urls]]
     return rows, UpdateResult(
-        new,
-        passed,
-        of_link,
-        texts.outbox(others),
-        textless,
-        depth,
-        fallen,
-        promoted,
-        (closer["key"], closer["depth"]),
+        new, passed, of_link, texts.outbox(others), textless, depth, fallen, promoted, (closer["key"], closer["depth"])
     )
 
 
 def seeds(urls: Sequence[str], ledger: Ledger) -> Contributions:
     """Returns what seeds contribute: new cash."""
-    keys, count = page_keys(list(urls)), len(urls)
-    cash = np.full(count, ledger.mint(count), np.int64)
-    zero = np.zeros(count, np.uint8)
-    return Contributions(keys, cash, np.zeros(count, np.int32), zero, zero, np.zeros(count, np.uint64), list(urls))
+    return Contributions.of(page_keys(list(urls)), list(urls), cash=ledger.mint(len(urls)))
 
 
 def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy) -> tuple[I64, I64]:
     """Returns the cash that leaves each visited page, and the cash that each link carries."""
-    policy, damping = visits["policy"], strategy.damping
-    passed = np.where((policy == CashUse.KEEP) | is_requisite(before["hops"]), 0, before["cash"] + v)
-    spends = policy == CashUse.SPEND
+    cash_use, damping = visits["cash_use"], strategy.damping
+    passed = np.where((cash_use == CashUse.KEEP) | is_requisite(before["hops"]), 0, before["cash"] + v)
+    spends = cash_use == CashUse.SPEND
     budget = np.where(spends, passed // damping.denominator * damping.numerator, 0)
-    budget[policy == CashUse.PASS] = passed[policy == CashUse.PASS]
+    budget[cash_use == CashUse.PASS] = passed[cash_use == CashUse.PASS]
     if strategy.link_weight is None and links.priority is None:
         parts = np.bincount(links.source, minlength=len(before))
         if strategy.virtual:
@@ -275,7 +264,7 @@ def _shares(before: Rows, visits: Rows, links: Links, v: int, strategy: Strategy
 def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: Rows, share: I64) -> Targets:
     inbox, links, source = columns.inbox, columns.links, columns.links.source[followed]
     counts = np.ones(len(source), np.int64) if links.is_new is None else links.is_new[followed].astype(np.int64)
-    is_redirect = (columns.visits["policy"] == CashUse.PASS).astype(np.int64)
+    is_redirect = (columns.visits["cash_use"] == CashUse.PASS).astype(np.int64)
     is_level = is_redirect[source].astype(np.bool_)
     if links.is_level is not None:
         is_level |= links.is_level[followed]
@@ -296,7 +285,7 @@ def _targets(groups: Groups, columns: RoundColumns, followed: Indices, before: R
 def _visit(rows: Rows, at: Indices, visits: Rows, v: int) -> None:
     for name in ("status", "due_s", "tries"):
         rows[name][at] = visits[name]
-    rows["cash"][at[(visits["policy"] != CashUse.KEEP) & ~is_requisite(rows["hops"][at])]] = -v
+    rows["cash"][at[(visits["cash_use"] != CashUse.KEEP) & ~is_requisite(rows["hops"][at])]] = -v
 
 
 def _receive(rows: Rows, to: Indices, targets: Targets, v: int) -> tuple[Indices, Indices]:
@@ -430,14 +419,12 @@ def _grow(index: PageIndex, at_home: Homes, new: U64, visited_pages: U64, change
 
 def is_requisite(hops: U8) -> Bools:
     """Returns which pages are only needed to show others. They have no cash, and no place in any count."""
-    needed: Bools = hops >= REQUISITE
-    return needed
+    return hops >= REQUISITE
 
 
 def has_links(status: U8) -> Bools:
     """Returns which pages may have known links: what failed or was forbidden at last may have had content before."""
-    has: Bools = np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
-    return has
+    return np.isin(status, (Status.FETCHED, Status.MOVED, Status.FAILED, Status.FORBIDDEN))
 
 
 def is_final(status: U8) -> Bools:

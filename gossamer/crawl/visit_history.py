@@ -62,19 +62,14 @@ class History:
         rows["validators"][~found] = NO_TEXT
         outcomes = np.fromiter((visit.outcome for visit in visits), np.uint8, count)
         return cls(
-            visits,
-            found,
-            rows,
-            outcomes == Outcome.OK,
-            outcomes == Outcome.UNCHANGED,
-            earlier_links(index.heap, rows),
+            visits, found, rows, outcomes == Outcome.OK, outcomes == Outcome.UNCHANGED, earlier_links(index.heap, rows)
         )
 
     def joined(self, links: Links) -> tuple[Links, Contributions]:
         """Returns the round's links with those of unchanged pages, which pass cash on but do not count again; and what
         pages lose that are no longer linked to."""
         before = self.links
-        keeps = np.fromiter((visit.next.policy == CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
+        keeps = np.fromiter((visit.next.cash_use == CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
         stays, goes = self.is_unchanged[before.source], ~(self.is_unchanged | keeps)[before.source]
         count, followed = len(links.target), np.flatnonzero(links.followed)
         ended = before._replace(source=before.source[goes], target=before.target[goes])
@@ -123,7 +118,7 @@ class History:
         rows["wire_bytes"] = np.where(changed, np.minimum(wire_bytes, 0xFFFFFFFF), rows["wire_bytes"])
         # Together with the cash that the page has now, this is its importance by OPIC (refresh/importance.py).
         rows["history"] = np.minimum(rows["history"] + np.minimum(passed, MAX_MINTED).astype(np.uint64), MAX_MINTED)
-        over = np.fromiter((visit.next.policy != CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
+        over = np.fromiter((visit.next.cash_use != CashUse.KEEP for visit in self.visits), np.bool_, len(self.visits))
         rows["validators"][over & ~self.is_unchanged] = NO_TEXT
         self._note(index, rows, links)
         self._renew(index, rows)
@@ -291,9 +286,4 @@ def compared_links(before: EarlierLinks, source: Integers, target: U64) -> tuple
 
 def vanished_links(targets: U64) -> Contributions:
     """Returns what pages lose that are no longer linked to: a hit, and nothing else. They keep their cash."""
-    count = len(targets)
-    far = np.full(count, 255, np.uint8)
-    nothing = np.zeros(count, np.int64)
-    return Contributions(
-        targets, nothing, np.full(count, -1, np.int32), far, far, nothing.astype(np.uint64), [""] * count
-    )
+    return Contributions.of(targets, [""] * len(targets), hits=-1, depth=255, hops=255)

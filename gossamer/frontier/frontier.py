@@ -6,12 +6,13 @@ import numpy as np
 
 from gossamer import config
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import F64, AnyKeys, Indices, Rows
 from gossamer.columns import NEVER, Status
 from gossamer.frontier.candidates import NOTHING_YET, Candidates, Cuts, Position, better, place_in_group, top
 from gossamer.frontier.due_queue import BUCKET_S, NO_HORIZON_S, DueQueue
 from gossamer.frontier.frontier_file import KIND, Facts, read_frontier, write_frontier
-from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_files import Named, put, remove
 from gossamer.frontier.pages import HOST_SHIFT, PageIndex, host_of_key
 from gossamer.frontier.sorted_runs import raw, search, spans, union
 from gossamer.frontier.strategies import Strategy
@@ -23,7 +24,7 @@ CHECKED = 1024  # kept ranks that are compared with the strategy's
 
 
 class Frontier:
-    """Pages are *taken*, then *settled* (visited, their rows written) or *given back*.
+    """Pages are *taken*, then *settled*: visited, their rows written, or given back.
 
     A commit keeps it (`flush`) when a scan or a fold of the index has made what was kept before useless. Rows that
     changed since are those that the index has not folded yet: a restart (`restore`) offers them again.
@@ -38,7 +39,7 @@ class Frontier:
         self._capacity = share * 3 // 4 // CANDIDATE_BYTES
         self._candidates = Candidates()
         self._later = DueQueue(share // 4 // 24)
-        self._taken: AnyKeys = np.zeros(0, np.uint64)
+        self.taken: AnyKeys = np.zeros(0, np.uint64)  # keys of pages, until they are settled; sorted
         self._now_s = 0
         self.latest_s = NEVER  # no page that waits for a visit waits longer, but for
         self.latest_far_s = NEVER  # those that are forbidden
@@ -53,26 +54,21 @@ class Frontier:
         self.scans = 0
 
     @property
-    def taken(self) -> AnyKeys:
-        """The keys of pages that were taken and neither settled nor given back, sorted."""
-        return self._taken
-
-    @property
     def pending(self) -> int:
         """About how many pages are due: those not visited yet, or at least the candidates."""
         rows = self._index.hosts.rows
         unvisited = int(rows["known"].sum(dtype=np.int64)) - int(rows["visited"].sum(dtype=np.int64))
-        return max(len(self._candidates), unvisited - len(self._taken))
+        return max(len(self._candidates), unvisited - len(self.taken))
 
     @property
     def memory_bytes(self) -> int:
-        return self._candidates.memory_bytes + self._later.memory_bytes + self._taken.nbytes
+        return self._candidates.memory_bytes + self._later.memory_bytes + self.taken.nbytes
 
     def offer(self, rows: Rows, now_s: float, settled: AnyKeys | None = None) -> None:
         """Takes PAGE rows (sorted by key) as they were just written to the index; those of `settled` are among them."""
         self._turn_to(now_s)
         if settled is not None:
-            self._taken = self._taken[~search(np.sort(settled), self._taken)[0]]
+            self.taken = self.taken[~search(np.sort(settled), self.taken)[0]]
         self._admit(rows)
         if len(self._candidates) > self._capacity:
             self._trim()
@@ -95,7 +91,7 @@ class Frontier:
     def take(self, count: int, now_s: float, per_host: int) -> Rows:
         """Returns at most `count` due pages, best first; at most `per_host` of a host, those still taken included."""
         self._turn_to(now_s)
-        self._per_host, self._width = max(per_host, 1), max(count, len(self._taken), self._width)
+        self._per_host, self._width = max(per_host, 1), max(count, len(self.taken), self._width)
         scanned = self._now_s >= min(self._later.horizon_s, self._far_s)
         if scanned:
             self._scan()
@@ -140,20 +136,16 @@ class Frontier:
 
     def hold(self, keys: AnyKeys) -> None:
         """Counts these pages as taken."""
-        self._taken = union(self._taken, keys)
-        here, positions = search(self._candidates.keys, self._taken)
+        self.taken = union(self.taken, keys)
+        here, positions = search(self._candidates.keys, self.taken)
         self._candidates.drop(positions[here])
 
     def settle(self, keys: AnyKeys) -> None:
-        """Takes pages back that were visited; their rows have when they are due again."""
-        returned = search(np.sort(keys), self._taken)[0]
-        found, rows = self._index.pages.look_up(self._taken[returned])
-        self._taken = self._taken[~returned]
+        """Takes pages back, visited or not; their rows have when they are due."""
+        returned = search(np.sort(keys), self.taken)[0]
+        found, rows = self._index.pages.look_up(self.taken[returned])
+        self.taken = self.taken[~returned]
         self._admit(rows[found])
-
-    def give_back(self, keys: AnyKeys) -> None:
-        """Takes pages back that were not visited: they are as due as their rows are, which `settle` looks at."""
-        self.settle(keys)
 
     def rank_anew(self) -> None:
         """Drops all candidates, because the strategy now ranks pages differently: the next `take` scans."""
@@ -162,7 +154,7 @@ class Frontier:
         self._later.horizon_s = 0
         self._kept_at = None
 
-    def flush(self, store: FileStore, label: str) -> Changes:
+    def flush(self, store: Store, label: str) -> Changes:
         """Stores the frontier after the index was flushed, unless what is stored still leads to it."""
         changes, folded = Changes(), self._index.pages.folded
         if self._kept_at == folded:
@@ -172,15 +164,10 @@ class Frontier:
         entries = len(self._candidates) + len(self._later) + len(self._candidates.cuts.hosts)
         is_scanned = self._candidates.floor != NOTHING_YET
         if folded and is_scanned and KEEP_SHARE * entries <= self._index.count:
-            name = file_name(KIND, label)
-            path = store.scratch(name)
-            self._write(path)
-            store.put(name, path)
-            add(changes, KIND, name)
-            self._files, self._kept_at = [name], folded
+            self._files, self._kept_at = [put(store, changes, KIND, label, self._write)[0]], folded
         return changes
 
-    def restore(self, store: FileStore, files: Named) -> None:
+    def restore(self, store: Store, files: Named) -> None:
         """Goes on with what was stored, if it is ours; else the first `take` scans."""
         self._files = list(files.get(KIND, []))
         kept = read_frontier(store.local(self._files[-1]), self._whose()) if self._files else None
@@ -214,7 +201,7 @@ class Frontier:
             "far_s": self._far_s,
             "retries": self._retries,
         }
-        arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self._taken]
+        arrays = [candidates.keys, candidates.ranks, *candidates.cuts, *self._later.all(), self.taken]
         write_frontier(path, self._whose(), facts, arrays)
 
     def _whose(self) -> Facts:
@@ -247,7 +234,7 @@ class Frontier:
         latest_s = np.where(waits, self.latest_s, self.latest_far_s)
         due = (rows["due_s"] <= self._now_s) | ((rows["due_s"] > latest_s) & (rows["due_s"] != NEVER))
         due |= (rows["due_s"] == NEVER) & (rows["status"] == Status.FORBIDDEN) & (rows["tries"] <= self._retries)
-        wanted = due & ~search(self._taken, keys)[0]
+        wanted = due & ~search(self.taken, keys)[0]
         self._candidates.put(keys, self._ranks(rows), wanted)
         if not due.all():
             waits = ~due & (rows["due_s"] != NEVER)
@@ -296,7 +283,7 @@ class Frontier:
         return np.where(np.isnan(ranks), -np.inf, ranks) - self._taken_of(hosts)
 
     def _taken_of(self, hosts: AnyKeys) -> Indices:
-        busy, counts = np.unique(host_of_key(self._taken), return_counts=True)
+        busy, counts = np.unique(host_of_key(self.taken), return_counts=True)
         found, positions = search(busy, hosts)
         taken = np.zeros(len(hosts), np.intp)
         taken[found] = counts[positions[found]]
@@ -371,7 +358,7 @@ class Frontier:
         apart = Candidates()
         apart.clear()
         apart.floor = self._candidates.floor
-        apart.put(keys, self._ranks(rows), ~search(self._taken, keys)[0])
+        apart.put(keys, self._ranks(rows), ~search(self.taken, keys)[0])
         apart.cap(4 * self._per_host)
         self._candidates.put(apart.keys, apart.ranks, np.ones(len(apart), np.bool_))
         self._candidates.cuts = self._candidates.cuts.joined(apart.cuts)

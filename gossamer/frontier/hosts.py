@@ -7,8 +7,9 @@ import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import I64, U16, AnyKeys, Bools, Rows
-from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_files import Files, Named, by_age, put, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_run
 from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search, union
@@ -94,21 +95,17 @@ class Hosts:
             self._files[DELTA].append(pack.add(DELTA, path))
             self._changed = np.zeros(0, np.uint32)
 
-    def fold(self, store: FileStore, label: str) -> Changes:
+    def fold(self, store: Store, label: str) -> Changes:
         """Writes all rows."""
-        changes, name = Changes(), file_name(BASE, label)
+        changes = Changes()
         for kind, names in self._files.items():
             remove(changes, kind, names)
         self._files, self._changed = {BASE: [], DELTA: []}, np.zeros(0, np.uint32)
         if len(self):
-            path = store.scratch(name)
-            self._write(path, self.rows)
-            store.put(name, path)
-            add(changes, BASE, name)
-            self._files[BASE] = [name]
+            self._files[BASE] = [put(store, changes, BASE, label, lambda path: self._write(path, self.rows))[0]]
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
+    def retain(self, store: Store, label: str, keep: Callable[[Rows], Bools]) -> Changes:
         """Keeps only rows that pass."""
         self._hosts = Sorted.of(self.rows[keep(self.rows)])
         self._count_domains()

@@ -1,29 +1,22 @@
 """This module names the immutable files of the index: by kind, agent and round."""
 
 import mmap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError
 
 Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
 
 
 class Files(Protocol):
-    """Whoever only reads the index needs this."""
+    """Whoever only reads the index needs this of a store."""
 
     def local(self, name: str) -> Path: ...
-
-
-class FileStore(Files, Protocol):
-    """The index needs this part of `archive.store.Store`."""
-
-    def put(self, name: str, data: bytes | Path) -> None: ...
-
-    def scratch(self, name: str) -> Path: ...
 
 
 def file_name(kind: str, label: str, extra: str = "") -> str:
@@ -54,8 +47,16 @@ def damaged(path: Path) -> ArchiveError:
     )
 
 
-def add(changes: Changes, kind: str, name: str) -> None:
+def put(
+    store: Store, changes: Changes, kind: str, label: str, write: Callable[[Path], None], extra: str = ""
+) -> tuple[str, Path]:
+    """Stores a file that `write` makes, and adds it to the changes; returns its name, and where it is."""
+    name = file_name(kind, label, extra)
+    path = store.scratch(name)
+    write(path)
+    store.put(name, path)
     changes.added.setdefault(kind, []).append(name)
+    return name, store.local(name)
 
 
 def remove(changes: Changes, kind: str, names: list[str]) -> None:

@@ -17,8 +17,9 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.errors import disk_full_guard
-from gossamer.frontier.index_files import FileStore, add, damaged, mapped
+from gossamer.frontier.index_files import damaged, mapped
 
 SUFFIX = ".pack"
 MAGIC = b"GOSSPCK1"
@@ -41,7 +42,7 @@ class Part(Protocol):
     def urgency(self, number: int) -> float:
         """Returns how much a fold is due in this round: from 1 on it is."""
 
-    def fold(self, store: FileStore, label: str) -> Changes:
+    def fold(self, store: Store, label: str) -> Changes:
         """Writes a file of its own, which has what changed and makes all deltas unnecessary."""
 
     def write_delta(self, pack: "Pack") -> None:
@@ -51,7 +52,7 @@ class Part(Protocol):
 class Pack:
     """`Pack` is being written. It becomes a file of the archive by `close`, unless it is empty."""
 
-    def __init__(self, store: FileStore, label: str) -> None:
+    def __init__(self, store: Store, label: str) -> None:
         self.name = f"index/round-{label}{SUFFIX}"
         self._store, self._label = store, label
         self._path = store.scratch(self.name)
@@ -94,11 +95,11 @@ class Pack:
             file.write(directory + len(directory).to_bytes(4, "little") + MAGIC)
         self._store.put(self.name, self._path)
         for entry in self._entries:
-            add(changes, entry.kind, self.name)
+            changes.added.setdefault(entry.kind, []).append(self.name)
         return changes
 
 
-def flush(parts: Sequence[Part], store: FileStore, label: str) -> Changes:
+def flush(parts: Sequence[Part], store: Store, label: str) -> Changes:
     """Writes what changed in the parts since the last flush, once per round: the round's number names the files."""
     changes, pack = Changes(), Pack(store, label)
     urgency = {part: part.urgency(int(label.rpartition("-")[2])) for part in parts}

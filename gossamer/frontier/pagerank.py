@@ -19,8 +19,7 @@ _CLOSE = 1e-4  # authorities order a frontier: the last digits do not matter
 def counted(source: Integers, target: Integers, value: F64, pages: int) -> F64:
     """Adds up link by link, in their order: the last digits depend on it."""
     # Without any links NumPy would count in whole numbers.
-    flow: F64 = np.bincount(target, weights=value[source], minlength=pages).astype(np.float64, copy=False)
-    return flow
+    return np.bincount(target, weights=value[source], minlength=pages).astype(np.float64, copy=False)
 
 
 def pagerank(

@@ -6,9 +6,10 @@ import numpy as np
 
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
-from gossamer.frontier.index_files import FileStore, Named
+from gossamer.frontier.index_files import Named
 from gossamer.frontier.index_pack import flush
 from gossamer.frontier.table import Table
 from gossamer.frontier.text_heap import TextHeap
@@ -35,7 +36,7 @@ class PageIndex:
         self._tables = (pages, visited, onward, traps.table)
 
     @classmethod
-    def open(cls, store: FileStore, files: Named, settings: config.Index) -> "PageIndex":
+    def open(cls, store: Store, files: Named, settings: config.Index) -> "PageIndex":
         """Opens the named files; without names the index is empty."""
         memory = settings.memory_mb << 20
         hosts = Hosts.open(store, files)
@@ -57,11 +58,11 @@ class PageIndex:
         """Returns the URLs of PAGE rows."""
         return [text.decode() for text in self.heap.read(rows["text"])]
 
-    def flush(self, store: FileStore, label: str) -> Changes:
+    def flush(self, store: Store, label: str) -> Changes:
         """Writes what changed since the last flush. Once per round: the round's number names the files."""
         return flush((*self._tables, self.heap, self.hosts), store, label)
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[AnyKeys], Bools]) -> Changes:
+    def retain(self, store: Store, label: str, keep: Callable[[AnyKeys], Bools]) -> Changes:
         """Forgets all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = Changes()
         for table in self._tables:

@@ -50,12 +50,12 @@ class Scores(Protocol):
 def scored(strategy: Strategy, scores: Scores) -> Strategy:
     """Returns the same strategy on rows without `score`: it is looked up."""
 
-    def page_rank(rows: Rows, seed: int) -> F64:
+    def page_rank(rows: Rows, random_seed: int) -> F64:
         wide = np.zeros(len(rows), SCORED)
         for name in PAGE.names:
             wide[name] = rows[name]
         wide["score"] = scores.of(wide["key"])
-        return strategy.page_rank(wide, seed)
+        return strategy.page_rank(wide, random_seed)
 
     return replace(strategy, page_rank=page_rank)
 
@@ -158,11 +158,11 @@ class LinkScores:
 class HistoricalScores:
     """The scores are PageRank of an earlier crawl, and something for the pages that it did not have."""
 
-    def __init__(self, score: Score, keys: Keys, ranks: F64, seed: int) -> None:
+    def __init__(self, score: Score, keys: Keys, ranks: F64, random_seed: int) -> None:
         order = np.argsort(keys)
         self._keys, self._ranks = keys[order], ranks[order]
         self._sorted = np.sort(ranks)
-        self._new, self._seed = score.new, seed
+        self._new, self._seed = score.new, random_seed
         self._heirs = Numbers()
         self._inherited = np.zeros(0)
 
@@ -203,11 +203,10 @@ def known_score(score: Score, flow_of: Flow = counted) -> Callable[[Integers, In
     return partial(pagerank, tolerance=TOLERANCE, flow_of=flow_of)
 
 
-def random_old(keys: Keys, old: F64, seed: int) -> F64:
+def random_old(keys: Keys, old: F64, random_seed: int) -> F64:
     """Returns for each new page one of the old values (sorted), the same every time."""
     if not len(old):
         return np.zeros(len(keys))
     rows = np.zeros(len(keys), PAGE.numpy)
     rows["key"] = keys
-    chosen: F64 = old[by_chance(rows, seed).astype(np.int64) % len(old)]
-    return chosen
+    return old[by_chance(rows, random_seed).astype(np.int64) % len(old)]

@@ -46,11 +46,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A name and pure functions on columns: the same rows and seed give the same ranks."""
+    """A name and pure functions on columns: the same rows and random seed give the same ranks."""
 
     name: str
     meaning: str
-    page_rank: Callable[[Rows, int], F64]  # PAGE rows, seed of the crawl; with `score`, if the strategy has one
+    page_rank: Callable[
+        [Rows, int], F64
+    ]  # PAGE rows, the random seed of the crawl; with `score`, if the strategy has one
     host_rank: Callable[[Rows], F64] | None = None  # HOST rows
     link_weight: Callable[[Rows], I64] | None = None  # LINK rows: parts of the cash; None: all alike
     virtual: bool = False  # cash that nobody took is given to all known pages alike
@@ -59,32 +61,32 @@ class Strategy:
     needs_topic: bool = False  # crawl.topic, in words: `relevance` of links is known
 
 
-def by_discovery(rows: Rows, _seed: int) -> F64:
+def by_discovery(rows: Rows, _random_seed: int) -> F64:
     return -rows["text"].astype(np.float64)
 
 
-def by_hits(rows: Rows, _seed: int) -> F64:
+def by_hits(rows: Rows, _random_seed: int) -> F64:
     return rows["hits"].astype(np.float64)
 
 
-def by_cash(rows: Rows, _seed: int) -> F64:
+def by_cash(rows: Rows, _random_seed: int) -> F64:
     """Stored cash lacks the virtual page's running total: the same amount for all, so the order is right."""
     return rows["cash"].astype(np.float64)
 
 
-def by_score(rows: Rows, _seed: int) -> F64:
+def by_score(rows: Rows, _random_seed: int) -> F64:
     return rows["score"].astype(np.float64)
 
 
-def by_chance(rows: Rows, seed: int) -> F64:
-    """A hash of key and seed (the finaliser of SplitMix64): the same page gets the same rank every time."""
-    hashed = rows["key"] ^ np.uint64(seed)
+def by_chance(rows: Rows, random_seed: int) -> F64:
+    """A hash of key and random seed (the finaliser of SplitMix64): the same page gets the same rank every time."""
+    hashed = rows["key"] ^ np.uint64(random_seed)
     hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return ((hashed ^ (hashed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64)
 
 
-def by_depth(rows: Rows, _seed: int) -> F64:
+def by_depth(rows: Rows, _random_seed: int) -> F64:
     """Depth, then cash: its logarithm stays below one level of depth and keeps its order at any size."""
     cash = rows["cash"].astype(np.float64)
     squeezed: F64 = np.sign(cash) * np.log2(1 + np.abs(cash)) / 64
@@ -98,22 +100,19 @@ def by_pending(hosts: Rows) -> F64:
 
 def to_other_hosts(links: Rows) -> I64:
     """Links from other hosts are worth more than those inside a host."""
-    weights: I64 = 1 + 9 * links["foreign"].astype(np.int64)
-    return weights
+    return 1 + 9 * links["foreign"].astype(np.int64)
 
 
 def only_to_other_hosts(links: Rows) -> I64:
     """Links inside a host carry next to nothing; not nothing, or pages that only their own host links to would go by
     key alone."""
-    weights: I64 = 1 + 999 * links["foreign"].astype(np.int64)
-    return weights
+    return 1 + 999 * links["foreign"].astype(np.int64)
 
 
 def to_topic(links: Rows) -> I64:
     """A link that says all the right words gets as much as a thousand that say none; squared, so that few words do
     not add up to many."""
-    weights: I64 = 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
-    return weights
+    return 1 + (999.0 * links["relevance"] ** 2).astype(np.int64)
 
 
 _HISTORY = "PageRank of an earlier crawl (crawl.history) first; new pages"
@@ -182,8 +181,8 @@ def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strat
         lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
         return np.where(own[zone], ranks, lower)
 
-    def page_rank(rows: Rows, seed: int) -> F64:
-        return behind(strategy.page_rank(rows, seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
+    def page_rank(rows: Rows, random_seed: int) -> F64:
+        return behind(strategy.page_rank(rows, random_seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
 
     def host_rank(rows: Rows) -> F64:
         assert strategy.host_rank is not None
@@ -196,8 +195,8 @@ def requisites_first(strategy: Strategy) -> Strategy:
     """Returns the same strategy, but what pages need comes before all pages, in order of discovery: so it is fetched
     soon after the page that needs it."""
 
-    def page_rank(rows: Rows, seed: int) -> F64:
-        ranks = strategy.page_rank(rows, seed)
+    def page_rank(rows: Rows, random_seed: int) -> F64:
+        ranks = strategy.page_rank(rows, random_seed)
         needed = rows["hops"] >= REQUISITE
         return np.where(needed, 1e299 - rows["text"].astype(np.float64) * 1e280, ranks) if needed.any() else ranks
 

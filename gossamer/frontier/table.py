@@ -9,14 +9,16 @@ Copy-on-write maps are no alternative: with uniform keys one round touches nearl
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.errors import ArchiveError
-from gossamer.frontier.index_files import Files, FileStore, Named, add, by_age, file_name, remove
+from gossamer.frontier.index_files import Files, Named, by_age, put, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import (
@@ -148,7 +150,7 @@ class Table:
         self._deltas.append(pack.add(self._kind("delta"), path))
         self._unflushed = []
 
-    def fold(self, store: FileStore, label: str) -> Changes:
+    def fold(self, store: Store, label: str) -> Changes:
         """Turns the overlay into a file, together with those runs (and the base) that are not much longer."""
         changes = Changes()
         size = sum(len(piece.keys) for piece in self._overlay)
@@ -163,12 +165,12 @@ class Table:
             joined = [self._base, *joined]
         sources: list[Source] = [*joined, *self._overlay]
         kind = self._kind("base" if whole else "run")
-        name = file_name(kind, label)
-        path = store.scratch(name)
-        write_merged(path, self.spec, sources, self.count if whole else count_union(sources), self.count)
-        store.put(name, path)
-        run = Run(name, store.local(name), self.spec)
-        add(changes, kind, name)
+        count = self.count if whole else count_union(sources)
+
+        def write(path: Path) -> None:
+            write_merged(path, self.spec, sources, count, self.count)
+
+        run = Run(*put(store, changes, kind, label, write), self.spec)
         if whole and self._base:
             remove(changes, self._kind("base"), [self._base.name])
         remove(changes, self._kind("run"), [old.name for old in self._runs[left:]])
@@ -179,7 +181,7 @@ class Table:
         self._deltas, self._overlay, self._unflushed = [], [], []
         return changes
 
-    def retain(self, store: FileStore, label: str, keep: Callable[[Rows], Bools]) -> Changes:
+    def retain(self, store: Store, label: str, keep: Callable[[Rows], Bools]) -> Changes:
         """Keeps only rows that pass. All files become one, or none."""
         changes = Changes()
         sources = list(self._newest_first())
@@ -187,13 +189,13 @@ class Table:
         self.count = sum(int(keep(rows).sum()) for rows in self.scan())
         base = None
         if self.count:
-            name = file_name(self._kind("base"), label)
-            path = store.scratch(name)
             widest = {c: (min(b[c][0] for b in bounds), max(b[c][1] for b in bounds)) for c in bounds[0]}
-            write_run(path, self.spec, (rows[keep(rows)] for rows in self.scan()), self.count, widest, self.count)
-            store.put(name, path)
-            add(changes, self._kind("base"), name)
-            base = Run(name, store.local(name), self.spec)
+
+            def write(path: Path) -> None:
+                kept = (rows[keep(rows)] for rows in self.scan())
+                write_run(path, self.spec, kept, self.count, widest, self.count)
+
+            base = Run(*put(store, changes, self._kind("base"), label, write), self.spec)
         if self._base:
             remove(changes, self._kind("base"), [self._base.name])
             self._retired[self._base.name] = self._base

@@ -6,13 +6,15 @@ bytes.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from gossamer.archive.manifest import Changes
+from gossamer.archive.store import Store
 from gossamer.arrays import U64
 from gossamer.errors import ArchiveError, disk_full_guard
-from gossamer.frontier.index_files import FileStore, Named, add, file_name, remove
+from gossamer.frontier.index_files import Named, put, remove
 from gossamer.frontier.index_pack import SUFFIX, Pack, age, opened
 
 MAX_TEXT = 0xFFFF
@@ -31,7 +33,7 @@ class Segment:
         self.stop = start + len(view)
 
     @classmethod
-    def open(cls, store: FileStore, name: str, kind: str) -> "Segment":
+    def open(cls, store: Store, name: str, kind: str) -> "Segment":
         view, start = opened(store.local(name), kind)
         if not name.endswith(SUFFIX):
             start = int(name.rsplit("-", 1)[1].split(".")[0], 16)
@@ -52,7 +54,7 @@ class TextHeap:
         self._retired: dict[str, Segment] = {}
 
     @classmethod
-    def open(cls, store: FileStore, files: Named) -> "TextHeap":
+    def open(cls, store: Store, files: Named) -> "TextHeap":
         heap = cls()
         named = [(kind, name) for kind in (cls.KIND, cls.DELTA) for name in files.get(kind, [])]
         segments = sorted((Segment.open(store, n, k) for k, n in named), key=lambda s: s.start)
@@ -105,7 +107,7 @@ class TextHeap:
             name = pack.add(self.DELTA, self._tail, self._tail_start)
             self._take([*self._segments, Segment(name, self.DELTA, self._tail_start, pack.view(self.DELTA))])
 
-    def fold(self, store: FileStore, label: str) -> Changes:
+    def fold(self, store: Store, label: str) -> Changes:
         """Writes what was appended as one with the small segments before it."""
         changes = Changes()
         joined = self._fresh()
@@ -116,14 +118,12 @@ class TextHeap:
             joined = [segment, *joined]
             size += len(segment.bytes)
         start = joined[0].start if joined else self._tail_start
-        name = file_name(self.KIND, label, f"{start:x}")
-        path = store.scratch(name)
-        with disk_full_guard(path), path.open("wb") as file:
-            for segment in joined:
-                file.write(segment.bytes)
-            file.write(self._tail)
-        store.put(name, path)
-        add(changes, self.KIND, name)
+
+        def write(path: Path) -> None:
+            with disk_full_guard(path), path.open("wb") as file:
+                file.writelines([*(segment.bytes for segment in joined), self._tail])
+
+        name, _ = put(store, changes, self.KIND, label, write, f"{start:x}")
         for segment in joined:
             remove(changes, segment.kind, [segment.name])
             self._retired[segment.name] = segment

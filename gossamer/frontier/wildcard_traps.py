@@ -75,5 +75,4 @@ class WildcardTraps:
 
 def _keys(hosts: AnyKeys) -> AnyKeys:
     """Returns hosts as the first of their pages' keys."""
-    keys: AnyKeys = hosts.astype(np.uint64) << _SHIFT
-    return keys
+    return hosts.astype(np.uint64) << _SHIFT

@@ -293,12 +293,7 @@ def _commit(
 
 
 def _without(
-    store: Store,
-    chain: Chain,
-    table: Table,
-    name: str,
-    functions: Sequence[str],
-    chosen: set[tuple[int, int]] | None,
+    store: Store, chain: Chain, table: Table, name: str, functions: Sequence[str], chosen: set[tuple[int, int]] | None
 ) -> Changes:
     """Returns how a file becomes one without the rows that are replaced."""
     rows = pq.read_table(store.local(name))

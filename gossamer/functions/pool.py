@@ -5,6 +5,7 @@ a worker is at (a memory map), and whether the process lives. The agent's thread
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import selectors
@@ -79,7 +80,7 @@ class _Worker:
         for fd in (self.to, self.of):
             os.set_blocking(fd, False)
             with contextlib.suppress(OSError):
-                _resize(fd)
+                fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
         self.waiting: deque[memoryview] = deque([memoryview(setup)])
         self.received = bytearray()
         self.given: dict[int, Task] = {}
@@ -121,12 +122,6 @@ class _Worker:
         os.close(self.trace_fd)
 
 
-def _resize(fd: int) -> None:
-    import fcntl
-
-    fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
-
-
 class Pool:
     """`Pool` is used by one thread; `close` ends it. Making it starts nothing. `is_shown`: what functions print goes to
     our standard error, and not nowhere."""
@@ -138,8 +133,8 @@ class Pool:
         self._lock = threading.Condition()
         self._queue: deque[list[Task]] = deque()
         self._done: list[Result] = []
-        self._unfinished = 0
-        self._held_bytes = 0
+        self.unfinished = 0  # pages
+        self.held_bytes = 0  # of the pages that wait for a function
         self._ready: Ready | None = None
         self._broken = ""
         self._closing = False
@@ -167,8 +162,8 @@ class Pool:
         size = len(task.body) + len(task.head)
         self._batch_bytes += size
         with self._lock:
-            self._unfinished += 1
-            self._held_bytes += size
+            self.unfinished += 1
+            self.held_bytes += size
         if len(self._batch) >= _BATCH_PAGES or self._batch_bytes >= _BATCH_BYTES:
             self.flush()
 
@@ -180,15 +175,6 @@ class Pool:
             self._batch, self._batch_bytes = [], 0
             os.eventfd_write(self._wake_fd, 1)
 
-    @property
-    def held_bytes(self) -> int:
-        """Returns the size of the pages that wait for a function."""
-        return self._held_bytes
-
-    @property
-    def unfinished(self) -> int:
-        return self._unfinished
-
     def take(self) -> list[Result]:
         """Returns the results that have come since the last call."""
         with self._lock:
@@ -199,10 +185,10 @@ class Pool:
         """Waits until all pages are done, or until some time has passed; returns whether they are."""
         self.flush()
         with self._lock:
-            self._lock.wait_for(lambda: not self._unfinished or bool(self._broken), patience_s)
+            self._lock.wait_for(lambda: not self.unfinished or bool(self._broken), patience_s)
             if self._broken:
                 raise FunctionError(f"extract: {self._broken}")
-            return not self._unfinished
+            return not self.unfinished
 
     def close(self) -> None:
         """Ends all workers."""
@@ -316,9 +302,9 @@ class Pool:
     def _finish(self, task: Task, result: Result) -> None:
         with self._lock:
             self._done.append(result)
-            self._unfinished -= 1
-            self._held_bytes -= len(task.body) + len(task.head)
-            if not self._unfinished:
+            self.unfinished -= 1
+            self.held_bytes -= len(task.body) + len(task.head)
+            if not self.unfinished:
                 self._lock.notify_all()
 
     def _look(self) -> None:

@@ -60,7 +60,7 @@ class Error(Struct, frozen=True, array_like=True):
     traceback: str = ""
 
 
-class Result(Struct, frozen=True, array_like=True):
+class Result(Struct, array_like=True):
     """`Result` is what the functions made of a page."""
 
     number: int

@@ -1,7 +1,6 @@
 """`Trial` runs page functions on a single page and returns what they made of it, for those who write them."""
 
 import json
-from types import TracebackType
 from typing import Any
 
 from gossamer.config import Config
@@ -24,9 +23,7 @@ class Trial:
         self._pool.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.close()
 
     def run(self, response: Response) -> dict[str, Any]:

@@ -62,6 +62,9 @@ class _TooLarge(Exception):
     """A page has more items or files than allowed."""
 
 
+_KINDS = {_TooLong: TIMEOUT, MemoryError: MEMORY, _Invalid: INVALID, _TooLarge: TOO_LARGE}
+
+
 def main() -> None:
     progress_fd, trace_fd = (int(word) for word in sys.argv[1:3])
     pages, results = _apart()
@@ -160,9 +163,9 @@ class _Work:
             self._guarded(name, made, lambda f=function, p=place: self._extract(f, p, page, made))  # type: ignore[misc]
         if self._follows is not None:
             self.progress[0] = len(self._functions)
-            made.refuses_all = not self._guarded(self._setup.links, made, lambda: self._judge(page, made))
-        new, self._new = self._new, []
-        return made.result(new)
+            made.result.refuses_all = not self._guarded(self._setup.links, made, lambda: self._judge(page, made))
+        made.result.columns, self._new = self._new, []
+        return made.result
 
     def _guarded(self, name: str, made: "_Made", run: Callable[[], None]) -> bool:
         """Runs a function for so long; returns whether it worked. What it yielded before it failed does not count."""
@@ -174,32 +177,26 @@ class _Work:
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
             return True
-        except _TooLong as error:
-            kind, failed = TIMEOUT, error
-            failed.args = (f"longer than extract.time_s = {self._setup.time_s:g}",)
-        except MemoryError as error:
-            kind, failed = MEMORY, error  # type: ignore[assignment]
-            error.args = (f"more than extract.memory_mb = {self._setup.memory_mb}",)
-        except _Invalid as error:
-            kind, failed = INVALID, error  # type: ignore[assignment]
-        except _TooLarge as error:
-            kind, failed = TOO_LARGE, error  # type: ignore[assignment]
         except BaseException as error:  # also SystemExit: a function ends itself, not the worker
-            kind, failed = RAISED, error  # type: ignore[assignment]
-        made.undo(mark)
-        made.errors.append(_error(name, kind, failed))
-        return False
+            kind = next((kind for of, kind in _KINDS.items() if isinstance(error, of)), RAISED)
+            if kind == TIMEOUT:
+                error.args = (f"longer than extract.time_s = {self._setup.time_s:g}",)
+            elif kind == MEMORY:
+                error.args = (f"more than extract.memory_mb = {self._setup.memory_mb}",)
+            made.undo(mark)
+            made.result.errors.append(_error(name, kind, error))
+            return False
 
     def _extract(self, function: Function, place: int, page: Page, made: "_Made") -> None:
         for item in _yielded(function(page)):
             if isinstance(item, Follow):
                 made.add(len(item.url))
-                made.follows.append((item.url, item.priority))
+                made.result.follows.append((item.url, item.priority))
             elif isinstance(item, File):
                 made.add(len(item.data) + len(item.name))
-                made.files.append((place, item.name, item.data))
+                made.result.files.append((place, item.name, item.data))
             elif item is not None:
-                made.items.append((place, self._json(item, place, made)))
+                made.result.items.append((place, self._json(item, place, made)))
 
     def _json(self, item: Any, place: int, made: "_Made") -> bytes:
         kind = type(item)
@@ -240,9 +237,9 @@ class _Work:
                 continue
             weight = _weight(answer, link)
             if weight == 0:
-                made.refused.append(page_key(link.url))
+                made.result.refused.append(page_key(link.url))
             else:
-                made.weights.append((page_key(link.url), weight))
+                made.result.weights.append((page_key(link.url), weight))
 
 
 class _Stored:
@@ -292,14 +289,7 @@ class _Made:
     """`_Made` gathers what functions make of one page."""
 
     def __init__(self, number: int, most: int) -> None:
-        self._number, self._most, self._size = number, most, 0
-        self.items: list[tuple[int, bytes]] = []
-        self.follows: list[tuple[str, float]] = []
-        self.files: list[tuple[int, str, bytes]] = []
-        self.errors: list[Error] = []
-        self.refused: list[int] = []
-        self.weights: list[tuple[int, float]] = []
-        self.refuses_all = False
+        self.result, self._most, self._size = Result(number), most, 0
 
     def add(self, size: int) -> None:
         self._size += size
@@ -314,20 +304,8 @@ class _Made:
             del each[length:]
 
     def _lists(self) -> tuple[list[Any], ...]:
-        return self.items, self.follows, self.files, self.refused, self.weights
-
-    def result(self, columns: list[tuple[int, str, str]]) -> Result:
-        return Result(
-            self._number,
-            self.items,
-            self.follows,
-            self.files,
-            self.errors,
-            self.refused,
-            self.weights,
-            columns,
-            self.refuses_all,
-        )
+        made = self.result
+        return made.items, made.follows, made.files, made.refused, made.weights
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

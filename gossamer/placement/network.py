@@ -102,5 +102,4 @@ class RoundTrips:
 def as_kilometres(round_trip_s: F64) -> F64:
     """Returns how far a host is by its round trip, so that measured hosts compare with those that were not. It is less
     than nothing for a host next door."""
-    far: F64 = (round_trip_s - _FIXED_S) / _PER_KM_S
-    return far
+    return (round_trip_s - _FIXED_S) / _PER_KM_S

@@ -163,8 +163,7 @@ def kilometres_to(sites: Mapping[str, Mapping[str, Any]], countries: Sequence[st
 def distance_tolls(kilometres: F64, unknown: float = 0.0) -> F64:
     """Returns what the way to each site costs more than to the nearest, in links, for each page."""
     more = LINKS_PER_KM * (kilometres - kilometres.min(axis=1, keepdims=True, initial=np.inf))
-    toll: F64 = np.where(np.isnan(kilometres).any(axis=1, keepdims=True), unknown, more)
-    return toll
+    return np.where(np.isnan(kilometres).any(axis=1, keepdims=True), unknown, more)
 
 
 def check_places(name: str, sites: Mapping[str, Mapping[str, Any]]) -> None:

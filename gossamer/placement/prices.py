@@ -27,8 +27,7 @@ def closeness(cost: F64) -> F64:
     dearest = float(cost.max(initial=0.0))
     if not 0 < dearest < np.inf or cost.min() < 0:
         raise ConfigError("costs of links must not be negative, and some must be above 0")
-    near: F64 = 1 - cost / dearest
-    return near
+    return 1 - cost / dearest
 
 
 def tolls(cost_per_page: F64, pages: I64, dearest_link: float) -> F64:

@@ -46,8 +46,7 @@ class Ring:
     def of_keys(self, host_keys: Integers) -> I64:
         """Returns the number, in `sites`, of each host's site. A host key is the first 24 bits of a page's key."""
         found = np.searchsorted(self._places, host_keys.astype(np.int64))
-        owners: I64 = self._owners[found % len(self._places)]
-        return owners
+        return self._owners[found % len(self._places)]
 
     def is_settled(self, host_keys: Integers) -> Bools:
         """Returns true for all: a ring leaves no host undecided."""

@@ -54,8 +54,7 @@ def counted(
 
 def _buckets(interval_s: F64, first_s: float) -> Indices:
     ratio = np.maximum(interval_s / first_s, 1.0)
-    found: Indices = np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
-    return found
+    return np.minimum(np.log2(ratio), BUCKETS - 1).astype(np.intp)
 
 
 def _added(counters: U8, column: Indices, which: Bools) -> U8:

@@ -44,13 +44,6 @@ def harmonic_rates(change_per_s: F64, weight: F64, budget_per_s: float, caps: Ca
     return _within_caps(_harmonic, change_per_s, weight, budget_per_s, caps)
 
 
-def next_due_s(last_s: F64, rate_per_s: F64) -> F64:
-    """Returns when pages are due: at equal intervals by their rate; with none, never."""
-    with np.errstate(divide="ignore"):
-        due: F64 = last_s + 1 / rate_per_s
-    return due
-
-
 # A rate as a function of root = 1 / sqrt(price), and its slope. Both kinds are convex, never fall, and lie above the
 # line root * sqrt(w D) - D: where that line meets the budget is to the right of the solution.
 Rate = Callable[[F64, F64, F64], tuple[F64, F64]]
@@ -101,8 +94,7 @@ def _shared(rate: Rate, change: F64, worth: F64, group: Indices, budget: F64) ->
     one = len(budget) == 1
 
     def total(values: F64) -> F64:
-        sums: F64 = np.array([values.sum()]) if one else np.bincount(group, values, len(budget)).astype(np.float64)
-        return sums
+        return np.array([values.sum()]) if one else np.bincount(group, values, len(budget)).astype(np.float64)
 
     def spread(values: F64) -> F64:
         return values if one else values[group]
@@ -184,13 +176,11 @@ def index_value(change_per_s: F64, weight: F64, age_s: F64) -> F64:
     series = grown * (0.5 - grown * (1 / 3 - grown / 8))  # nothing is lost by subtraction; divided by D t
     with np.errstate(divide="ignore", invalid="ignore"):
         exact = -(np.expm1(-grown) + grown * np.exp(-grown)) / grown
-    value: F64 = weight * age_s * np.where(grown < 1e-3, series, exact)
-    return value
+    return weight * age_s * np.where(grown < 1e-3, series, exact)
 
 
 def _by_interval(pages: Pages, _budget_per_s: float) -> F64:
-    value: F64 = pages.age_s / pages.interval_s
-    return value
+    return pages.age_s / pages.interval_s
 
 
 def _by_azar(pages: Pages, budget_per_s: float) -> F64:
@@ -208,8 +198,7 @@ def _by_index(pages: Pages, _budget_per_s: float) -> F64:
 def doubted(change_per_s: F64, changes: Integers) -> F64:
     """Returns rates that are lower, the fewer changes they were learned from: by one standard deviation. A page that
     seems too restless to be followed, after few visits, gets another chance to show that it is not."""
-    lower: F64 = change_per_s * np.exp(-1 / np.sqrt(np.asarray(changes, np.float64) + 1))
-    return lower
+    return change_per_s * np.exp(-1 / np.sqrt(np.asarray(changes, np.float64) + 1))
 
 
 def probes_s(shortest_s: F64, age_s: F64, usual_s: F64 | float) -> F64:
@@ -227,15 +216,13 @@ def _by_staleness(pages: Pages, _budget_per_s: float) -> F64:
 
 def change_likelihood(change_per_s: F64, age_s: F64) -> F64:
     """Returns how likely it is that pages have changed since their last visit."""
-    likely: F64 = -np.expm1(-change_per_s * age_s)
-    return likely
+    return -np.expm1(-change_per_s * age_s)
 
 
 def _green(pages: Pages, budget_per_s: float) -> F64:
     """Staleness times Y, less carbon (LEADS D1.4, section 2.2): Y is importance times the likelihood of a change."""
     likely = change_likelihood(pages.change_per_s, pages.age_s)
-    value: F64 = likely * _by_staleness(pages, budget_per_s) - pages.toll
-    return value
+    return likely * _by_staleness(pages, budget_per_s) - pages.toll
 
 
 def _green_index(pages: Pages, budget_per_s: float) -> F64:
@@ -301,5 +288,4 @@ def best(values: F64, keys: Integers, count: int) -> Indices:
         chosen = np.concatenate((above, level))
     else:
         chosen = np.arange(len(values))
-    order: Indices = chosen[np.lexsort((keys[chosen], -values[chosen]))]
-    return order
+    return chosen[np.lexsort((keys[chosen], -values[chosen]))]

@@ -8,6 +8,7 @@ visit.
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from gossamer.crawl.scope import Patterns
 from gossamer.errors import ConfigError
 from gossamer.fetch.request import Request, Response
 from gossamer.render.launch import Folder, Launcher, find_browser
-from gossamer.render.shell import is_shell
-from gossamer.web.http import Headers, decode_body
+from gossamer.web.html import text_of
+from gossamer.web.http import RENDERED_TYPE, Headers, decode_body
 from gossamer.web.sniff import is_html
 from gossamer.web.url import host_of, normalise, page_key
 
@@ -277,24 +278,16 @@ class Renderer:
                 return
             if is_navigation and not tab.is_loaded and not tab.leads_to and not tab.asked:
                 tab.asked += 1
-                await self._fulfil_page(route, tab.visit.response)
-                return
-            if is_navigation:
+                answer = _Answer.of(tab.visit.response, self._config.fetch.decoded_bytes)
+            elif is_navigation:
                 tab.leads_to = tab.leads_to or normalise(request.url) or ""
-                await route.abort()
-                return
-            answer = await self._fetched(route, tab)
+                answer = None
+            else:
+                answer = await self._fetched(route, tab)
             if answer is None:
                 await route.abort()
-                return
-            await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
-
-    async def _fulfil_page(self, route: "Route", response: Response) -> None:
-        found = _Answer.of(response, self._config.fetch.decoded_bytes)
-        if found is None:
-            await route.abort()
-        else:
-            await route.fulfill(status=found.status, headers=found.headers, body=found.body)
+            else:
+                await route.fulfill(status=answer.status, headers=answer.headers, body=answer.body)
 
     async def _fetched(self, route: "Route", tab: _Tab) -> _Answer | None:
         request = route.request
@@ -402,3 +395,18 @@ async def _go(page: "Page", url: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:150]
+
+
+_SCRIPT = re.compile(rb"<script[\s>]", re.IGNORECASE)
+_HIDDEN = re.compile(rb"<noscript.*?(?:</noscript\s*>|$)", re.IGNORECASE | re.DOTALL)  # "enable JavaScript"
+_TEXT = 200  # characters: a shell has a title, perhaps "Loading..."
+_LINKS = 2
+_LOOKED_AT = 1 << 20
+
+
+def is_shell(markup: bytes, links: int) -> bool:
+    """Returns whether a page is an empty shell: it has scripts, but hardly any text and links."""
+    markup = markup[:_LOOKED_AT]
+    if links > _LINKS or not _SCRIPT.search(markup):
+        return False
+    return len("".join(text_of(_HIDDEN.sub(b"", markup), RENDERED_TYPE).split())) < _TEXT

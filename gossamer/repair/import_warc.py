@@ -39,7 +39,7 @@ from gossamer.repair.damaged_warc import captures, members
 from gossamer.repair.recompress import begins_with_record, recompress
 from gossamer.sharing.exchange import InProcess
 from gossamer.web.http import Headers
-from gossamer.web.url import domain_of, host_of, normalise, page_key, resolve
+from gossamer.web.url import domain_of, host_of, normalise, origin_of, page_key, resolve
 
 _NOT_MODIFIED = 304
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})")
@@ -164,7 +164,7 @@ def _response(record: Record) -> Response | None:
     if outcome is Outcome.MOVED:
         location = resolve(Headers(record.head).get("location") or "", url) or ""
         outcome = Outcome.MOVED if location else Outcome.BAD_REDIRECT
-    request = Request(page_key(url), url, host_of(url), is_robots=url.endswith("/robots.txt"), origin=_origin(url))
+    request = Request(page_key(url), url, host_of(url), is_robots=url.endswith("/robots.txt"), origin=origin_of(url))
     return Response(
         request,
         outcome,
@@ -188,10 +188,6 @@ def _outcome(status: int) -> Outcome:
     if 300 <= status < 400 and status != _NOT_MODIFIED:
         return Outcome.MOVED
     return Outcome.OK if 200 <= status < 300 else outcome_of_status(status)
-
-
-def _origin(url: str) -> str:
-    return "/".join(url.split("/", 3)[:3])
 
 
 def _seconds(record: Record) -> float:

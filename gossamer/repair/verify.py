@@ -104,7 +104,8 @@ def _verified(store: Store, found: Verified, progress: Progress) -> Verified:
     for number, (at, kind, name) in enumerate(work):
         progress(number, len(work), name)
         problem = _fault(store, at, kind, name, offsets, found)
-        if problem and _is_current(store, at, name):
+        # A crawl that is running may have merged it meanwhile.
+        if problem and name in load(store, at.agent)[0].names():
             found.faults.append(_named_fault(store, name, kind, problem))
         found.files += 1
     progress(len(work), len(work), "")
@@ -184,11 +185,6 @@ def _named(at: Snapshot) -> Iterator[tuple[str, str]]:
     """Yields each file once, with its kind; a pack of the index has several."""
     yield from {name: (kind, name) for kind, names in at.files.items() for name in names}.values()
     yield from (("outbox", entry.name) for entry in at.outbox)
-
-
-def _is_current(store: Store, at: Snapshot, name: str) -> bool:
-    """Returns whether a file is still named: a crawl that is running may have merged it meanwhile."""
-    return name in load(store, at.agent)[0].names()
 
 
 def _fault(store: Store, at: Snapshot, kind: str, name: str, offsets: dict[str, I64], found: Verified) -> str:

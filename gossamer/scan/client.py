@@ -23,7 +23,7 @@ from gossamer.cluster.protocol import decode, encode
 from gossamer.errors import GossamerError
 from gossamer.runtime import tune
 from gossamer.scan.crawling import Open, ScanCrawl
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.findings import findings
 from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Message, Standing, Stop, read
 from gossamer.scan.websites import Website
@@ -34,7 +34,7 @@ _REPORT_S = 0.5  # how often a client reports its progress
 
 class Client:
     def __init__(self, task: ClientTask) -> None:
-        self._task, self._places, self._clock = task, Places(Path(task.scan)), RealClock()
+        self._task, self._files, self._clock = task, ScanFolder(Path(task.scan)), RealClock()
         self._crawls: list[ScanCrawl] = []
         self._threads: list[threading.Thread] = []
         self._done: SimpleQueue[tuple[ScanCrawl, Open] | None] = SimpleQueue()
@@ -65,7 +65,7 @@ class Client:
         reporting.join()
 
     def _begin(self, website: Website) -> None:
-        if self._places.facts(website).exists():  # it was done, but the report had not arrived
+        if self._files.facts(website).exists():  # it was done, but the report had not arrived
             self._send(Done(website.name))
         elif normalise(website.start) != website.start:
             self._send(Failed(website.name, f"{website.start} is no web address"))
@@ -80,7 +80,7 @@ class Client:
         return self._crawl_for(website)
 
     def _open(self) -> None:
-        folder = self._places.crawl(self._task.client, len(self._crawls))
+        folder = self._files.crawl(self._task.client, len(self._crawls))
         crawl = ScanCrawl(
             folder, self._task.config, self._clock, self._task.keep, lambda one: self._done.put((crawl, one))
         )
@@ -118,7 +118,7 @@ class Client:
         found = reading(
             crawl.folder, lambda at: findings(at, website, config, one.first_round, one.begun_s, one.took_s)
         )
-        path = self._places.links(website)
+        path = self._files.links(website)
         with replaced(path, force=True) as part:
             pq.write_table(found.links, part)
             sync(part)
@@ -140,7 +140,7 @@ class Client:
             unreached=found.unreached,
             **found.figures,
         )
-        facts.write(self._places.facts(website))
+        facts.write(self._files.facts(website))
 
     def _report(self) -> None:
         self._send(Standing({}))

@@ -26,7 +26,7 @@ from gossamer.scan.clients import Worker
 from gossamer.scan.coordinator import Coordinator
 from gossamer.scan.defaults import defaults
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.history import Outlook, outlook
 from gossamer.scan.planners import plan
@@ -55,7 +55,8 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
         federation.check_site(here)
         workers = clients.of_federation(federation, arguments.at_once, here)
     else:
-        workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
+        file, slots = arguments.clients, arguments.at_once
+        workers, times = clients.load(file, slots) if file else (clients.local(config.site.agents, slots), {})
     wish = Wish(
         arguments.mode,
         reference=arguments.reference or "",
@@ -103,10 +104,6 @@ def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) 
             load(file)  # raises an error that explains what is wrong with it
         return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
-
-
-def chosen(file: Path | None, agents: int, slots: int) -> tuple[list[Worker], dict[str, float]]:
-    return clients.load(file, slots) if file is not None else (clients.local(agents, slots), {})
 
 
 def span_s(text: str) -> float:
@@ -162,7 +159,7 @@ class Run:
         else:
             record = self._begin(listed)
         self.scans.write(record)
-        finished = self.scans.places(record.number).done(record.listed)
+        finished = self.scans.files(record.number).done(record.listed)
         if len(finished) < len(record.websites):
             self._measure_clients(record)
         start_s = self._clock.monotonic()
@@ -198,7 +195,7 @@ class Run:
         times = {name: had["reference_s"] for name, had in record.clients.items() if "reference_s" in had}
         ahead = outlook(self.scans, names, delays, times)
         dispatch = self._dispatch(record, ahead, finished)
-        self._coordinator = self._coordinating(self.scans.places(record.number), record.listed, self._workers)
+        self._coordinator = self._coordinating(self.scans.files(record.number), record.listed, self._workers)
         self._coordinator.keep = self._wish.keep
         self._coordinator.requests = {names[i]: float(ahead.requests[i]) for i in ahead.known.tolist()}
         for text in record.events:
@@ -214,8 +211,8 @@ class Run:
                 record.clients.setdefault(name, {}).update(way)
             self.scans.write(record)
 
-    def _coordinating(self, places: Places, websites: list[Website], workers: list[Worker]) -> Coordinator:
-        made = Coordinator(places, websites, workers, self._config, self._clock)
+    def _coordinating(self, files: ScanFolder, websites: list[Website], workers: list[Worker]) -> Coordinator:
+        made = Coordinator(files, websites, workers, self._config, self._clock)
         if self.gathering is not None:
             made.open_remote = self.gathering.open
         return made
@@ -255,13 +252,13 @@ class Run:
             measured = record.clients.setdefault(worker.name, {})
             if worker.name in known or measured.get("reference_s") or self.stopping:
                 continue
-            places = Places(self.scans.folder(record.number) / "reference" / worker.name)
+            files = ScanFolder(self.scans.folder(record.number) / "reference" / worker.name)
             if worker.is_remote and not (self.gathering and self.gathering.is_there(worker.name)):
                 continue
-            self._coordinator = self._coordinating(places, [website], [worker])
+            self._coordinator = self._coordinating(files, [website], [worker])
             nothing_known = Dispatch(np.ones((1, 1)), [1], absent=[0] if worker.is_remote else [])
             if self._coordinator.run(nothing_known, lambda _: None):
-                facts = Facts.read(places.facts(website))
+                facts = Facts.read(files.facts(website))
                 if facts.status != "ok":
                     raise ConfigError(f"the reference site {url} is {facts.status}: {facts.reason}; choose another one")
                 measured |= {"reference_s": facts.scan_s, "reference_pages": facts.pages, "reference_site": facts.site}

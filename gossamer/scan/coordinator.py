@@ -15,7 +15,7 @@ from gossamer.config import Config
 from gossamer.errors import SiteError
 from gossamer.scan.clients import Worker, job_of
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.messages import (
     SILENT,
     Begin,
@@ -84,9 +84,9 @@ class Coordinator:
     """`Coordinator` runs one scan. `run` returns when every website is done, or after `stop`; the next run goes on."""
 
     def __init__(
-        self, places: Places, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
+        self, files: ScanFolder, websites: Sequence[Website], workers: Sequence[Worker], config: Config, clock: Clock
     ) -> None:
-        self._places, self._websites, self._workers = places, list(websites), list(workers)
+        self._files, self._websites, self._workers = files, list(websites), list(workers)
         self._config, self._clock = config, clock
         self._number = {website.name: i for i, website in enumerate(self._websites)}
         self._lines: Lines = Queue()
@@ -110,7 +110,7 @@ class Coordinator:
     def run(self, dispatch: Dispatch, show: Callable[[View], None]) -> bool:
         """Runs the scan; returns whether all is done."""
         start_s = self._clock.monotonic()
-        self._places.prepare()
+        self._files.prepare()
         lease_s = self._config.site.lease_s
         self._members = Members(Processes(), self._clock, lease_s, begin_s=lease_s)
         try:
@@ -125,7 +125,8 @@ class Coordinator:
                 self._watch(dispatch, now_s)
                 show(self._view(dispatch, now_s))
                 if not dispatch.alive and not dispatch.is_over and not self._may_come():
-                    raise SiteError(f"all clients died: {self._last_event}; the same command goes on where they were")
+                    last = self.events[-1] if self.events else "none has come"
+                    raise SiteError(f"all clients died: {last}; the same command goes on where they were")
             self._end(dispatch)
         finally:
             self._members.close()
@@ -133,14 +134,14 @@ class Coordinator:
                 if client.worker.is_remote:
                     client.channel.close()
         if dispatch.is_over and not self.keep:
-            shutil.rmtree(self._places.crawls, ignore_errors=True)
+            shutil.rmtree(self._files.crawls, ignore_errors=True)
         return dispatch.is_over
 
     # To clients
 
     def _open(self, client: ScanClient) -> None:
         config, number = self._config.replace(client.worker.values), client.number
-        task = ClientTask(client=client.name, scan=str(self._places.scan), config=config, keep=self.keep)
+        task = ClientTask(client=client.name, scan=str(self._files.scan), config=config, keep=self.keep)
 
         def received(line: bytes | None) -> None:
             self._lines.put((number, line))
@@ -198,7 +199,7 @@ class Coordinator:
 
     def _done(self, dispatch: Dispatch, client: ScanClient, i: int, now_s: float) -> None:
         client.done += 1
-        facts = Facts.read(self._places.facts(self._websites[i]))
+        facts = Facts.read(self._files.facts(self._websites[i]))
         if (per_s := self._per_page_s(dispatch, client, i)) is not None and i in dispatch.running:
             client.took_s += now_s - dispatch.running[i][1]
             client.forecast_s += per_s * facts.requests
@@ -212,7 +213,7 @@ class Coordinator:
         website, now_s = self._websites[i], self._clock.now()
         client.left(website.name)
         facts = Facts(website.name, website.start, "failed", why, client.name, begun_s=now_s, ended_s=now_s)
-        facts.write(self._places.facts(website))
+        facts.write(self._files.facts(website))
         self.events.append(f"{website.name} failed: {why}")
         dispatch.end(i)
 
@@ -228,7 +229,7 @@ class Coordinator:
         for i in [i for i, (on, _) in dispatch.running.items() if on == client.number]:
             # A way that breaks again and again is not the website's fault.
             self._deaths[i] = self._deaths.get(i, 0) + (cause != SILENT)
-            if self._places.facts(self._websites[i]).exists():
+            if self._files.facts(self._websites[i]).exists():
                 self._done(dispatch, client, i, now_s)
             elif self._deaths[i] >= _DEATHS:
                 self._give_up(dispatch, client, i, f"{_DEATHS} clients died while they scanned it")
@@ -264,10 +265,6 @@ class Coordinator:
             any(client.worker.is_remote for client in self._clients)
             and self._clock.monotonic() - reported_s < patience_s
         )
-
-    @property
-    def _last_event(self) -> str:
-        return self.events[-1] if self.events else "none has come"
 
     def _pace(self, dispatch: Dispatch, client: ScanClient, now_s: float) -> float | None:
         """Returns seconds per second of forecast, page by page: a website's growth cannot count against its client."""

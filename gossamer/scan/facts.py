@@ -1,18 +1,18 @@
-"""`Facts` records one website's scan until the scan is done: figures as JSON. `Places` knows where the files are."""
+"""`Facts` records one website's scan until the scan is done, as JSON; `ScanFolder` knows where that is."""
 
-import json
 import secrets
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gossamer.archive.outputs import replaced
 from gossamer.archive.store import sync
 from gossamer.scan.websites import Website
 
 
-@dataclass(frozen=True)
-class Facts:
-    """`Facts` records what became of one website in one scan."""
+class Facts(msgspec.Struct, frozen=True):
+    """`Facts` records what became of one website in one scan. An earlier version may have written others."""
 
     site: str
     start: str
@@ -42,20 +42,18 @@ class Facts:
     def write(self, path: Path) -> None:
         """Writes the facts. They are on disk when it returns, even if the machine fails then."""
         with replaced(path, force=True) as part:
-            part.write_text(json.dumps(asdict(self)), "utf-8")
+            part.write_bytes(msgspec.json.encode(self))
             sync(part)
         sync(path.parent)
 
     @classmethod
     def read(cls, path: Path) -> "Facts":
-        known = {field.name for field in fields(cls)}  # an earlier version may have written others
-        found = json.loads(path.read_text("utf-8"))
-        return cls(**{name: value for name, value in found.items() if name in known})
+        return msgspec.json.decode(path.read_bytes(), type=cls)
 
 
 @dataclass(frozen=True)
-class Places:
-    """`Places` knows where a scan keeps the results of clients."""
+class ScanFolder:
+    """`ScanFolder` knows where a scan keeps the results of clients."""
 
     scan: Path
 

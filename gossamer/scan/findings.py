@@ -26,7 +26,7 @@ from gossamer.archive.state import replace
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.politeness import capped_s
-from gossamer.scan.waits import waited_s
+from gossamer.scan.waiting import waited_s
 from gossamer.scan.websites import Website, name_of
 from gossamer.web.answer import Answer
 from gossamer.web.html import parse_html
@@ -47,6 +47,7 @@ LINKS = pa.schema(
     ]
 )
 READ, GONE = "read", "gone"
+IsOwn = Callable[[str], bool]  # whether a host is the website's
 # Failures that may pass, and refusals: the content of the page before may still be true.
 PASSING = tuple(
     outcome.name.lower()
@@ -83,7 +84,11 @@ def findings(
     """Reads the findings of a website whose visits are in `first_round` and later ones. Its scan, or the last run of
     it, has begun at `begun_s` and took `took_s`."""
     scope, at = config.crawl.scope, _since(at, first_round)
-    is_own = _Hosts(website, scope).has
+    site = Website.site(host_of(website.start), scope)
+
+    def is_own(host: str) -> bool:
+        return Website.site(host, scope) == site
+
     visits = _visits(at, is_own)
     figures = _figures(visits)
     status, reason = ("ok", "") if figures["pages"] else _why_nothing(visits)
@@ -100,19 +105,6 @@ def findings(
         _waited_s(visits, max(asked_s, config.polite.delay_s), config),
         figures,
     )
-
-
-IsOwn = Callable[[str], bool]
-
-
-class _Hosts:
-    """`_Hosts` knows which hosts are a website's."""
-
-    def __init__(self, website: Website, scope: str) -> None:
-        self._site, self._scope = Website.site(host_of(website.start), scope), scope
-
-    def has(self, host: str) -> bool:
-        return Website.site(host, self._scope) == self._site
 
 
 def _since(at: Reading, first_round: int) -> Reading:

@@ -10,15 +10,8 @@ from gossamer.arrays import I64
 from gossamer.errors import ConfigError
 from gossamer.scan.history import Outlook
 from gossamer.scan.task import Plan, Task
+from gossamer.sim.figures import STYLE
 
-_STYLE = {
-    "figure.dpi": 110,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "svg.hashsalt": "gossamer",  # the same plan is the same file
-}
 _NAMED = 0.07  # of the width: bars this long carry their website's name
 
 
@@ -31,7 +24,7 @@ def draw(path: Path, plan: Plan, task: Task, column: I64, ahead: Outlook) -> Non
         raise ConfigError("--figure needs matplotlib: pip install 'gossamer-crawler[lab]'") from None
     mpl.use("Agg")
     plt: Any = import_module("matplotlib.pyplot")
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         canvas, axes = plt.subplots(figsize=(9.0, 1.6 + 0.38 * task.clients))
         shades = plt.get_cmap("tab20").colors
         for j in range(task.clients):

@@ -23,7 +23,7 @@ from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Open, Server
 from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
-from gossamer.scan.facts import Places
+from gossamer.scan.facts import ScanFolder
 from gossamer.scan.mailbox import Mailbox
 from gossamer.scan.messages import SILENT, ClientOrders, ClientReport, ClientTask, Done, Standing, read
 from gossamer.scan.websites import Website
@@ -40,7 +40,7 @@ class Remote:
     gathering: "Gathering"
     name: str
     orders: ClientOrders
-    places: Places
+    files: ScanFolder
     received: Received
     session: str = ""  # which life of the client is there; none: it is not there
     cause: str = SILENT  # why the one before is not
@@ -88,11 +88,11 @@ class Gathering:
 
     def open(self, task: ClientTask, received: Received) -> Remote:
         """Opens a channel. `received` gets the client's messages, and None whenever it is gone: it may come again."""
-        places = Places(Path(task.scan))
-        task = msgspec.structs.replace(task, scan=places.token())
+        files = ScanFolder(Path(task.scan))
+        task = msgspec.structs.replace(task, scan=files.token())
         orders = ClientOrders(run=secrets.token_hex(8), coordinator=self._me, task=task)
         with self._guard:
-            remote = self._remotes[task.client] = Remote(self, task.client, orders, places, received)
+            remote = self._remotes[task.client] = Remote(self, task.client, orders, files, received)
             return remote
 
     def is_there(self, name: str) -> bool:
@@ -178,5 +178,5 @@ class Gathering:
                 if remote is None:  # it is from before, and others have its websites
                     continue
                 if isinstance(message, Done) and message.facts is not None:
-                    remote.places.keep(Website(message.website, ""), message.facts, data)
+                    remote.files.keep(Website(message.website, ""), message.facts, data)
                 remote.received(line)

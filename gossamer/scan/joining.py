@@ -28,7 +28,7 @@ from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
 from gossamer.errors import ConfigError
 from gossamer.scan.clients import job_of
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.mailbox import Mailbox
 from gossamer.scan.messages import ClientOrders, ClientReport, ClientTask, Done, Progress, Standing, Stop, read
 from gossamer.scan.websites import Website
@@ -51,14 +51,14 @@ class Session:
         self.at: dict[str, Progress] = {}
         self.is_ready = self.is_over = self.is_dismissed = False
         self._coordinator, self._clock = orders.coordinator, clock
-        self._places = Places(folder / "".join(filter(str.isalnum, orders.task.scan)))
-        self._places.prepare()
+        self._files = ScanFolder(folder / "".join(filter(str.isalnum, orders.task.scan)))
+        self._files.prepare()
         self._exchange = NatsExchange(wire, self.me)
         self._mailbox = Mailbox(self._exchange, self.me)
         self._lines: Queue[bytes | None] = Queue()
         self._client = Member(name)
         self._members = Members(Processes(), clock, self.lease_s, begin_s=_BEGIN_LEASES * self.lease_s)
-        task = msgspec.structs.replace(orders.task, scan=str(self._places.scan))
+        task = msgspec.structs.replace(orders.task, scan=str(self._files.scan))
         self._process = self._members.start(self._client, job_of(task), self._lines.put)
 
     def step(self) -> None:
@@ -80,8 +80,8 @@ class Session:
             self.at, self.is_ready = message.at, True
         elif isinstance(message, Done):
             website = Website(message.website, "")
-            links = self._places.links(website)
-            done = Done(message.website, Facts.read(self._places.facts(website)))
+            links = self._files.links(website)
+            done = Done(message.website, Facts.read(self._files.facts(website)))
             self._mailbox.send(self._coordinator, encode(done), links.read_bytes() if links.exists() else b"")
         elif message is not None:
             self._mailbox.send(self._coordinator, line)

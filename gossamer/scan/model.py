@@ -43,14 +43,13 @@ class Scanned:
     connect_s: F64  # per request
     response_s: F64  # per page: both, and to be answered
     byte_s: F64  # per byte, to be sent it
-    waited_s: F64 | float = 0.0  # of scan_s, for what failed (scan/waits.py)
+    waited_s: F64 | float = 0.0  # of scan_s, for what failed (scan/waiting.py)
 
     @property
     def rest_s(self) -> F64:
         """Returns the time that neither politeness nor patience explains."""
         rest_s = self.scan_s - polite_s(self.requests, self.delay_s) - self.waited_s
-        rest: F64 = np.maximum(rest_s, _LEAST_S)
-        return rest
+        return np.maximum(rest_s, _LEAST_S)
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,7 @@ class Model:
     def times_s(self, requests: F64, wire_bytes: F64, delay_s: F64) -> F64:
         """Returns an array (websites, clients), as `delay_s` is."""
         own = self.correction * (self.site_s + requests * self.page_s + wire_bytes * self.byte_s)
-        times: F64 = polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
-        return times
+        return polite_s(requests[:, None], delay_s) + own[:, None] * self.factor[None, :]
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,7 @@ class Parameters:
 
 def polite_s(requests: F64, delay_s: F64) -> F64:
     """Returns the delays between so many requests: there is none before the first and after the last one."""
-    waits: F64 = np.maximum(requests - 1, 0) * delay_s
-    return waits
+    return np.maximum(requests - 1, 0) * delay_s
 
 
 def learn(scanned: Scanned, websites: int, clients: int, reference_s: F64 | None = None) -> Model:

@@ -2,8 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,6 @@ from gossamer.watch.figures import count, span
 _BATCH_LINE = 24  # bytes of a website in a batch, beyond its name
 
 
-@dataclass(frozen=True)
-class Planning:
-    ahead: Outlook
-    task: Task
-    column: I64  # of the task: which client
-    workers: list[Worker]
-    ways: dict[str, dict[str, Any]]
-
-
 def plan(arguments: argparse.Namespace) -> int:
     if arguments.planner not in PLANNERS:
         raise ConfigError(f"no planner is called {arguments.planner}; there are {', '.join(PLANNERS)}")
@@ -53,15 +43,14 @@ def plan(arguments: argparse.Namespace) -> int:
     names = [website.name for website in listed.websites]
     ahead = outlook(scans, names, {worker.name: worker.delay_s(config) for worker in workers}, times)
     task, column = ahead.task([worker.slots for worker in workers])
-    planning = Planning(ahead, task, column, workers, records[-1].clients)
     found = planned(task, arguments.planner)
     warnings = requirements.warnings(scans, records)
     console = wide(Console())
     if arguments.compare:
-        rows = compared(task)
-        _print_compared(rows, arguments.json, console)
+        _print_compared(compared(task), arguments.json, console)
     else:
-        _print_plan(planning, found, arguments.json, console)
+        rows = _rows(ahead, column, workers, records[-1].clients, found)
+        _print_plan(rows, found, ahead, arguments.json, console)
     if not arguments.json:
         unknown = len(names) - len(ahead.known)
         if unknown:
@@ -95,14 +84,16 @@ def compared(task: Task) -> list[Plan]:
     return found
 
 
-def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
-    """Returns one row per client: what it gets, how long that takes, and how sure we are."""
-    ahead, owner = planning.ahead, planning.column[found.owner]
+def _rows(
+    ahead: Outlook, column: I64, workers: Sequence[Worker], ways: Mapping[str, dict[str, Any]], found: Plan
+) -> list[dict[str, Any]]:
+    """Returns one row per client: what it gets, how long that takes, and how sure we are. `column` has the client of
+    each column of the plan."""
     rows = []
-    for j, worker in enumerate(planning.workers):
-        own = np.flatnonzero(owner == j)
+    for j, worker in enumerate(workers):
+        own = np.flatnonzero(column[found.owner] == j)
         times_s = ahead.times_s[own, j]
-        way = planning.ways.get(worker.name, {})
+        way = ways.get(worker.name, {})
         names = [ahead.websites[i] for i in own[np.argsort(-times_s, kind="stable")].tolist()]
         rows.append(
             {
@@ -110,7 +101,7 @@ def _rows(planning: Planning, found: Plan) -> list[dict[str, Any]]:
                 "speed": float(1 / ahead.model.factor[j]),
                 "websites": names,
                 "pages": float(ahead.requests[own].sum()),
-                "time_s": float(found.loads_s[planning.column == j].max()) + _way_s(way, ahead, own),
+                "time_s": float(found.loads_s[column == j].max()) + _way_s(way, ahead, own),
                 "spread_s": float(np.sqrt(((times_s * ahead.spread[own]) ** 2).sum())) / worker.slots,
                 "floor_s": float(ahead.floor_s[own, j].max(initial=0.0)),
             }
@@ -126,8 +117,7 @@ def _way_s(way: dict[str, Any], ahead: Outlook, own: I64) -> float:
     return batch_s(way["server_s"], way["transfer_bytes_per_s"], batch_bytes, float(ahead.result_bytes[own].sum()))
 
 
-def _print_plan(planning: Planning, found: Plan, as_json: bool, console: Console) -> None:
-    rows = _rows(planning, found)
+def _print_plan(rows: Sequence[dict[str, Any]], found: Plan, ahead: Outlook, as_json: bool, console: Console) -> None:
     if as_json:
         for row in rows:
             print(json.dumps(row | {"planner": found.planner}))
@@ -153,7 +143,7 @@ def _print_plan(planning: Planning, found: Plan, as_json: bool, console: Console
     console.print(table)
     console.print()
     console.print(_in_words(found), highlight=False)
-    for name, seen in planning.ahead.parameters.items():
+    for name, seen in ahead.parameters.items():
         console.print(
             f"{name}: a page takes {1000 * seen.lookup_s:.1f} ms for its address, "
             f"{1000 * seen.connect_s:.1f} to connect, {1000 * seen.answer_s:.1f} to be answered, "

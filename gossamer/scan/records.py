@@ -1,36 +1,35 @@
 """This module manages a scan directory: which scans there are, the configuration of each, and what became of it."""
 
 import fcntl
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gossamer.archive.outputs import replaced
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.scan.facts import Places
+from gossamer.scan.facts import ScanFolder
 from gossamer.scan.websites import Website
 
 FILE = "scan.json"
 
 
-@dataclass
-class Record:
+class Record(msgspec.Struct):
     """`Record` describes a scan. It is written when the scan begins, when something happens to it, and at its end."""
 
     number: int
     mode: str
     begun_s: float
     websites: list[list[str]]  # name and start
-    duplicates: list[str] = field(default_factory=list)
-    invalid: list[str] = field(default_factory=list)
-    clients: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name: what was measured of each
-    forecast_s: dict[str, float] = field(default_factory=dict)  # by website, on the client that was to scan it
+    duplicates: list[str] = []
+    invalid: list[str] = []
+    clients: dict[str, dict[str, Any]] = {}  # by name: what was measured of each
+    forecast_s: dict[str, float] = {}  # by website, on the client that was to scan it
     planned_s: float = 0.0  # makespan
     bound_s: float = 0.0
-    events: list[str] = field(default_factory=list)  # what a user should know
+    events: list[str] = []  # what a user should know
     ended_s: float = 0.0  # 0: it has not
     makespan_s: float = 0.0  # all runs together
 
@@ -63,8 +62,8 @@ class Scans:
     def folder(self, number: int) -> Path:
         return self.directory / "scans" / f"{number:04}"
 
-    def places(self, number: int) -> Places:
-        return Places(self.folder(number))
+    def files(self, number: int) -> ScanFolder:
+        return ScanFolder(self.folder(number))
 
     def numbers(self) -> list[int]:
         found = (self.directory / "scans").glob(f"[0-9]*/{FILE}")
@@ -73,15 +72,15 @@ class Scans:
     def read(self, number: int) -> Record:
         path = self.folder(number) / FILE
         try:
-            return Record(**json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            return msgspec.json.decode(path.read_bytes(), type=Record)
+        except (OSError, msgspec.MsgspecError) as error:
             raise ArchiveError(f"{path} is damaged ({error}); remove {path.parent} to do that scan again") from None
 
     def write(self, record: Record) -> None:
         folder = self.folder(record.number)
         folder.mkdir(parents=True, exist_ok=True)
         with replaced(folder / FILE, force=True) as part:
-            part.write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
     def ended(self) -> list[Record]:
         return [record for record in map(self.read, self.numbers()) if record.ended_s]

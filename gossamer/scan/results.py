@@ -74,9 +74,9 @@ _UNREAD_SQL = f"SELECT site, source, page AS reason FROM pages WHERE page NOT IN
 
 def publish(scans: Scans, record: Record) -> dict[str, Any]:
     """Writes the tables of a scan whose websites are all done; returns the sums."""
-    places, folder = scans.places(record.number), scans.folder(record.number)
-    facts = places.done(record.listed)
-    paths = [path for website in record.listed if (path := places.links(website)).exists()]
+    files, folder = scans.files(record.number), scans.folder(record.number)
+    facts = files.done(record.listed)
+    paths = [path for website in record.listed if (path := files.links(website)).exists()]
     earlier = [each.number for each in scans.ended() if each.number < record.number]
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")

@@ -5,6 +5,7 @@ import numpy as np
 from gossamer.arrays import F64, I64
 
 CLOSE = 1e-5  # within this part of the bound there is nothing left to win
+_TURNS = 400
 _PARTNERS = 12  # clients that end earliest are looked at for an exchange
 _LONGEST = 400  # websites of a client that are looked at for an exchange
 
@@ -23,17 +24,16 @@ def greedy(times_s: F64, busy_s: F64, order: I64) -> I64:
 
 def longest_first(times_s: F64) -> I64:
     """Returns the order by the time on the client that suits each website best; ties stay in the order of the list."""
-    order: I64 = np.argsort(-times_s.min(axis=1), kind="stable")
-    return order
+    return np.argsort(-times_s.min(axis=1), kind="stable")
 
 
-def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float, turns: int = 400) -> I64:
+def improved(times_s: F64, busy_s: F64, owner: I64, bound_s: float) -> I64:
     """Returns an assignment that ends no later. Every turn takes the best move or exchange of the client that ends
     last, and the search stops where there is none: no single one of them could make that client end earlier."""
     owner = owner.copy()
     rows = np.arange(len(times_s))
     loads = busy_s + np.bincount(owner, times_s[rows, owner], times_s.shape[1])
-    for _ in range(turns):
+    for _ in range(_TURNS):
         last = int(loads.argmax())
         if loads[last] <= bound_s * (1 + CLOSE):
             break

@@ -48,8 +48,7 @@ def _power(hosts: int, indptr: I64, _indices: I32) -> I64:
     np.random.default_rng(0).shuffle(weights)
     spare = len(indptr) - 1 - hosts  # each has one page at least
     ends: I64 = np.floor(np.cumsum(weights) / weights.sum() * spare + 0.5).astype(np.int64)
-    sizes: I64 = np.diff(ends, prepend=0) + 1
-    return sizes
+    return np.diff(ends, prepend=0) + 1
 
 
 def _cuts(hosts: int, indptr: I64, indices: I32) -> I64:

@@ -48,8 +48,7 @@ def busy_s(trace: Trace, at_s: F64) -> F64:
     lasted = np.diff(trace.active_s, append=np.maximum(at_s.max(initial=0.0), trace.active_s[-1:]))
     until = np.concatenate((np.zeros(1), np.cumsum(lasted * trace.active)))
     ends = np.concatenate((trace.active_s, trace.active_s[-1:] + lasted[-1:]))
-    busy: F64 = np.interp(at_s, ends, until)
-    return busy
+    return np.interp(at_s, ends, until)
 
 
 def mean_active(trace: Trace, until_s: float) -> float:

@@ -64,9 +64,6 @@ class Host:
     chunked: bool
     latency_s: float
 
-    def rules_for(self, agent: str) -> Rules:
-        return self.own_rules if self.own_rules and agent.lower() == OWN_AGENT else self.rules
-
 
 class Hosts:
     """`Hosts` has all hosts; a `Host` is made when asked for, and remembered."""

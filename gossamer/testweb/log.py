@@ -27,6 +27,7 @@ from gossamer.errors import ConfigError
 
 FLUSH_S = 0.2
 _FLUSH_LINES = 1_000
+_KINDS = ("f8", "f8", "i8", "U", "U", "i8", "i8", "U")  # of the columns
 
 
 class LogWriter:
@@ -119,15 +120,5 @@ def read_log(path: Path) -> Log:
     whole, _, _ = path.read_bytes().decode("latin-1").rpartition("\n")
     rows = [line.split("\t") for line in whole.split("\n") if line]
     rows.sort(key=lambda row: float(row[0]))
-    columns: list[tuple[str, ...]] = list(zip(*rows, strict=True)) if rows else [()] * 8
-    start, end, connection, host, name, status, sent, agent = columns
-    return Log(
-        np.array(start, dtype=np.float64),
-        np.array(end, dtype=np.float64),
-        np.array(connection, dtype=np.int64),
-        np.array(host, dtype=np.str_),
-        np.array(name, dtype=np.str_),
-        np.array(status, dtype=np.int64),
-        np.array(sent, dtype=np.int64),
-        np.array(agent, dtype=np.str_),
-    )
+    columns: list[tuple[str, ...]] = list(zip(*rows, strict=True)) if rows else [()] * len(_KINDS)
+    return Log(*(np.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)))

@@ -47,8 +47,7 @@ def draws(bits: U64, salt: int) -> U64:
 
 def units(bits: U64) -> F64:
     """Returns `unit` of a column."""
-    numbers: F64 = (bits >> _S11) * np.float64(_SCALE)
-    return numbers
+    return (bits >> _S11) * np.float64(_SCALE)
 
 
 def stream(seed: int, count: int) -> U64:

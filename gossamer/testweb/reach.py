@@ -3,7 +3,7 @@
 import numpy as np
 
 from gossamer.arrays import I64, Bools
-from gossamer.testweb.hosts import Robots
+from gossamer.testweb.hosts import OWN_AGENT, Robots
 from gossamer.testweb.plan import Kind, Plan
 from gossamer.testweb.words import TOPICS
 
@@ -21,8 +21,7 @@ class Reach:
         root = plan.offsets[plan.host[pages]] == pages
         topic = np.where(root, len(TOPICS), plan.topic[pages])
         html, query = plan.is_html(pages).astype(np.int64), plan.has_query(pages).astype(np.int64)
-        answer: Bools = self._table(agent)[plan.host[pages], topic, html, query]
-        return answer
+        return self._table(agent)[plan.host[pages], topic, html, query]
 
     def _table(self, agent: str) -> Bools:
         agent = agent.lower()
@@ -34,7 +33,7 @@ class Reach:
                 if host.robots is Robots.BROKEN:
                     table[number] = False
                 elif host.robots is Robots.RULES:
-                    rules = host.rules_for(agent)
+                    rules = host.own_rules if host.own_rules and agent == OWN_AGENT else host.rules
                     for topic, html, query in np.ndindex(shape[1:]):
                         table[number, topic, html, query] = rules.allows(topic, bool(html), bool(query))
             self._tables[agent] = table

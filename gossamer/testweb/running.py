@@ -19,7 +19,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlencode
 
 from gossamer.errors import GossamerError
@@ -70,17 +69,11 @@ class RunningWeb:
             self._stop()
             raise GossamerError(f"the test web did not start: {' '.join(self._command)}")
         announced = json.loads(line)
-        self.address, self.start_urls, self.epoch_s = (
-            announced["address"],
-            announced["start_urls"],
-            announced["epoch_s"],
-        )
+        self.address, self.start_urls, self.epoch_s = (announced[name] for name in ("address", "start_urls", "epoch_s"))
         self.pid = self._process.pid
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _stop(self) -> None:

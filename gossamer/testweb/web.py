@@ -234,5 +234,4 @@ def _plain(row: I32) -> list[int]:
 
 
 def _gzip(body: bytes) -> bytes:
-    packed: bytes = igzip.compress(body, compresslevel=1, mtime=0)
-    return packed
+    return igzip.compress(body, compresslevel=1, mtime=0)

@@ -1,6 +1,5 @@
 """This module has the parts of all displays: tables without lines, and `Panel`, which is drawn in place."""
 
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -44,9 +43,7 @@ class Panel:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             with shown():
                 self._live.stop()

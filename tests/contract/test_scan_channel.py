@@ -20,7 +20,7 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import encode
 from gossamer.scan.clients import job_of
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.joining import Joining
 from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Message, Standing, read
@@ -32,12 +32,6 @@ PATIENCE_S = 60.0
 SPEC = WebSpec.plain(seed=34, hosts=3, pages=40, page_bytes=1_500.0, links=8.0, local=0.7)
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
-
-
 T = TypeVar("T")
 
 
@@ -45,7 +39,7 @@ T = TypeVar("T")
 class End:
     """The coordinator's end of a channel whose client was greeted."""
 
-    places: Places
+    files: ScanFolder
     channel: Channel
     lines: "Queue[bytes | None]" = field(default_factory=Queue)
 
@@ -70,19 +64,19 @@ class End:
 
 @pytest.fixture(params=["pipes", "nats"])
 def end(request: pytest.FixtureRequest, tmp_path: Path, web: RunningWeb) -> Iterator[End]:
-    places = Places(tmp_path / "here" / "0001")
+    files = ScanFolder(tmp_path / "here" / "0001")
     lines: Queue[bytes | None] = Queue()
-    places.prepare()
+    files.prepare()
     values = {"resolve.map": {"*": web.address}, "polite.delay_s": 0.05, "crawl.patience_s": 1.0, "site.lease_s": 3.0}
-    task = ClientTask(client="tokyo_a0", scan=str(places.scan), config=defaults().replace(values))
+    task = ClientTask(client="tokyo_a0", scan=str(files.scan), config=defaults().replace(values))
     if request.param == "pipes":
         process = Processes().start(job_of(task), lines.put)
-        yield End(places, process, lines)
+        yield End(files, process, lines)
         process.close()
         return
     with Joined(tmp_path) as gathering:
         remote = gathering.open(task, lines.put)
-        yield End(places, remote, lines)
+        yield End(files, remote, lines)
         remote.close()
 
 
@@ -118,10 +112,10 @@ def test_it_reports_echoes_and_scans(end: End) -> None:
     website = Website("h1.test", "http://h1.test/")
     end.send(Begin(website.name, website.start))
     assert end.receive(Done).website == "h1.test"
-    facts = Facts.read(end.places.facts(website))
+    facts = Facts.read(end.files.facts(website))
     assert (facts.status, facts.client) == ("ok", "tokyo_a0")
     assert facts.links
-    assert end.places.links(website).stat().st_size == facts.result_bytes
+    assert end.files.links(website).stat().st_size == facts.result_bytes
     end.send(Begin("nowhere", "ftp://nowhere"))
     assert end.receive(Failed).website == "nowhere"
 
@@ -143,5 +137,5 @@ def test_the_end_of_a_client_is_heard_of(end: End) -> None:
         if b"gossamer.scan.client" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
     end.wait_for_its_end()
-    assert not end.places.facts(Website("h0.test", "")).exists()
+    assert not end.files.facts(Website("h0.test", "")).exists()
     assert end.channel.kill() in ("signal 9", "its process ended")

@@ -3,7 +3,7 @@
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,12 +27,6 @@ SPEC = WebSpec(
 OPTIONS = ["--width", "20", "--delay", "0", "--scope", "any", "--connections", "8", "--depth", "250", "--quiet"]
 OPTIONS += ["--set", "limits.depth_dynamic=250"]
 STATUSES = "SELECT url, status FROM pages"
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "requests") as web:
-        yield web
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,6 @@ from gossamer.testweb.spec import WebSpec
 SPEC = WebSpec(seed=4, hosts=8, pages=120, page_bytes=1_000.0, errors=0.0, robots_broken=0.0, crawl_delays=0.0)
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running:
-        yield running
-
-
 @pytest.fixture
 def weed(object_servers: Callable[[str], Server], tmp_path: Path) -> Iterator[Server]:
     server = object_servers("seaweedfs")

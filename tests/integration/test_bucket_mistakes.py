@@ -3,13 +3,13 @@ lost. Everything is tried on the command line, with a real store or a proxy befo
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commands import complaint, environment, line, succeed
 from object_stores import PASS, STRIP, Answer, Asked, Proxy, Server, at
-from test_bucket import SPEC, command, statuses
+from test_bucket import command, statuses
 from test_bucket import plain as plain
 from test_bucket import weed as weed
 
@@ -21,12 +21,6 @@ from gossamer.testweb.running import RunningWeb
 SLOW_DOWN: Answer = (503, "Slow Down", b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")
 TOO_MANY: Answer = (429, "Too Many Requests", b"<Error><Code>TooManyRequests</Code></Error>")
 SKEWED: Answer = (403, "Forbidden", b"<Error><Code>RequestTimeTooSkewed</Code></Error>")
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "requests") as web:
-        yield web
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,6 @@ VALUES: dict[str, Any] = {"crawl.width": 10, "limits.depth": 250, "limits.depth_
 
 
 @pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def half(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crawl that was ended half-way."""
     directory = tmp_path_factory.mktemp("half") / "crawl"

@@ -2,13 +2,12 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import Process, answer, running
 from object_stores import Server, at
-from test_bucket import SPEC, command, statuses
+from test_bucket import command, statuses
 from test_bucket import plain as plain
 from test_bucket import weed as weed
 
@@ -19,12 +18,6 @@ from gossamer.config.folders import Address
 from gossamer.testweb.running import RunningWeb
 
 SHARED = ("--agents", "2", "--set", "crawl.patience_s=3", "--set", "site.lease_s=4", "--set", "fetch.timeout_s=3")
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "requests") as web:
-        yield web
 
 
 def visits(address: Address) -> int:

@@ -15,7 +15,6 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,12 +37,6 @@ QUICK = ("--scope", "any", "--delay", "0", "--set", "crawl.patience_s=0.1", "--s
 # Slow enough that a test finds the crawl still running, whatever else the machine does.
 SLOW = ("--scope", "host", "--delay", "0.3", "--set", "crawl.round_s=0.3")
 LONG = ("--scope", "host", "--delay", "2")
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
-        yield running_web
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The mistakes that users make: each gets one clear message on standard error, a way out, and no traceback."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,7 @@ from gossamer.testweb.spec import WebSpec
 QUICK = ("--scope", "any", "--delay", "0", "--set", "crawl.patience_s=0.1", "--set", "polite.backoff_s=0.1")
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(WebSpec.plain(seed=22, hosts=2, pages=6, page_bytes=1_000.0, links=4.0)) as running_web:
-        yield running_web
+SPEC = WebSpec.plain(seed=22, hosts=2, pages=6, page_bytes=1_000.0, links=4.0)
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,6 @@ def files(directory: Path, agent: str = "a0") -> dict[str, bytes]:
     return {name: store.get(name) for name in names}
 
 
-@pytest.fixture(scope="module")
-def web() -> RunningWeb:
-    with RunningWeb(SPEC) as running:
-        yield running
-
-
 def test_a_lost_disk_loses_nothing(web: RunningWeb, tmp_path: Path) -> None:
     whole = crawl(web, tmp_path / "whole")
     first, other = tmp_path / "crawl", tmp_path / "other"

@@ -1,7 +1,6 @@
 """Whole crawls of a test web over real HTTP, checked against the web's own truth and its own log."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,6 @@ from gossamer.watch.status import render, status
 from gossamer.web.url import domain_of, host_of, origin_of
 
 SPEC = WebSpec(seed=11, hosts=40, pages=700, page_bytes=6_000.0, links=20.0, robots_broken=0.0, crawl_delay_s=0.02)
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 def missing_cash(directory: Path) -> int:

@@ -6,7 +6,6 @@ import ssl
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,6 @@ SPEC = WebSpec(
 VALUES: dict[str, Any] = {
     **QUICK, "crawl.width": 40, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 16,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
-        yield running_web
 
 
 @pytest.fixture(scope="module")

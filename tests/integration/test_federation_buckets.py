@@ -29,12 +29,6 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
-        yield running_web
-
-
 @pytest.fixture
 def weed(object_servers: Callable[[str], Server], tmp_path: Path) -> Iterator[Server]:
     server = object_servers("seaweedfs")

@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,7 @@ FROM_INDEX = [
 ]
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(WebSpec.plain(seed=3, hosts=12, pages=400)) as running:
-        yield running
+SPEC = WebSpec.plain(seed=3, hosts=12, pages=400)
 
 
 @pytest.mark.parametrize("order", FROM_INDEX)

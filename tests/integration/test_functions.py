@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from gossamer.testweb.spec import WebSpec
 
 SPEC = WebSpec.plain(seed=4, hosts=3, pages=60, links=6.0)
 PAGES = 40
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 def extracted(web: RunningWeb, directory: Path, *names: str, **values: Any) -> Crawl:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,6 @@ def by_selector(page):
     yield {{"title": page.css("title").text(), "links": page.css("a[href]").attrs("href")}}
 """
 VALUES: dict[str, Any] = {**QUICK, "crawl.width": 20, "limits.depth": 250, "limits.depth_dynamic": 250}
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

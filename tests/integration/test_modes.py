@@ -3,7 +3,7 @@ gets, which twice, what is sent, and where the cash is."""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,6 @@ VALUES: dict[str, Any] = {
     **QUICK, "site.agents": AGENTS, "crawl.width": 40, "limits.depth": 250, "limits.depth_dynamic": 250,
     "polite.connections": 8,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,7 @@ PAGES = ("README.md", "docs/getting-started.md")
 EXAMPLE = "https://example.org/"
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(WebSpec.plain(seed=5, hosts=1, pages=8, page_bytes=500.0, links=3.0)) as running:
-        yield running
+SPEC = WebSpec.plain(seed=5, hosts=1, pages=8, page_bytes=500.0, links=3.0)
 
 
 def blocks(page: str, language: str) -> list[str]:

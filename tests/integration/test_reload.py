@@ -1,7 +1,6 @@
 """A running crawl takes over other limits, delays and patterns, and its log says what went wrong at which level."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,7 @@ from gossamer.testweb.spec import WebSpec
 SETTINGS = {"polite.delay_s": 0.0, "crawl.scope": "any", "crawl.patience_s": 0.1, "crawl.round_s": 0.2}
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(WebSpec.plain(seed=5, hosts=2, pages=40, page_bytes=500.0, links=5.0)) as made:
-        yield made
+SPEC = WebSpec.plain(seed=5, hosts=2, pages=40, page_bytes=500.0, links=5.0)
 
 
 def config(web: RunningWeb, **more: Any) -> Config:

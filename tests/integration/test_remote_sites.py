@@ -70,12 +70,6 @@ class Machines:
 
 
 @pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
-
-
-@pytest.fixture(scope="module")
 def crawled(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the file, the keys and the directories of three sites that have crawled."""
     folder = tmp_path_factory.mktemp("crawled")

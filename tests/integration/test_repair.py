@@ -1,7 +1,7 @@
 """Damage of every kind to a crawl's directory: it is found, named, and mended or set aside; nothing else is touched."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ SPEC = WebSpec(seed=4, hosts=12, pages=240, page_bytes=2_000.0, errors=0.0, robo
 VALUES: dict[str, Any] = {"crawl.width": 10, "limits.depth": 250, "limits.depth_dynamic": 250, "archive.merge_files": 6}
 ARCHIVED = ("warc", "cdxj", "visits", "pages", "links", "robots", "signals")
 INDEX = ("index.page", "index.visited", "index.host", "index.heap", "index.frontier")
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

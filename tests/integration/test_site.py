@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,12 +34,6 @@ OPTIONS = (
     "--json", "--scope", "any", "--delay", "0.05", "--width", "20", "--agents", "3",
     "--set", "crawl.patience_s=3", "--set", "site.lease_s=5", "--set", "fetch.timeout_s=5",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
 
 
 def crawl(web: RunningWeb, *more: object) -> tuple[object, ...]:

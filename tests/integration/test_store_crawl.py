@@ -2,7 +2,6 @@
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from gossamer.testweb.running import RunningWeb
 
 STORE = ("--set", "site.exchange=store")
 SLOW = ("--delay", "2")  # so slow that there is time to look at it
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
 
 
 @pytest.mark.slow

@@ -1,12 +1,10 @@
 """Tables grow columns without a new layout: an archive whose files have fewer columns, or more, opens and goes on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from crawls import crawl, statuses
 
 from gossamer.archive.chain import Chain
@@ -21,12 +19,6 @@ from gossamer.testweb.spec import WebSpec
 SPEC = WebSpec(seed=8, hosts=4, pages=40, page_bytes=1_000.0, errors=0.0, robots_broken=0.0, crawl_delays=0.0)
 VALUES: dict[str, Any] = {"crawl.width": 6, "limits.depth": 250, "limits.depth_dynamic": 250, "archive.merge_files": 0}
 LATER = {"visits": ["connect_s", "address"], "pages": ["domain"], "links": ["verdict"], "robots": ["http_status"]}
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running:
-        yield running
 
 
 def rewrite(directory: Path, change: Any) -> None:

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,12 +39,6 @@ VALUES: dict[str, Any] = {
     **QUICK, "crawl.width": 40, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 16,
 }  # fmt: skip
 PATIENCE_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 @dataclass

@@ -2,7 +2,6 @@
 as if they had never come."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +57,6 @@ REFUSED = [
 ]  # fmt: skip
 
 site_ = pytest.fixture(nats_site.running, name="site")
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

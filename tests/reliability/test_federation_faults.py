@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,6 @@ VALUES: dict[str, Any] = {
     **QUICK, "crawl.width": 25, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 8,
     "polite.delay_s": 0.05, "site.lease_s": 60.0, "fetch.timeout_s": 60.0,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

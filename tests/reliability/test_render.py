@@ -11,7 +11,7 @@ from scripted import Web, moved, page, reply, robots, verdicts
 
 from gossamer import Crawl
 from gossamer.errors import ConfigError
-from gossamer.render.shell import is_shell
+from gossamer.render.renderer import is_shell
 
 pytest.importorskip("playwright.async_api")
 

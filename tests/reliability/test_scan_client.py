@@ -16,7 +16,7 @@ from gossamer.archive.reading import reading
 from gossamer.cluster.protocol import encode
 from gossamer.scan.client import Client
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts, Places
+from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.messages import Begin, ClientTask
 from gossamer.scan.websites import Website, name_of
 
@@ -48,8 +48,8 @@ class Scan:
     """Clients in this process that scan websites of a web, one after the other."""
 
     def __init__(self, here: Path, web: Web, keep: bool = False, **changes: Any) -> None:
-        self.places, self.web = Places(here), web
-        self.places.prepare()
+        self.files, self.web = ScanFolder(here), web
+        self.files.prepare()
         config = defaults().replace({"resolve.map": {"*": web.address}, **VALUES}).replace(changes)
         self.scope = config.crawl.scope
         self._task = ClientTask(client="c0", scan=str(here), config=config, keep=keep)
@@ -61,19 +61,19 @@ class Scan:
             for some in orders:
                 listed = [website(start, self.scope) for start in some]
                 yield from (encode(Begin(each.name, each.start)) for each in listed)
-                wait(until or (lambda each=listed: all(self.places.facts(one).exists() for one in each)))
+                wait(until or (lambda each=listed: all(self.files.facts(one).exists() for one in each)))
 
         Client(self._task).run(lines())
 
     def found(self, start: str) -> Found:
         one = website(start, self.scope)
-        facts = Facts.read(self.places.facts(one))
-        rows = pq.read_table(self.places.links(one)).to_pylist()
+        facts = Facts.read(self.files.facts(one))
+        rows = pq.read_table(self.files.links(one)).to_pylist()
         return facts.status, facts.reason, [(row["source"], row["target"]) for row in rows if row["target"]]
 
     @property
     def crawls(self) -> list[str]:
-        return sorted(path.name for path in self.places.crawls.iterdir())
+        return sorted(path.name for path in self.files.crawls.iterdir())
 
 
 # Three websites that lead to each other, and deep into each other.
@@ -175,10 +175,10 @@ def test_a_website_does_not_wait_for_another_one(loopback: Loopback, tmp_path: P
     quick = [website(start) for start in STARTS]
 
     def is_quick_done() -> bool:
-        if not gate.is_set() and all(scan.places.facts(each).exists() for each in quick):
-            assert not scan.places.facts(website("slow.test")).exists()
+        if not gate.is_set() and all(scan.files.facts(each).exists() for each in quick):
+            assert not scan.files.facts(website("slow.test")).exists()
             gate.set()
-        return scan.places.facts(website("slow.test")).exists()
+        return scan.files.facts(website("slow.test")).exists()
 
     scan.run(("slow.test", *STARTS), until=is_quick_done)
     assert {start: scan.found(start) for start in STARTS} == ALONE
@@ -205,17 +205,17 @@ def test_what_is_due_after_its_end_is_left_alone(loopback: Loopback, tmp_path: P
     asked: list[int] = []
 
     def is_over() -> bool:
-        if scan.places.facts(a).exists() and not gate.is_set():
+        if scan.files.facts(a).exists() and not gate.is_set():
             asked.append(len(web.asked("a.test")))
             time.sleep(3.0)  # longer than the page waits: it is due by now
             gate.set()
-        return scan.places.facts(other).exists()
+        return scan.files.facts(other).exists()
 
     scan.run(("a.test", "slow.test"), until=is_over)
     assert len(web.asked("a.test")) == asked[0], "nothing after its end"
-    facts = Facts.read(scan.places.facts(a))
+    facts = Facts.read(scan.files.facts(a))
     assert (facts.status, facts.errors) == ("ok", 1)
-    rows = pq.read_table(scan.places.links(a)).to_pylist()
+    rows = pq.read_table(scan.files.links(a)).to_pylist()
     assert {row["source"]: row["page"] for row in rows if not row["target"]} == {
         "http://a.test/": "read",
         "http://a.test/1": "it answered 500",
@@ -232,7 +232,7 @@ def test_waiting_for_what_failed_is_told_apart(loopback: Loopback, tmp_path: Pat
     patient = {"crawl.patience_s": PATIENCE_S}  # due times are whole seconds, rounded up: 1.6 s may be more than 2
     scan = Scan(tmp_path, web, **{"fetch.retry_s": 0.8, "fetch.retries": 3, **patient})
     scan.run(("a.test", "b.test"))
-    a, b = (Facts.read(scan.places.facts(website(name))) for name in ("a.test", "b.test"))
+    a, b = (Facts.read(scan.files.facts(website(name))) for name in ("a.test", "b.test"))
     assert (a.errors, b.waited_s) == (0, 0.0)
     assert 2.0 < a.waited_s < a.scan_s, "0.8 s, then 1.6 s"
 
@@ -247,7 +247,7 @@ def test_what_an_earlier_run_began_waits_until_it_is_assigned_again(loopback: Lo
     web = Web(loopback, {**REPLIES, "a.test/1": held})
     scan = Scan(tmp_path, web)
     scan.run(("a.test",), until=lambda: "a.test/1" in web.asked())
-    assert not scan.places.facts(website("a.test")).exists()
+    assert not scan.files.facts(website("a.test")).exists()
     before = web.asked("a.test")
     scan.run(("b.test",))
     assert web.asked("a.test") == before, "nobody asked for it"

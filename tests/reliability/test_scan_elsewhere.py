@@ -62,12 +62,6 @@ class Running:
         return self._process.poll() is None
 
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC) as running_web:
-        yield running_web
-
-
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as kept:

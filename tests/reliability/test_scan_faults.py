@@ -6,7 +6,6 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ HOSTS = 6
 SPEC = WebSpec.plain(seed=32, hosts=HOSTS, pages=90, page_bytes=1_500.0, links=8.0, local=0.7)
 PATIENCE_S = 100.0
 SLOW = ("--delay", "0.08", "--depth", "4", "--at-once", "1", "--json", "--set", "crawl.patience_s=1")
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
-    with RunningWeb(SPEC, log_path=tmp_path_factory.mktemp("web") / "log") as running_web:
-        yield running_web
 
 
 def begin(web: RunningWeb, here: Path, *options: str) -> "subprocess.Popen[str]":

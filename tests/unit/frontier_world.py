@@ -85,7 +85,7 @@ class World:
             if step[0] == "settle" and keys:
                 self.write(dict.fromkeys(keys, step[1]), settled=keys)
             else:
-                self.frontier.give_back(np.array(keys, np.uint64))
+                self.frontier.settle(np.array(keys, np.uint64))
                 self.taken -= set(keys)
 
     def write(self, content, settled=()):

@@ -146,7 +146,7 @@ class OneSite:
         rows = np.concatenate([np.zeros(0, self.books.index.pages.dtype), *self.books.index.pages.scan()])
         rows = rows[(rows["status"] != Status.FETCHED) & owners.is_native(rows["key"])][:most]
         visits = np.zeros(len(rows), VISIT.numpy)
-        visits["key"], visits["status"], visits["policy"] = rows["key"], Status.FETCHED, CashUse.SPEND
+        visits["key"], visits["status"], visits["cash_use"] = rows["key"], Status.FETCHED, CashUse.SPEND
         pages = self.books.index.urls(rows)
         for page in pages:
             self._visited[page] += 1

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gossamer.scan.forecast import forecast
 from gossamer.scan.model import Scanned, batch_s, fitted, learn, parameters
-from gossamer.scan.reference import Shape, check
-from gossamer.scan.waits import waited_s
+from gossamer.scan.requirements import Shape, check
+from gossamer.scan.waiting import waited_s
 
 WEBSITES, CLIENTS = 40, 3
 FACTOR = np.array([1.0, 1.3, 0.8])

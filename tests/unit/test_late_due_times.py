@@ -63,7 +63,7 @@ def test_what_is_forbidden_waits_as_long_as_it_should_and_no_longer() -> None:
 def test_a_clock_that_is_set_back_while_the_crawl_runs() -> None:
     found = frontier({1: NOW_S + DAY_S + 60, 2: NOW_S + 60})
     assert taken(found, NOW_S + DAY_S) == [2], "so late it seems to be"
-    found.give_back(np.array([2], np.uint64))
+    found.settle(np.array([2], np.uint64))
     assert taken(found, NOW_S) == [1], "it was written by the clock that was wrong"
     assert taken(found, NOW_S + 60) == [2], "what the right clock has written holds"
 

@@ -24,7 +24,7 @@ def test_a_page_and_what_it_says() -> None:
     canonical = "<link rel=canonical href=/dir/c>"
     fields = (HTML, 'ETag: "e"', "Last-Modified: yesterday")
     visit = reader().read(answer(page("/x", head=canonical), *fields))
-    assert (visit.outcome, visit.next.status, visit.next.policy) == (Outcome.OK, Status.FETCHED, CashUse.SPEND)
+    assert (visit.outcome, visit.next.status, visit.next.cash_use) == (Outcome.OK, Status.FETCHED, CashUse.SPEND)
     assert (visit.mime, visit.charset, visit.title, visit.language) == ("text/html", "utf-8", "T", "de")
     assert visit.canonical == "http://a.test/dir/c"
     assert (visit.etag, visit.last_modified) == ('"e"', "yesterday")
@@ -99,7 +99,7 @@ def test_dynamic_pages_are_never_deeper_than_static_ones() -> None:
 def test_a_redirect_is_one_link_at_the_same_depth() -> None:
     moved = {"status": 301, "outcome": Outcome.MOVED, "location": "http://a.test/new"}
     visit = reader(limits__depth=3).read(answer(b"<a href=/other>x</a>", HTML, depth=3, **moved))
-    assert (visit.outcome, visit.next.status, visit.next.policy) == (Outcome.MOVED, Status.MOVED, CashUse.PASS)
+    assert (visit.outcome, visit.next.status, visit.next.cash_use) == (Outcome.MOVED, Status.MOVED, CashUse.PASS)
     assert visit.location == "http://a.test/new"
     assert verdicts(visit) == {"http://a.test/new": "followed"}
     outside = reader(Scope("host", ["b.test"])).read(answer(**moved))
@@ -121,7 +121,7 @@ def test_unchanged_by_digest_sends_no_links_again() -> None:
     read = reader()
     first = read.read(answer(page("/x"), HTML))
     again = read.read(answer(page("/x"), HTML, digest=first.digest))
-    assert (again.outcome, again.next.status, again.next.policy) == (Outcome.UNCHANGED, Status.FETCHED, CashUse.SPEND)
+    assert (again.outcome, again.next.status, again.next.cash_use) == (Outcome.UNCHANGED, Status.FETCHED, CashUse.SPEND)
     assert (again.title, again.charset, again.digest) == ("T", "utf-8", first.digest)
     assert verdicts(again) == {}
     assert verdicts(first) == {"http://a.test/x": "followed"}
@@ -138,7 +138,7 @@ def test_the_digest_is_that_of_the_content_not_of_its_coding() -> None:
 def test_not_modified() -> None:
     response = answer(b"", 'ETag: "e2"', status=304, outcome=Outcome.UNCHANGED, etag='"e"', digest=5)
     visit = reader().read(response)
-    assert (visit.outcome, visit.next.policy, visit.digest, len(visit.targets)) == (
+    assert (visit.outcome, visit.next.cash_use, visit.digest, len(visit.targets)) == (
         Outcome.UNCHANGED, CashUse.SPEND, 0, 0,
     )  # fmt: skip
 

@@ -162,8 +162,8 @@ def scan(
     """Publishes a scan in which the pages had these states, and had these links if they were read."""
     record = Record(number, "batch", float(number), [[name, f"http://{name}/"] for name in told])
     scans.write(record)
-    places = scans.places(number)
-    places.prepare()
+    files = scans.files(number)
+    files.prepare()
     for website in record.listed:
         facts, links = told[website.name]
         pages = states if facts.status == "ok" else {}
@@ -179,8 +179,8 @@ def scan(
             for source, target in links
         ]
         rows += [{"site": website.name, "source": source, "target": "", "page": page} for source, page in pages.items()]
-        pq.write_table(pa.Table.from_pylist(rows, schema=LINKS), places.links(website))
-        facts.write(places.facts(website))
+        pq.write_table(pa.Table.from_pylist(rows, schema=LINKS), files.links(website))
+        facts.write(files.facts(website))
     found = results.publish(scans, record)
     record.ended_s = float(number)
     scans.write(record)

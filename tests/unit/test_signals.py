@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gossamer.archive.tables import arrow_table
 from gossamer.carbon.declared import Declared, declared_g_per_kwh
 from gossamer.carbon.grid import SOLAR_G_PER_KWH, WORLD_G_PER_KWH, Mean, Mix, Solar, means, sun_shares
-from gossamer.carbon.signals import HostPlaces, Recorder, Replay, load, table
+from gossamer.carbon.signals import HostPlaces, Recorder, Replay, load
 from gossamer.carbon.sources import MEANINGS, OFFLINE, signal
 from gossamer.carbon.sun import day, day_index, solar_index
 from gossamer.columns import SIGNALS
@@ -188,9 +189,9 @@ def test_what_was_seen_is_replayed():
     where = places("DE", "US", "FR")
     times = [utc(2024, 4, 1) + hour * HOUR for hour in range(0, 48, 2)]
     truth = [seen.read(where, time).g_per_kwh for time in times]
-    rows = seen.taken()
+    rows = arrow_table(SIGNALS, seen.taken())
     assert rows.schema.names == SIGNALS.names
-    assert len(seen.taken()) == 0
+    assert not any(seen.taken().values())
     assert len(rows) < len(times) * 3  # nights do not change
     replay = Replay(rows, Mean())
     assert np.array([replay.read(where, time + 60).g_per_kwh for time in times]) == pytest.approx(np.array(truth))
@@ -201,9 +202,8 @@ def test_what_was_seen_is_replayed():
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_files_by_host_country_and_everywhere(tmp_path, kind):
     path = tmp_path / f"signal.{kind}"
-    rows = table(
-        [1000, 1000, 1000, 2000], ["*", "DE", "h1.test", "DE"], [500.0, 300.0, 10.0, 200.0], ["a", "b", "c", "d"]
-    )
+    columns = [1000, 1000, 1000, 2000], ["*", "DE", "h1.test", "DE"], [500.0, 300.0, 10.0, 200.0], ["a", "b", "c", "d"]
+    rows = arrow_table(SIGNALS, dict(zip(SIGNALS.names, columns, strict=True)))
     if kind == "csv":
         path.write_text(
             "time,place,value,source\n1970-01-01T00:16:40Z,*,500,a\n1970-01-01T00:16:40Z,DE,300,b\n"
@@ -336,4 +336,4 @@ def test_wrong_names(name, message):
 
 
 def test_the_table_is_arrow():
-    assert isinstance(table([], [], [], []), pa.Table)
+    assert isinstance(arrow_table(SIGNALS, Recorder(Mix()).taken()), pa.Table)

@@ -35,7 +35,7 @@ KEYS = [page_key(url) for url in URLS]
 
 
 def round_of(visits=(), links=(), inbox=None, stayed=(), gone=(), prioritised=False):
-    """visits: (page, status, due, tries, policy); links: (visit, page, followed); pages are numbers of URLS.
+    """visits: (page, status, due, tries, cash_use); links: (visit, page, followed); pages are numbers of URLS.
     `stayed` are places of links that were there before, `gone` pages that are no longer linked to."""
     rows = np.array([(KEYS[v[0]], *v[1:]) for v in visits], VISIT.numpy)
     source, target, followed = zip(*links, strict=True) if links else ((), (), ())
@@ -109,19 +109,19 @@ class Model:
         unit = 1 if priority is None else 1000
         priorities = [1.0] * len(columns.links.source) if priority is None else priority.tolist()
         links = list(zip(*(part.tolist() for part in columns.links[:6]), priorities, strict=True))
-        for number, (key, _, _, _, policy) in enumerate(visits):
+        for number, (key, _, _, _, cash_use) in enumerate(visits):
             page = self.pages[key]
             mine = [link for link in links if link[0] == number]
-            cash = 0 if policy == CashUse.KEEP else page["cash"]
+            cash = 0 if cash_use == CashUse.KEEP else page["cash"]
             page["cash"] -= cash
             weights = [round(self.weight(key, link[1], link[3]) * link[6] * unit) for link in mine]
-            parts = sum(weights) + unit * (self.strategy.virtual and policy == CashUse.SPEND)
-            damping = self.strategy.damping if policy == CashUse.SPEND else 1
+            parts = sum(weights) + unit * (self.strategy.virtual and cash_use == CashUse.SPEND)
+            damping = self.strategy.damping if cash_use == CashUse.SPEND else 1
             budget = cash // damping.denominator * damping.numerator
-            share = budget // parts if mine and policy in (CashUse.SPEND, CashUse.PASS) else 0
+            share = budget // parts if mine and cash_use in (CashUse.SPEND, CashUse.PASS) else 0
             for weight, (_, target, followed, _, is_new, is_level, _) in zip(weights, mine, strict=True):
                 if followed:
-                    redirect = policy == CashUse.PASS
+                    redirect = cash_use == CashUse.PASS
                     depth, hops = page["depth"] + (not (redirect or is_level)), (page["hops"] + 1) * redirect
                     received.setdefault(target, []).append((share * weight, is_new, depth, hops, key))
                     cash -= share * weight
@@ -218,10 +218,10 @@ def rounds(draw, known):
     """A round that visits some of the known pages."""
     visits, links = [], []
     for page in draw(st.lists(st.sampled_from(known), unique=True, max_size=5)):
-        policy = draw(st.sampled_from(CashUse))
+        cash_use = draw(st.sampled_from(CashUse))
         status = draw(st.sampled_from([Status.FETCHED, Status.FAILED, Status.GONE, Status.MOVED]))
-        visits.append((page, status, draw(st.sampled_from([0, 99, NEVER])), draw(st.integers(0, 3)), policy))
-        most = 1 if policy == CashUse.PASS else 8
+        visits.append((page, status, draw(st.sampled_from([0, 99, NEVER])), draw(st.integers(0, 3)), cash_use))
+        most = 1 if cash_use == CashUse.PASS else 8
         targets = draw(st.lists(PAGE_NUMBER, unique=True, max_size=most))
         links += [(len(visits) - 1, target, draw(st.booleans())) for target in targets]
     stayed = draw(st.lists(st.sampled_from(range(len(links))))) if links else []
@@ -328,14 +328,14 @@ def test_a_redirect_hands_everything_on_at_the_same_depth():
     assert agent.row(1)["hops"] == 0  # a plain link leads there too
 
 
-@pytest.mark.parametrize("policy", CashUse)
-def test_what_a_visit_without_links_does(policy):
+@pytest.mark.parametrize("cash_use", CashUse)
+def test_what_a_visit_without_links_does(cash_use):
     agent = Agent()
     agent.seed([0, 1])
-    agent.update(round_of([(0, Status.FAILED, 1234, 2, policy)]))
+    agent.update(round_of([(0, Status.FAILED, 1234, 2, cash_use)]))
     row = agent.row(0)
     assert (row["status"], row["due_s"], row["tries"]) == (Status.FAILED, 1234, 2)
-    assert row["cash"] == (SEED_CASH if policy == CashUse.KEEP else 0)
+    assert row["cash"] == (SEED_CASH if cash_use == CashUse.KEEP else 0)
     assert agent.missing() == 0
 
 
