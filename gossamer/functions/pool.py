@@ -44,7 +44,7 @@ run()"""
 
 # A page's tree takes some hundred kB. To give them back to the system after each page, and get them again, takes as
 # long as to parse it: so the C library keeps what was freed.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
@@ -70,7 +70,7 @@ class _Worker:
             stderr=None if is_shown else subprocess.DEVNULL,
             pass_fds=fds,
             start_new_session=True,  # Ctrl-C is for the crawl; and what a function starts ends with its group
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT},
             bufsize=0,
         )
         assert self.process.stdin
