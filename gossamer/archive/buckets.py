@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from gossamer.config.folders import Address
 from gossamer.errors import ArchiveError, StoreError
@@ -39,6 +40,7 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|InvalidBucketName|The s
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _SKEW = ("RequestTimeTooSkewed", "RequestExpired")
+_NOT_FOUND = re.compile(r"credential|metadata|Account must be specified|Invalid Access Key", re.IGNORECASE)
 _BUSY = ("SlowDown", "503 ", "429 ", "ServerBusy", "TooManyRequests")
 
 
@@ -61,8 +63,7 @@ def connect(address: Address, retry: dict[str, Any] | None = None) -> "Bucket":
 
 def _s3(client: dict[str, Any]) -> dict[str, Any]:
     """Returns what obstore does not find by itself: plain HTTP, if the endpoint has it, and profiles."""
-    settings = os.environ
-    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL") or ""
+    settings, endpoint = os.environ, _endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
     if endpoint.startswith("http://"):
         client["allow_http"] = True
@@ -89,14 +90,29 @@ def _profile() -> dict[str, Any]:
 
 
 def _azure(client: dict[str, Any]) -> dict[str, Any]:
+    _endpoint("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
         client["allow_http"] = True
     return {}
 
 
 def _google(client: dict[str, Any]) -> None:
-    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
+    if _endpoint("GOOGLE_BASE_URL").startswith("http://"):
         client["allow_http"] = True
+
+
+def _endpoint(*names: str) -> str:
+    """Returns the first of these variables that is set. The library panics over one that is no URL."""
+    name = next(filter(os.environ.get, names), "")
+    value = os.environ.get(name, "")
+    try:
+        parts = urlsplit(value)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and value.isprintable()
+    except ValueError:
+        is_url = False
+    if value and (not is_url or " " in value):
+        raise StoreError(f"{name} is no URL of a store: write http://HOST:PORT or https://HOST")
+    return value
 
 
 def asked(address: Address, work: Callable[[], T]) -> T:
@@ -142,13 +158,16 @@ def explained(address: Address, error: Exception) -> ArchiveError:
             f"{address}: the store is overloaded{reason}, and was for minutes: run the same command again later, or "
             "ask for a higher limit; everything committed so far is safe"
         )
-    if "credential" in text.lower() or "metadata" in text.lower():
-        return StoreError(f"{address}: no credentials were found: set {_HOW[address.scheme]} (docs/cloud.md)")
+    if _NOT_FOUND.search(text):
+        return StoreError(
+            f"{address}: no credentials were found that can be used: set {_HOW[address.scheme]} (docs/cloud.md)"
+        )
     if not code:
         reason = " (it cannot be reached, or its answers are lost)"
+    other = " (AWS_ENDPOINT_URL for stores other than Amazon's)" if address.scheme == "s3" else ""
     return StoreError(
-        f"{address}: the store does not do what we ask{reason}: check its address (AWS_ENDPOINT_URL for stores other "
-        "than Amazon's) and the network, then run the same command again; everything committed so far is safe"
+        f"{address}: the store does not do what we ask{reason}: check its address{other} and the network, then run the "
+        "same command again; everything committed so far is safe"
     )
 
 
