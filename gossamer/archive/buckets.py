@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from gossamer.config.folders import Address
 from gossamer.errors import ArchiveError, StoreError
@@ -40,6 +39,7 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|InvalidBucketName|The s
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _SKEW = ("RequestTimeTooSkewed", "RequestExpired")
+_URL = re.compile(r"https?://(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::(?:[1-5]?\d{1,4}|6[0-5]\d{3}))?(?:/[!-~]*)?")
 _NOT_FOUND = re.compile(r"credential|metadata|Account must be specified|Invalid Access Key", re.IGNORECASE)
 _BUSY = ("SlowDown", "503 ", "429 ", "ServerBusy", "TooManyRequests")
 
@@ -104,15 +104,9 @@ def _google(client: dict[str, Any]) -> None:
 def _endpoint(*names: str) -> str:
     """Returns the first of these variables that is set. The library panics over one that is no URL."""
     name = next(filter(os.environ.get, names), "")
-    value = os.environ.get(name, "")
-    try:
-        parts = urlsplit(value)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and value.isprintable()
-    except ValueError:
-        is_url = False
-    if value and (not is_url or " " in value):
+    if name and not _URL.fullmatch(os.environ[name]):
         raise StoreError(f"{name} is no URL of a store: write http://HOST:PORT or https://HOST")
-    return value
+    return os.environ.get(name, "")
 
 
 def asked(address: Address, work: Callable[[], T]) -> T:

@@ -20,7 +20,19 @@ from typing import Any
 import msgspec
 
 from gossamer.errors import ConfigError, FunctionError
-from gossamer.functions.protocol import CRASHED, PROGRESS, TIMEOUT, Error, Ready, Result, Setup, Task, frame, frames
+from gossamer.functions.protocol import (
+    CRASHED,
+    PROGRESS,
+    RETIRED,
+    TIMEOUT,
+    Error,
+    Ready,
+    Result,
+    Setup,
+    Task,
+    frame,
+    frames,
+)
 
 _BATCH_PAGES = 32
 _BATCH_BYTES = 512 << 10
@@ -107,8 +119,10 @@ class _Worker:
 
     def culprit(self) -> tuple[int | None, int]:
         """Returns the page that was being worked on, and the place of the function that was at it; of a process that
-        died between pages, the next one, and -1."""
+        died between pages, the next one, and -1; of one that has retired, none."""
         at, place = PROGRESS.unpack_from(self._progress, 0)
+        if place == RETIRED:
+            return None, place
         return (at, place) if at in self.given else (next(iter(self.given), None), -1)
 
     def close(self) -> None:
