@@ -39,6 +39,8 @@ _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|InvalidBucketName|The s
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
 _SKEW = ("RequestTimeTooSkewed", "RequestExpired")
+_URL = re.compile(r"https?://(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::(?:[1-5]?\d{1,4}|6[0-5]\d{3}))?(?:/[!-~]*)?")
+_NOT_FOUND = re.compile(r"credential|metadata|Account must be specified|Invalid Access Key", re.IGNORECASE)
 _BUSY = ("SlowDown", "503 ", "429 ", "ServerBusy", "TooManyRequests")
 
 
@@ -61,8 +63,7 @@ def connect(address: Address, retry: dict[str, Any] | None = None) -> "Bucket":
 
 def _s3(client: dict[str, Any]) -> dict[str, Any]:
     """Returns what obstore does not find by itself: plain HTTP, if the endpoint has it, and profiles."""
-    settings = os.environ
-    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL") or ""
+    settings, endpoint = os.environ, _endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
     if endpoint.startswith("http://"):
         client["allow_http"] = True
@@ -89,14 +90,23 @@ def _profile() -> dict[str, Any]:
 
 
 def _azure(client: dict[str, Any]) -> dict[str, Any]:
+    _endpoint("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
     if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
         client["allow_http"] = True
     return {}
 
 
 def _google(client: dict[str, Any]) -> None:
-    if os.environ.get("GOOGLE_BASE_URL", "").startswith("http://"):
+    if _endpoint("GOOGLE_BASE_URL").startswith("http://"):
         client["allow_http"] = True
+
+
+def _endpoint(*names: str) -> str:
+    """Returns the first of these variables that is set. The library panics over one that is no URL."""
+    name = next(filter(os.environ.get, names), "")
+    if name and not _URL.fullmatch(os.environ[name]):
+        raise StoreError(f"{name} is no URL of a store: write http://HOST:PORT or https://HOST")
+    return os.environ.get(name, "")
 
 
 def asked(address: Address, work: Callable[[], T]) -> T:
@@ -142,13 +152,16 @@ def explained(address: Address, error: Exception) -> ArchiveError:
             f"{address}: the store is overloaded{reason}, and was for minutes: run the same command again later, or "
             "ask for a higher limit; everything committed so far is safe"
         )
-    if "credential" in text.lower() or "metadata" in text.lower():
-        return StoreError(f"{address}: no credentials were found: set {_HOW[address.scheme]} (docs/cloud.md)")
+    if _NOT_FOUND.search(text):
+        return StoreError(
+            f"{address}: no credentials were found that can be used: set {_HOW[address.scheme]} (docs/cloud.md)"
+        )
     if not code:
         reason = " (it cannot be reached, or its answers are lost)"
+    other = " (AWS_ENDPOINT_URL for stores other than Amazon's)" if address.scheme == "s3" else ""
     return StoreError(
-        f"{address}: the store does not do what we ask{reason}: check its address (AWS_ENDPOINT_URL for stores other "
-        "than Amazon's) and the network, then run the same command again; everything committed so far is safe"
+        f"{address}: the store does not do what we ask{reason}: check its address{other} and the network, then run the "
+        "same command again; everything committed so far is safe"
     )
 
 

@@ -57,8 +57,8 @@ def sync(path: Path) -> None:
 
 
 def shield(path: Path, name: str) -> None:
-    """Makes a file that will be `name`, if that has cookies in it, before it is written: only its owner may read it."""
-    if "cookies-" in name:
+    """Makes a file that will be `name`, if that may have cookies in it, before it is written: for its owner only."""
+    if "cookies-" in name or name.endswith(".zones"):
         path.touch(0o600)
 
 

@@ -139,18 +139,15 @@ class Cookies:
         """Returns what is to be committed: what servers have set, without what is in the user's file."""
         if self._learns:
             for domain in self._changed:
-                text = self._text(domain)
                 self._kept.pop(domain, None)
-                if text:
+                if text := self._text(domain):
                     self._kept[domain] = (text,)
         self._changed.clear()
         return dict(self._kept)
 
     def _text(self, domain: str) -> str:
-        jar = self._jars.get(domain, ())
         secrets = self._secrets.get(domain, set())
-        saved = [[getattr(cookie, name) for name in _SAVED] for cookie in jar if cookie.value not in secrets]
-        return json.dumps(saved, separators=(",", ":")) if saved else ""
+        return _packed(cookie for cookie in self._jars.get(domain, ()) if cookie.value not in secrets)
 
     def _jar(self, domain: str) -> CookieJar:
         if domain not in self._jars:
@@ -176,6 +173,12 @@ def open_cookies(config: Config, kept: Kept, committed_s: float) -> Cookies:
     return found
 
 
+def joined(ours: str, theirs: str) -> str:
+    """Returns the kept cookies of a website that two agents had; of two that are the same cookie, ours."""
+    found = {(each.domain, each.path, each.name): each for text in (theirs, ours) for each in _saved(text)}
+    return _packed([*found.values()][-_MOST_COOKIES:])
+
+
 def read_file(name: str) -> list[Cookie]:
     """Reads a file in Netscape's format, as browsers and curl write it. No message quotes what is in it."""
     path = Path(name).expanduser()
@@ -185,6 +188,11 @@ def read_file(name: str) -> list[Cookie]:
         why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise ConfigError(f"fetch.cookies_file is {path}, which cannot be read: {why}") from None
     return list(_cookies(path, lines))
+
+
+def _packed(cookies: Iterable[Cookie]) -> str:
+    saved = [[getattr(cookie, name) for name in _SAVED] for cookie in cookies]
+    return json.dumps(saved, separators=(",", ":")) if saved else ""
 
 
 def _saved(text: str) -> Iterator[Cookie]:

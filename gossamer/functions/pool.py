@@ -21,7 +21,19 @@ from typing import Any
 import msgspec
 
 from gossamer.errors import ConfigError, FunctionError
-from gossamer.functions.protocol import CRASHED, PROGRESS, TIMEOUT, Error, Ready, Result, Setup, Task, frame, frames
+from gossamer.functions.protocol import (
+    CRASHED,
+    PROGRESS,
+    RETIRED,
+    TIMEOUT,
+    Error,
+    Ready,
+    Result,
+    Setup,
+    Task,
+    frame,
+    frames,
+)
 
 _BATCH_PAGES = 32
 _BATCH_BYTES = 512 << 10
@@ -45,7 +57,7 @@ run()"""
 
 # A page's tree takes some hundred kB. To give them back to the system after each page, and get them again, takes as
 # long as to parse it: so the C library keeps what was freed.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
@@ -71,7 +83,7 @@ class _Worker:
             stderr=None if is_shown else subprocess.DEVNULL,
             pass_fds=fds,
             start_new_session=True,  # Ctrl-C is for the crawl; and what a function starts ends with its group
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT},
             bufsize=0,
         )
         assert self.process.stdin
@@ -108,8 +120,10 @@ class _Worker:
 
     def culprit(self) -> tuple[int | None, int]:
         """Returns the page that was being worked on, and the place of the function that was at it; of a process that
-        died between pages, the next one, and -1."""
+        died between pages, the next one, and -1; of one that has retired, none."""
         at, place = PROGRESS.unpack_from(self._progress, 0)
+        if place == RETIRED:
+            return None, place
         return (at, place) if at in self.given else (next(iter(self.given), None), -1)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 _LENGTH = struct.Struct("<I")
 PROGRESS = struct.Struct("<qq")  # what a worker is at: the page's number, and the function's place (-1: none yet)
+RETIRED = -2  # in the place of that: the worker has ended for no page's fault
 # Kinds of errors.
 RAISED, TIMEOUT, MEMORY, CRASHED, INVALID, TOO_LARGE = "raised", "timeout", "memory", "crashed", "invalid", "too large"
 

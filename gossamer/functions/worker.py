@@ -32,6 +32,7 @@ from gossamer.functions.protocol import (
     MEMORY,
     PROGRESS,
     RAISED,
+    RETIRED,
     TIMEOUT,
     TOO_LARGE,
     Error,
@@ -122,16 +123,31 @@ def _read(pages: BinaryIO) -> bytes:
     return pages.read(int.from_bytes(head, "little")) if len(head) == 4 else b""
 
 
+def _identities(*files: BinaryIO) -> list[tuple[int, int]]:
+    with contextlib.suppress(OSError):
+        return [(found.st_dev, found.st_ino) for found in (os.fstat(file.fileno()) for file in files)]
+    return []
+
+
 def _serve(pages: BinaryIO, results: BinaryIO, work: "_Work", progress: mmap.mmap) -> None:
     me, tasks = os.getpid(), msgspec.msgpack.Decoder(list[Task])
-    waiting, flushed_s = 0, time.monotonic()
+    ends = _identities(pages, results)
+    waiting, flushed_s, is_new = 0, time.monotonic(), True
     while data := _read(pages):
         for task in tasks.decode(data):
             PROGRESS.pack_into(progress, 0, task.number, -1)
-            out = framed(work.do(task))
+            result = work.do(task)
             if os.getpid() != me:  # a function has forked, and this is the child
                 os._exit(0)
-            waiting += results.write(out)
+            if _identities(pages, results) != ends:  # a function has closed our pipes: it was on this page
+                os._exit(1)
+            if not is_new and any(error.kind == MEMORY for error in result.errors):
+                # Pages before it may have left the memory full: whether this one needs so much, a new process will see.
+                results.flush()
+                PROGRESS.pack_into(progress, 0, 0, RETIRED)
+                os._exit(0)
+            is_new = False
+            waiting += results.write(framed(result))
             now_s = time.monotonic()
             if waiting >= _FLUSH_BYTES or now_s - flushed_s >= _FLUSH_S:
                 results.flush()

@@ -37,6 +37,7 @@ from gossamer.archive.manifest import (
     site_of,
 )
 from gossamer.archive.store import Store
+from gossamer.columns import COOKIES
 from gossamer.crawl.inbox import Aside, blank, decode
 from gossamer.crawl.scope import WebsiteRules
 from gossamer.crawl.seeds import check_rules, check_urls, files_in, rules_in
@@ -261,7 +262,11 @@ def _of_news(news: Any, sites: Collection[str]) -> Finding:
 def _check_transfer(message: Message, store: Store, sites: Collection[str]) -> None:
     is_first = message.part == 0 or (message.protocol == 1 and message.data[:1] == b"{")
     if not is_first:  # the first part has what holds for all of them, the others have tables
-        estate.decoded(message.data)
+        part = estate.decoded(message.data)
+        if part.table == COOKIES.name:
+            if message.kind == HOSTS:
+                raise Unreadable("cookies are for agents of one site")
+            estate.take_cookies({}, part.texts)
         return
     header = json.loads(message.data)
     zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(header, "zones", list)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -10,11 +11,12 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.resting import Rests
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import I64, AnyKeys, Bools, Rows
-from gossamer.columns import HOST, KIN, LATER, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
+from gossamer.columns import COOKIES, HOST, KIN, LATER, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
 from gossamer.crawl.opening import Books
 from gossamer.crawl.update import is_final, is_requisite
+from gossamer.frontier.caps import domain_key
 from gossamer.frontier.pages import HOST_SHIFT, host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.web.url import host_key
@@ -24,7 +26,7 @@ Texts = Sequence[bytes]
 
 class Part(NamedTuple):
     """`Part` has rows of one table, and a text for each: a page's URL, a visited page's validators, its onward links, a
-    resting host's name."""
+    resting host's name, a website's cookies."""
 
     table: str
     rows: Rows
@@ -32,8 +34,10 @@ class Part(NamedTuple):
 
 
 _REST = np.dtype([("host", "u4"), ("until_s", "f8"), ("failures", "u4")])
+_JAR = np.dtype([("domain", "u4")])
 DTYPES: dict[str, np.dtype[Any]] = {table.name: table.numpy for table in (PAGE, VISITED, ONWARD, KIN, HOST)}
-DTYPES |= {RESTING.name: _REST}
+DTYPES |= {RESTING.name: _REST, COOKIES.name: _JAR}
+_jar = msgspec.json.Decoder(tuple[str, str])
 
 
 def schema(table: str) -> pa.Schema:
@@ -114,6 +118,14 @@ def rests(hosts: Mapping[str, Sequence[float]]) -> Part:
     return Part(RESTING.name, rows, [name.encode() for name in hosts])
 
 
+def cookies(books: Books, hosts: Rows) -> Part:
+    """Returns what the websites of these hosts have set; agents that have other hosts of a website keep it as well."""
+    here, kept = set(hosts["domain"].tolist()), books.kept_cookies.rows
+    found = [domain for domain in kept if domain_key(domain) in here]
+    rows = np.array([(domain_key(domain),) for domain in found], _JAR)
+    return Part(COOKIES.name, rows, [msgspec.json.encode((domain, *kept[domain])) for domain in found])
+
+
 def _within(part: Part, first: AnyKeys, last: AnyKeys) -> Part:
     keys = part.rows["host"].astype(np.uint64) << HOST_SHIFT
     ranges = np.searchsorted(first, keys, "right") - 1
@@ -131,12 +143,14 @@ def forget(books: Books, pages: int, keep: Callable[[AnyKeys], Bools]) -> Change
     changes |= books.resting.write(
         {name: rest for (name, rest), here in zip(hosts.items(), stays, strict=True) if here}
     )
+    domains, kept = set(books.index.hosts.rows["domain"].tolist()), books.kept_cookies
+    changes |= kept.write({name: row for name, row in kept.rows.items() if domain_key(name) in domains})
     return changes | books.frontier.flush(books.store, books.chain.label)
 
 
 def take_in(books: Books, parts: Iterable[Part]) -> Changes:
     """Adds what is ours now. Tables come in the order of `gather`, each in one or more parts."""
-    index, resting = books.index, dict(books.resting.hosts)
+    index, resting, jars = books.index, dict(books.resting.hosts), dict(books.kept_cookies.rows)
     grown = []
     for table, rows, texts in parts:
         if table == PAGE.name:
@@ -145,6 +159,8 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
             _take_visited(books, rows, texts)
         elif table == RESTING.name:
             _take_rests(resting, rows, texts)
+        elif table == COOKIES.name:
+            take_cookies(jars, texts)
         elif table == ONWARD.name:
             onward.write(index, rows["key"], [onward.unpacked(text) for text in texts])
         elif table == KIN.name:
@@ -158,6 +174,7 @@ def take_in(books: Books, parts: Iterable[Part]) -> Changes:
             index.hosts.grow(rows["host"], rows["domain"], known, visited)
     index.traps.recount()
     changes = index.flush(books.store, books.chain.label) | books.resting.write(resting)
+    changes |= books.kept_cookies.write(jars)
     books.frontier.rank_anew()
     return changes | books.frontier.flush(books.store, books.chain.label)
 
@@ -202,6 +219,14 @@ def _take_rests(resting: Rests, rows: Rows, texts: Texts) -> None:
     for name, (_, until_s, failures) in zip(texts, rows.tolist(), strict=True):
         host, rest = name.decode(), (until_s, failures)
         resting[host] = max(rest, resting.get(host, rest))
+
+
+def take_cookies(jars: dict[str, tuple[str]], texts: Texts) -> None:
+    """Takes cookies in. Where both agents have some of a website, ours count more."""
+    from gossamer.fetch.cookies import joined  # http.cookiejar: whoever needs no cookies need not wait for it
+
+    for domain, text in map(_jar.decode, texts):
+        jars[domain] = (joined(jars.get(domain, ("[]",))[0], text),)
 
 
 def state_of(books: Books, quiet_s: float, now_s: float) -> AgentState:

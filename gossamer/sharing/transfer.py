@@ -131,10 +131,9 @@ class Transfer:
                 header = {"zones": group, "quiet_until_s": chain.state.quiet_until_s}
                 # We found what is neither ours nor theirs when we crossed over, and keep it.
                 leaves = _in(group)
-                hosts = books.index.hosts.rows
-                parts = estate.gather(
-                    books, first, first + np.uint64((1 << int(ZONE_SHIFT)) - 1), hosts[leaves(hosts["host"])]
-                )
+                hosts = books.index.hosts.rows[leaves(books.index.hosts.rows["host"])]
+                parts = estate.gather(books, first, first + np.uint64((1 << int(ZONE_SHIFT)) - 1), hosts)
+                parts.append(estate.cookies(books, hosts))
                 mine = [zone for zone in chain.zones if zone not in group]
                 self._give(ZONES, to, header, parts, leaves, Changes(), mine)
 

@@ -134,6 +134,21 @@ def eats(page: Any) -> Iterator[Any]:
     yield {"url": page.url}
 
 
+_LEFT: list[bytearray] = []
+
+
+def leaks(page: Any) -> Iterator[Any]:
+    _LEFT.append(bytearray(20 << 20))
+    yield {"url": page.url}
+
+
+def closes(page: Any) -> Iterator[Any]:
+    """Closes what is not its own."""
+    if _is_bad(page):
+        os.closerange(3, 100)
+    yield {"url": page.url}
+
+
 def shouts(page: Any) -> Iterator[Any]:
     if _is_bad(page):
         for _ in range(1024):

@@ -14,8 +14,10 @@ from test_bucket import plain as plain
 from test_bucket import weed as weed
 
 from experiments.servers import READER, READER_SECRET, SECRET
+from gossamer.archive.buckets import connect
 from gossamer.archive.object_store import ObjectStore
 from gossamer.config.folders import Address
+from gossamer.errors import StoreError
 from gossamer.testweb.running import RunningWeb
 
 SLOW_DOWN: Answer = (503, "Slow Down", b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>")
@@ -43,6 +45,33 @@ def test_before_anything_begins(
         assert SECRET not in said
     with at(weed, tmp_path / "cache"):
         assert ObjectStore(address).list("") == [], "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    "value", ["127.0.0.1:8333", "http://", "http://h:99999", "http://[::1", "http://h/ x", "ftp://h"]
+)
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("AWS_ENDPOINT_URL", "s3://box/crawl"),
+        ("GOOGLE_BASE_URL", "gs://box/crawl"),
+        ("AZURE_STORAGE_ENDPOINT", "az://box/crawl"),
+    ],
+)
+def test_an_endpoint_that_is_no_url(name: str, address: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match=f"^{name} is no URL of a store: write http://HOST:PORT or https://HOST$"):
+        connect(Address(address))
+
+
+@pytest.mark.parametrize("settings", [{}, {"AZURE_STORAGE_ACCOUNT_NAME": "me", "AZURE_STORAGE_ACCOUNT_KEY": "no key!"}])
+def test_azure_without_an_account(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_USE_EMULATOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match="no credentials were found that can be used: set AZURE_STORAGE_ACCOUNT_NAME"):
+        connect(Address("az://box/crawl"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A pool of workers gives every page a result, whatever the functions do to the processes that run them."""
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gossamer.errors import ConfigError
-from gossamer.functions.pool import Pool
-from gossamer.functions.protocol import Result, Setup, Task
+from gossamer.functions.pool import Pool, _Worker
+from gossamer.functions.protocol import Result, Setup, Task, frame
 
 HERE = str(Path(__file__).parent)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -53,13 +54,38 @@ def results(found: Pool, pages: int = PAGES) -> dict[int, Result]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("crashes", "crashed"), ("exits", "crashed"), ("hangs_hard", "timeout"), ("eats", "memory")]
+    ("name", "kind"),
+    [
+        ("crashes", "crashed"),
+        ("exits", "crashed"),
+        ("closes", "crashed"),
+        ("hangs_hard", "timeout"),
+        ("eats", "memory"),
+    ],
 )
 def test_a_bad_page_and_eight_good_ones(name: str, kind: str) -> None:
     with pool(name, time_s=0.2) as found:
         made = results(found)
     assert [error.kind for error in made[2].errors] == [kind]
     assert all(len(made[number].items) == 1 and not made[number].errors for number in made if number != 2)
+
+
+def test_whoever_closes_our_pipes_is_the_culprit() -> None:
+    """However late the pool looks."""
+    worker = _Worker(b"", False)
+    worker.given = {number: page(number) for number in range(1, PAGES + 1)}
+    os.set_blocking(worker.to, True)
+    setup = Setup(functions={"closes": "page_functions:closes"}, path=[HERE])
+    os.write(worker.to, frame(setup) + frame([*worker.given.values()]))
+    worker.process.wait(60)
+    assert worker.culprit() == (2, 0)
+    worker.close()
+
+
+def test_what_pages_leave_in_memory_costs_no_later_page() -> None:
+    with pool("leaks", memory_mb=64) as found:
+        made = results(found)
+    assert all(len(result.items) == 1 and not result.errors for result in made.values())
 
 
 @pytest.mark.parametrize("name", ["shouts", "forks"])

@@ -126,17 +126,29 @@ class Trouble:
     def __init__(self, site: Site, chance: random.Random) -> None:
         self.site, self.chance = site, chance
         self.done: list[tuple[str, float]] = []
+        self._killed: dict[str, tuple[Any, int]] = {}  # what an agent had done, and how often it was killed since
 
     def make(self, kind: str) -> None:
         getattr(self, kind.replace(" ", "_"))()
         self.done.append((kind, time.time()))
 
     def kill_agent(self) -> None:
+        """Kills one of them. Supervisors give up an agent that dies five times and does nothing in between."""
         end_s = time.monotonic() + _PATIENCE_S
-        while not (found := sorted(self.site.agents().items())) and time.monotonic() < end_s:
+        while not (found := self._others_than_hopeless()) and time.monotonic() < end_s:
             time.sleep(0.02)  # it is killed already, and its successor not begun
         if found:
-            _signal(self.chance.choice(found)[1], signal.SIGKILL)
+            name, process, done, times = self.chance.choice(found)
+            self._killed[name] = done, times + 1
+            _signal(process, signal.SIGKILL)
+
+    def _others_than_hopeless(self) -> list[tuple[str, int, Any, int]]:
+        found, at = [], snapshots(self.site.directory)
+        for name, process in sorted(self.site.agents().items()):
+            done = (at[name].state.counters.visits, at[name].marks, at[name].zones) if name in at else None
+            before, times = self._killed.get(name, (done, 0))
+            found.append((name, process, done, times if done == before else 0))
+        return [each for each in found if each[-1] < 4]
 
     def kill_all_agents(self) -> None:
         for process in self.site.agents().values():

@@ -48,6 +48,25 @@ def pages() -> bytes:
     return estate.encoded(estate.Part("page", rows, [url.encode() for url in URLS]))[0]
 
 
+def jars(*rows: Any) -> bytes:
+    part = estate.Part(
+        "cookies", np.zeros(len(rows), estate.DTYPES["cookies"]), [json.dumps(row).encode() for row in rows]
+    )
+    return estate.encoded(part)[0]
+
+
+@pytest.mark.parametrize(
+    "row", [5, ["a.test"], [5, "[]"], ["a.test", 5], ["a.test", "x"], ["a.test", "[[1]]"], ["a.test", "[[[]]]"]]
+)
+def test_cookies_that_are_none(row: Any) -> None:
+    assert verdict(message(ZONES, 1, jars(row)), Memory(), SITES)[1], "they are refused"
+
+
+def test_cookies_are_not_taken_from_another_site() -> None:
+    wrong, waits, _ = verdict(message(HOSTS, 1, jars(["a.test", "[]"])), Memory(), SITES)
+    assert (wrong, waits) == ("Unreadable: cookies are for agents of one site", True)
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[1]", b'"name"', b"{}", b"null"])
 def test_a_message_that_names_no_seed_files(data: bytes) -> None:
     good = Message(SEED_FILES, 1, 0, "", json.dumps(["/somewhere/seeds.txt"]).encode())
@@ -84,6 +103,7 @@ def good_messages() -> dict[str, list[tuple[int, bytes]]]:
     zones = {"files": FILES, "zones": [1, 255], "quiet_until_s": 7.5, "pages": 3, "cash": 99}
     header = {"site": "lima", "version": 2, "hosts": hosts, "zones": [0, 3], "pages": 2, "cash": 1}
     rests = estate.encoded(estate.rests({"a.test": (1e9, 3)}))[0]
+    cookies = jars(["a.test", '[["a","1",".a.test",true,"/",false,null]]'])
     known = np.arange(len(URLS)) % 3 == 0
     return {
         LINKS: [(0, data) for data in encode(columns())],
@@ -96,6 +116,7 @@ def good_messages() -> dict[str, list[tuple[int, bytes]]]:
             (0, json.dumps({name: said for name, said in zones.items() if name != "files"}).encode()),
             (1, pages()),
             (2, rests),
+            (3, cookies),
         ],
         HOSTS: [(0, json.dumps(header).encode()), (1, pages()), (2, rests)],
     }

@@ -14,9 +14,10 @@ from test_archive_chain import Crash, Mortal
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import ZONES, ZONES_IN_ALL, Changes
 from gossamer.archive.resting import Resting
+from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
-from gossamer.columns import HOST_BITS, LATER, NO_TEXT, PAGE, VISITED, ZONE_BITS, Status
+from gossamer.columns import COOKIES, HOST_BITS, LATER, NO_TEXT, PAGE, VISITED, ZONE_BITS, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
@@ -93,6 +94,10 @@ def filled(store: Memory, exchange: InProcess, name: str, v: int) -> None:
     mine.index.hosts.grow(hosts, np.zeros(len(hosts), np.uint32), np.zeros(len(hosts), np.int64), counts)
     resting = {host: (100.0 + n, n) for n, host in enumerate(HOSTS[::4]) if zone_of_name(host) in mine.chain.zones}
     changes = mine.index.flush(store, mine.chain.label) | mine.frontier.flush(store, mine.chain.label)
+    cookies = {host: (f'[["a","{host}",".{host}",true,"/",false,null]]',) for host in HOSTS[::3]}
+    changes |= mine.kept_cookies.write(
+        {host: row for host, row in cookies.items() if zone_of_name(host) in mine.chain.zones}
+    )
     if name == "a1":  # a0's manifest is of an earlier version, which had hosts that rest in its state
         changes |= mine.resting.write(resting)
         resting = {}
@@ -124,6 +129,7 @@ def facts(store: Memory) -> dict[str, Any]:
     visited: dict[int, Any] = {}
     hosts: dict[int, Any] = {}
     resting: dict[str, Any] = {}
+    cookies: dict[str, Any] = {}
     owned: list[int] = []
     lacking = 0
     for name in NAMES:
@@ -149,11 +155,14 @@ def facts(store: Memory) -> dict[str, Any]:
         for host, rest in Resting(store, Chain(store, at, 0)).hosts.items():
             assert zone_of_name(host) in at.zones
             resting[host] = rest
+        for domain, row in RowFiles(store, Chain(store, at, 0), COOKIES, ("",)).rows.items():
+            assert zone_of_name(domain) in at.zones, "here each host has a domain of its own"
+            cookies[domain] = row
         owned += at.zones
         lacking += ledger.missing(int(rows["cash"].sum()))
     assert sorted(owned) == list(range(ZONES_IN_ALL)), "a zone is lost or owned twice"
     assert lacking == 0, "cash was lost or made"
-    return {"pages": pages, "visited": visited, "hosts": hosts, "resting": resting}
+    return {"pages": pages, "visited": visited, "hosts": hosts, "resting": resting, "cookies": cookies}
 
 
 @pytest.mark.parametrize("owners", [SWAPPED, ALL_TO_ONE, LEFT], ids=["swapped", "all to one", "nothing moves"])
@@ -163,6 +172,7 @@ def test_everything_moves(owners: tuple[str, ...]) -> None:
     assert len(before["pages"]) == 200
     assert len(before["visited"]) >= 66
     assert len(before["resting"]) == 10
+    assert len(before["cookies"]) == 14
     settle(store, exchange, owners)
     assert facts(store) == before
     for name in NAMES:
@@ -194,6 +204,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     for part in (estate.decoded(message.data) for message in others):
         assert not len(parts[part.table].rows), "in one piece"
         parts[part.table] = part
+    del parts["cookies"]  # which stayed where they were
     resting = {host: list(rest) for host, rest in before["resting"].items() if zone_of_name(host) in said["zones"]}
     assert resting
     if protocol == 1:
@@ -206,7 +217,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     old = replace(first, data=json.dumps(said).encode(), parts=1, protocol=protocol)
     assert verdict(old, store, ())[:2] == GOOD[:2]
     Transfer(his, exchange, Orders(ALL_TO_ONE), None, 3.0).take([old])
-    assert facts(store) == before
+    assert facts(store) | {"cookies": ()} == before | {"cookies": ()}
 
 
 def test_rows_without_the_columns_of_later_versions_are_taken_in() -> None:
@@ -230,6 +241,37 @@ def test_there_and_back_again() -> None:
     for owners in (SWAPPED, ALL_TO_ONE, ("a0",) * 256, SWAPPED, LEFT):
         settle(store, exchange, owners)
         assert facts(store) == before
+
+
+def test_cookies_of_a_website_are_with_all_who_have_hosts_of_it() -> None:
+    """Of one that both agents know, the new owner keeps its own."""
+    store, exchange = Memory(), InProcess()
+    hosts = [f"h{number}.one.test" for number in range(8)]
+    given = {
+        "a0": [["a", "0", ".one.test", True, "/", False, None], ["b", "0", "h0.one.test", False, "/", False, None]]
+    }
+    given["a1"] = [["a", "1", ".one.test", True, "/", False, None]]
+    for name, cookies in given.items():
+        mine = books(store, exchange, name, is_new=True)
+        urls = [f"http://{host}/" for host in hosts if zone_of_name(host) in mine.chain.zones]
+        assert urls
+        update(
+            mine.index, mine.frontier, mine.ledger, RoundColumns(inbox=seeds(urls, mine.ledger)), limits=CONFIG.limits,
+            strategy=mine.strategy, is_own=Owners(name, mine.chain.zones, ["a0"] * 256).is_own, now_s=1.0,
+        )  # fmt: skip
+        changes = mine.index.flush(store, mine.chain.label) | mine.frontier.flush(store, mine.chain.label)
+        changes |= mine.kept_cookies.write({"one.test": (json.dumps(cookies),)})
+        mine.chain.commit(changes, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+
+    def of(name: str) -> dict[str, list[Any]]:
+        kept = RowFiles(store, Chain(store, Chain.read(store, name), 0), COOKIES, ("",)).rows
+        return {domain: sorted(json.loads(text)) for domain, (text,) in kept.items()}
+
+    settle(store, exchange, ALL_TO_ONE)
+    assert of("a0") == {}, "it has no host of the website any more"
+    assert of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
+    settle(store, exchange, LEFT)
+    assert of("a0") == of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
 
 
 def test_order_of_discovery_is_kept() -> None:
