@@ -41,6 +41,7 @@ _LOOK_S = 0.1
 _MEMORY_S = 1.0  # how often the browser's memory is measured
 _START_S = 60.0
 _DROPPED = frozenset(("content-encoding", "transfer-encoding", "content-length", "content-security-policy"))
+_SCRIPTS_RAN = "() => { try { document.querySelectorAll('noscript').forEach(each => each.remove()) } catch {} }"
 _IDLE = "() => new Promise(resolve => requestIdleCallback(resolve, { timeout: 1000 }))"
 
 
@@ -257,6 +258,7 @@ class Renderer:
             tab.quiet_s += _LOOK_S
             if tab.busy_s > self._config.render.time_s:
                 break  # what is there by now is better than nothing
+        await asyncio.wait_for(page.evaluate(_SCRIPTS_RAN), _ANSWER_S)
         html = await asyncio.wait_for(page.content(), _ANSWER_S)
         return html.encode("utf-8", "replace")[: self._config.fetch.decoded_bytes]
 
