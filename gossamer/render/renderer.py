@@ -47,12 +47,12 @@ _IDLE = "() => new Promise(resolve => requestIdleCallback(resolve, { timeout: 10
 
 def check_render(config: Config) -> None:
     """Raises an error if this crawl cannot render pages."""
-    find_browser(config.render.browser)
     if config.site.agents > 1 or config.site.max_agents:
         raise ConfigError(
             "crawl.render works with one agent only: with several, a page's scripts may be on hosts of another agent, "
             "which alone can be polite to them; use --agents 1"
         )
+    find_browser(config.render.browser)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,10 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
         workers = clients.of_federation(federation, arguments.at_once, here)
     else:
         workers, times = chosen(arguments.clients, config.site.agents, arguments.at_once)
+    if config.crawl.render:  # clients are as agents
+        from gossamer.render.renderer import check_render
+
+        check_render(config.replace({"site.agents": min(len(workers), 2)}))
     wish = Wish(
         arguments.mode,
         reference=arguments.reference or "",

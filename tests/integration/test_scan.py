@@ -168,6 +168,8 @@ def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
     assert "write a length of time" in complaint("scan", "one.txt", *on_web, "--repeat", "soon", at=tmp_path)
     assert "--scope host or --scope domain" in complaint("scan", "one.txt", *on_web, "--scope", "any", at=tmp_path)
     assert "limit a website by --pages" in complaint("scan", "one.txt", *on_web, "--rounds", "3", at=tmp_path)
+    rendering = ("--render", "auto", "--agents", "2")
+    assert "works with one agent only" in complaint("scan", "one.txt", *on_web, *rendering, at=tmp_path)
     assert "no finished scan to learn from" in complaint("plan", "one.txt", "--from", "none", at=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"empty.txt", "one.txt"}, "a mistake leaves nothing behind"
 

@@ -21,7 +21,9 @@ def chromium() -> str:
     return tools.need("chromium")
 
 
-SHELL = b"<!doctype html><title>shop</title><div id=app>Loading</div><script src=/app.js></script><noscript>No</noscript>"
+SHELL = (
+    b"<!doctype html><title>shop</title><div id=app>Loading</div><script src=/app.js></script><noscript>No</noscript>"
+)
 # It asks for data, and makes links and text of them.
 APP = b"""fetch('/data' + location.pathname + '.json').then(answer => answer.json()).then(data => {
     document.title = data.title
