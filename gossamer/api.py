@@ -269,6 +269,10 @@ def check(config: Config) -> None:
         from gossamer.archive.dedupe import check_dedupe
 
         check_dedupe(config)
+    if config.archive.simhash:
+        from gossamer.web.main_text import check_extractor
+
+        check_extractor()
     if config.crawl.render:
         from gossamer.render.renderer import check_render
 

@@ -273,6 +273,11 @@ VISITS = Table(
         Column("width", "u4", "of an image, in pixels, if its header says so (PNG, GIF, JPEG, WebP); else NULL"),
         Column("height", "u4", "the same"),
         Column("rendered", "bool", "its scripts were run (crawl.render): text and links are as they made the page"),
+        Column(
+            "simhash",
+            "u8",
+            "of its main text, as of the function simhash (archive.simhash); 0: hardly any text, NULL: nobody looked",
+        ),
         Column("country", "dict", "where the host is: two letters of ISO 3166, empty if unknown"),
         Column("g_per_kwh", "f8", "carbon intensity of the power there, then: grams of CO2 equivalent per kWh"),
         Column("energy_j", "f8", "joules that the visit took, by carbon.kwh_per_gb; 0 if nobody was contacted"),

@@ -78,11 +78,13 @@ def export_text(
     shard_bytes: int = 0,
     resume: bool = False,
     is_distinct: bool = False,
+    is_quick: bool = False,
 ) -> int:
     """Exports the text of all fetched pages as JSON lines, or Parquet if OUT ends so; returns their number. A row group
     of Parquet has `group_characters` of text. With a `purpose` without the pages whose publishers refuse it. With
     `shard_bytes` OUT.jsonl becomes OUT-00001.jsonl and so on, each about as large; `resume` keeps those that are there,
-    and adds the pages that they do not have. `is_distinct` leaves out pages that nearly repeat an older one."""
+    and adds the pages that they do not have. `is_distinct` leaves out pages that nearly repeat an older one; `is_quick`
+    is how `gossamer duplicates --quick` finds them."""
     if shard_bytes and is_stdout(out):
         raise ConfigError("--shard-mb needs a file to write to, not -")
     if resume and not shard_bytes:
@@ -94,10 +96,10 @@ def export_text(
     done = _exported(kept)
 
     def work(at: Reading) -> int:
-        options = _options(at, form, purpose, is_distinct)
+        options = _options(at, form, purpose, "quick" if is_distinct and is_quick else is_distinct)
         if resume:
             check_options(out, options)
-        repeated = _repeated(at, form) if is_distinct else frozenset[str]()
+        repeated = _repeated(at, form, is_quick) if is_distinct else frozenset[str]()
         with (
             closing(open_reading(at)) as database,
             closing(Contents(at)) as contents,
@@ -114,17 +116,18 @@ def export_text(
     return reading(where, work)
 
 
-def _repeated(at: Reading, form: Form) -> frozenset[str]:
-    from gossamer.archive.near_duplicates import repeats
+def _repeated(at: Reading, form: Form, is_quick: bool) -> frozenset[str]:
+    from gossamer.archive.near_duplicates import quick_repeats, repeats
 
-    return frozenset(repeat.url for repeat in repeats(at, form._replace(name="main_text") if form.is_main else form))
+    form = form._replace(name="main_text") if form.is_main else form
+    return frozenset(repeat.url for repeat in (quick_repeats(at) if is_quick else repeats(at, form)))
 
 
-def _options(at: Reading, form: Form, purpose: str, is_distinct: bool) -> dict[str, str | bool]:
+def _options(at: Reading, form: Form, purpose: str, distinct: bool | str) -> dict[str, str | bool]:
     """Returns what decides which pages shards have, and which text of them."""
     crawl = str(at.directory.resolve() if isinstance(at.directory, Path) else at.directory)
     extractor = form.extractor if form.is_main else ""
-    return {"crawl": crawl, "form": form.name, "extractor": extractor, "for": purpose, "distinct": is_distinct}
+    return {"crawl": crawl, "form": form.name, "extractor": extractor, "for": purpose, "distinct": distinct}
 
 
 def _exported(kept: list[Path]) -> set[Exported]:

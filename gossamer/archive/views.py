@@ -81,7 +81,7 @@ _OF_INDEX = "score hits due change_rate"
 _OF_VISIT = "outcome http_status reason location elapsed_s"
 _OF_VERSION = (
     "content_type charset title language canonical wire_bytes body_bytes truncated digest links warc warc_offset"
-    " warc_bytes noindex preferences not_for width height"
+    " warc_bytes noindex preferences not_for width height simhash"
 )
 
 # What the index of the crawl knows of a page, by the question that is put to it: `index_ranked(key)` and so on. It is
@@ -198,7 +198,7 @@ FUNCTIONS = (
         "the text of the page itself, without navigation and notices (docs/text.md; needs the extra `text`)",
     ),
     ("markdown(warc, warc_offset)", "VARCHAR", "the same as Markdown"),
-    ("simhash(text)", "UBIGINT", "64 bits of a text; of near-duplicates at most 8 differ: bit_count(xor(a, b)) <= 8"),
+    ("simhash(text)", "UBIGINT", "64 bits of a text; of near-duplicates at most 4 differ: bit_count(xor(a, b)) <= 4"),
     ("language_of(text)", "VARCHAR", "the language of a text, as two letters, by what it says; empty if unclear"),
     ("body(warc, warc_offset)", "BLOB", "the body after transfer and content decoding"),
     ("header(warc, warc_offset, name)", "VARCHAR", "a header of the answer; several are joined by commas"),

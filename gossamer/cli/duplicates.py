@@ -7,6 +7,7 @@ from gossamer.archive.export_text import WHOLE
 from gossamer.archive.near_duplicates import MAIN, near_duplicates
 from gossamer.cli import options
 from gossamer.cli.query import located
+from gossamer.errors import ConfigError
 from gossamer.web.similar import NEAR
 
 
@@ -20,12 +21,17 @@ def duplicates_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="of runs of three words that two pages have in common at least (0.62)",
     )
+    parser.add_argument(
+        "--quick", action="store_true", help="compare the simhashes that the crawl has noted: finds less (docs/text.md)"
+    )
     options.add_json(parser, "print one JSON object per page")
 
 
 def duplicates(arguments: argparse.Namespace) -> int:
+    if arguments.quick and (arguments.whole or arguments.similarity != NEAR):
+        raise ConfigError("--quick compares the simhashes of main texts: leave out --whole and --similarity")
     where, code = located(arguments.dir)
-    found = near_duplicates(where, WHOLE if arguments.whole else MAIN, arguments.similarity)
+    found = near_duplicates(where, WHOLE if arguments.whole else MAIN, arguments.similarity, arguments.quick)
     for repeat in found:
         if arguments.json:
             print(json.dumps({**repeat._asdict(), "similarity": round(repeat.similarity, 3)}))

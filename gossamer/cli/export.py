@@ -54,6 +54,9 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="text: keep the shards that are there, and add the rest")
     parser.add_argument("--distinct", action="store_true", help="text: leave out pages that nearly repeat an older one")
+    parser.add_argument(
+        "--quick", action="store_true", help="with --distinct: compare as `gossamer duplicates --quick`"
+    )
     parser.add_argument("--extractor", choices=EXTRACTORS, default=EXTRACTORS[0], help="what finds the main text")
     parser.add_argument(
         "--with-page", action="store_true", help="items: add the page's URL (_url) and the time of its visit (_time)"
@@ -83,9 +86,11 @@ def export(arguments: argparse.Namespace) -> int:
     more: dict[str, Any] = {"shard_bytes": arguments.shard_mb << 20} if arguments.shard_mb else {}
     if arguments.distinct and arguments.kind not in _TEXTS:
         raise ConfigError(f"--distinct is for {', '.join(f'--{kind}' for kind in _TEXTS)}")
+    if arguments.quick and not arguments.distinct:
+        raise ConfigError("--quick is for --distinct")
     if arguments.kind in _TEXTS:
         more |= {"form": Form(arguments.kind.replace("-", "_"), arguments.extractor), "resume": arguments.resume}
-        more["is_distinct"] = arguments.distinct
+        more |= {"is_distinct": arguments.distinct, "is_quick": arguments.quick}
     if arguments.purpose:
         more["purpose"] = arguments.purpose
     if arguments.with_page:

@@ -156,6 +156,11 @@ def parsed(path: Path, text: str) -> Federation:
             f"{path}: site.exchange and site.engine are for a crawl that is not in a federation; its sites use "
             "nats-server and processes: remove both keys"
         )
+    if config.crawl.render:
+        raise ConfigError(
+            f"{path}: crawl.render is for a crawl that is not in a federation: a page's scripts may be on hosts of "
+            "another site, which alone can be polite to them; remove the key"
+        )
     return Federation(path.resolve(), shared, sites, config)
 
 

@@ -315,6 +315,10 @@ class Archive(msgspec.Struct, frozen=True):
         list[str],
         key("other crawls: content that they have is not stored again (docs/archives.md)", like="/data/last-year"),
     ] = []
+    simhash: Annotated[
+        float,
+        key("share of the pages of whose main text the table `pages` gets a simhash (docs/text.md)", least=0, most=1),
+    ] = 0.0
     cache_mb: Annotated[
         int, key("MB of local disk for the files of an archive in a bucket (docs/cloud.md)", least=16)
     ] = 10_000

@@ -17,9 +17,10 @@ from gossamer.fetch.outcome import UNWANTED, is_media
 from gossamer.fetch.robots_cache import is_file
 from gossamer.frontier.relevance import Topic
 from gossamer.frontier.strategies import strategy
+from gossamer.web.answer import Answer
 from gossamer.web.charset import declared_charset
 from gossamer.web.html import parse_html, text_of
-from gossamer.web.http import RENDERED_TYPE, Headers, content_type, decode_body
+from gossamer.web.http import RENDERED_TYPE, Headers, content_type, decode_body, rendered_head
 from gossamer.web.links import KINDS, NO_LINKS, Links, Listed
 from gossamer.web.posts import url_of
 from gossamer.web.preferences import Said, asked, said_in
@@ -105,6 +106,7 @@ class Visit:
     requisites: Requisites | None = None  # None: nothing, or nobody asked
     rendered: bytes = b""  # the page as its scripts made it, in UTF-8; empty: nobody ran them
     size: tuple[int | None, int | None] = (None, None)  # width and height of an image
+    simhash: int | None = None  # of its main text, if that is asked for
     sitemaps: list[str] = field(default_factory=list)  # named by a robots.txt
     named: list[Naming] = field(default_factory=list)  # those of other hosts, and who names them
     kept: dict[str, str] | None = None  # headers that `Accounting` wants, by name
@@ -189,6 +191,11 @@ class Reader:
         self._headers = headers
         self._agent = config.fetch.agent_name.lower()
         self._topic = Topic(config.crawl.topic) if strategy(config.crawl.order).needs_topic else None
+        self._simhashes = None
+        if config.archive.simhash:
+            from gossamer.web.similar import Simhashes
+
+            self._simhashes = Simhashes(config.archive.simhash)
         self.forget()
 
     def forget(self) -> None:
@@ -221,6 +228,7 @@ class Reader:
         except Exception as error:  # a page we fail to read is stored all the same; it must not end the crawl
             visit.reason = f"not understood: {error!r}"[:200]
             visit.drop_links()
+        self._compare(visit)
         return visit
 
     def read_again(self, visit: Visit, html: bytes, leads_to: str, why: str) -> Visit:
@@ -238,7 +246,18 @@ class Reader:
             visit.reason = f"as rendered, it is not understood: {error!r}"[:200]
             return visit
         again.noindex |= visit.noindex
+        self._compare(again)
         return again
+
+    def _compare(self, visit: Visit) -> None:
+        """Notes what a page can be compared by, if that is asked for."""
+        response, request = visit.response, visit.response.request
+        if self._simhashes is None or visit.outcome is not Outcome.OK or visit.is_for_nobody:
+            return
+        if response.body and not (request.is_robots or request.is_part):
+            rendered = (rendered_head(response.head), visit.rendered)
+            answer = Answer(*(rendered if visit.rendered else (response.head, response.body)))
+            visit.simhash = self._simhashes.of(request.key, answer)
 
     def _understand(self, visit: Visit) -> None:
         response, request, outcome = visit.response, visit.response.request, visit.outcome

@@ -230,6 +230,7 @@ class Round:
             "part" if request.is_part else "requisite" if request.is_requisite else "page",
             *visit.size,
             bool(visit.rendered),
+            visit.simhash,
         )
         self.rows.append(values)
 

@@ -42,17 +42,18 @@ _LOOK_S = 0.1
 _MEMORY_S = 1.0  # how often the browser's memory is measured
 _START_S = 60.0
 _DROPPED = frozenset(("content-encoding", "transfer-encoding", "content-length", "content-security-policy"))
+_SCRIPTS_RAN = "() => { try { document.querySelectorAll('noscript').forEach(each => each.remove()) } catch {} }"
 _IDLE = "() => new Promise(resolve => requestIdleCallback(resolve, { timeout: 1000 }))"
 
 
 def check_render(config: Config) -> None:
     """Raises an error if this crawl cannot render pages."""
-    find_browser(config.render.browser)
     if config.site.agents > 1 or config.site.max_agents:
         raise ConfigError(
             "crawl.render works with one agent only: with several, a page's scripts may be on hosts of another agent, "
             "which alone can be polite to them; use --agents 1"
         )
+    find_browser(config.render.browser)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,7 @@ class Renderer:
             tab.quiet_s += _LOOK_S
             if tab.busy_s > self._config.render.time_s:
                 break  # what is there by now is better than nothing
+        await asyncio.wait_for(page.evaluate(_SCRIPTS_RAN), _ANSWER_S)
         html = await asyncio.wait_for(page.content(), _ANSWER_S)
         return html.encode("utf-8", "replace")[: self._config.fetch.decoded_bytes]
 

@@ -57,6 +57,10 @@ def scan(arguments: argparse.Namespace, given: Mapping[str, Any]) -> int:
     else:
         file, slots = arguments.clients, arguments.at_once
         workers, times = clients.load(file, slots) if file else (clients.local(config.site.agents, slots), {})
+    if config.crawl.render:  # clients are as agents
+        from gossamer.render.renderer import check_render
+
+        check_render(config.replace({"site.agents": min(len(workers), 2)}))
     wish = Wish(
         arguments.mode,
         reference=arguments.reference or "",

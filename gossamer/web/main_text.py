@@ -82,6 +82,11 @@ def licences_of(html: str) -> list[str]:
     return [text.strip()[:500] for text in found if text.strip()][:_LICENCES]
 
 
+def check_extractor() -> None:
+    """Raises an error if main texts cannot be found."""
+    _resiliparse()
+
+
 def _resiliparse() -> Callable[..., str]:
     found: Callable[..., str] = _imported("resiliparse.extract.html2text", "text").extract_plain_text
     return found

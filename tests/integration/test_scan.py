@@ -170,6 +170,8 @@ def test_mistakes(web: RunningWeb, tmp_path: Path) -> None:
     assert "limit a website by --pages" in complaint("scan", "one.txt", *on_web, "--rounds", "3", at=tmp_path)
     assert "leave it out" in complaint("scan", "one.txt", *on_web, "--engine", "pull", at=tmp_path)
     assert "write one number" in complaint("scan", "one.txt", *on_web, "--agents", "1..3", at=tmp_path)
+    rendering = ("--render", "auto", "--agents", "2")
+    assert "works with one agent only" in complaint("scan", "one.txt", *on_web, *rendering, at=tmp_path)
     assert "no finished scan to learn from" in complaint("plan", "one.txt", "--from", "none", at=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"empty.txt", "one.txt"}, "a mistake leaves nothing behind"
 

@@ -9,6 +9,7 @@ from crawls import crawl, statuses
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import file_name, sealed
+from gossamer.archive.near_duplicates import near_duplicates
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory
 from gossamer.repair.repair import Repair
@@ -64,6 +65,22 @@ def test_files_with_and_without_a_column_are_asked_together(web: RunningWeb, tmp
     (row,) = end.query("SELECT count(*) AS n, count(address) AS known FROM visits WHERE NOT is_robots")
     assert 0 < row["known"] < row["n"]
     assert all(page["domain"] is None or page["url"] for page in end.query("SELECT url, domain FROM pages"))
+
+
+def test_a_crawl_of_before_notes_simhashes_from_now_on(web: RunningWeb, tmp_path: Path) -> None:
+    crawl(web, tmp_path / "crawl", {**VALUES, "crawl.pages": 18})
+    rewrite(tmp_path / "crawl", lambda kind, rows: rows.drop_columns(["simhash"]) if kind == "visits" else rows)
+    again = {**VALUES, "archive.merge_files": 2, "archive.simhash": 1.0}
+    end = crawl(web, tmp_path / "crawl", again, seeds=[])
+    assert len(Chain.read(Directory(tmp_path / "crawl"), "a0").files["visits"]) == 1, "they became one"
+    sql = """SELECT count(simhash) AS noted, count(*) FILTER (simhash <> 0) AS texts, count(*) AS pages,
+        count(*) FILTER (simhash <> 0 AND simhash <> simhash(main_text(warc, warc_offset))) AS others
+        FROM pages WHERE outcome = 'ok'"""
+    (row,) = end.query(sql)
+    assert 0 < row["texts"] <= row["noted"] < row["pages"]
+    assert row["others"] == 0
+    assert near_duplicates(tmp_path / "crawl", is_quick=True) == []
+    assert verify(tmp_path / "crawl").faults == []
 
 
 def test_columns_of_a_later_version_are_not_lost(web: RunningWeb, tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ def chromium() -> str:
     return tools.need("chromium")
 
 
-SHELL = b"<!doctype html><title>shop</title><div id=app>Loading</div><script src=/app.js></script>"
+SHELL = (
+    b"<!doctype html><title>shop</title><div id=app>Loading</div><script src=/app.js></script><noscript>No</noscript>"
+)
 # It asks for data, and makes links and text of them.
 APP = b"""fetch('/data' + location.pathname + '.json').then(answer => answer.json()).then(data => {
     document.title = data.title
@@ -73,7 +75,7 @@ def test_links_that_only_scripts_make_are_followed(loopback: Loopback, tmp_path:
     assert rendered(crawl) == {"/start", "/one", "/two"}, "and no page that does without"
     assert web.asked().count("a.test/app.js") == 1, "a script that pages share is fetched once"
     texts = {row["url"]: row["text"] for row in crawl.query("SELECT url, text(warc, warc_offset) AS text FROM pages")}
-    assert "The first thing" in texts["http://a.test/one"]
+    assert texts["http://a.test/one"] == "/two\nThe first thing", "and nothing of what scripts would be missed for"
     parts = [row["url"] for row in crawl.query("SELECT url FROM visits WHERE kind = 'part' ORDER BY url")]
     assert parts == [
         f"http://a.test/{path}" for path in ("app.js", "data/one.json", "data/start.json", "data/two.json")

@@ -239,3 +239,15 @@ def test_whatever_comes_can_be_read_again(pairs: list[tuple[bytes, bytes]]) -> N
     for response, place in zip(answers, places, strict=True):
         record = read_record(store.local(place.file), place.offset, place.length)
         assert (record.head, record.body) == (response.head, response.body)
+
+
+def test_the_first_record_says_who_archives_what(tmp_path: Path) -> None:
+    about = {"operator": "A Library", "collection": "Webs of spiders", "description": "Höhlenspinnen"}
+    config = Config().replace({f"archive.{name}": text for name, text in about.items()})
+    store, _, _ = written(tmp_path, ANSWERS[:1], config)
+    with store.local("warc/a0-00000005-0.warc.gz").open("rb") as file:
+        info = next(iter(ArchiveIterator(file)))
+        fields = dict(line.split(": ", 1) for line in info.content_stream().read().decode().splitlines())
+    assert info.rec_type == "warcinfo"
+    assert {"operator": "A Library", "isPartOf": "Webs of spiders"}.items() <= fields.items()
+    assert fields["description"] == "Höhlenspinnen"

@@ -58,6 +58,12 @@ def test_orders_that_rank_by_all_links_are_refused(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["f.toml"]
 
 
+def test_a_federation_renders_no_pages(tmp_path: Path) -> None:
+    """Each of its sites fetched scripts from hosts of others, with delays of its own."""
+    with pytest.raises(ConfigError, match="another site, which alone can be polite"):
+        load(written(tmp_path, "paris", "tokyo", more=CONTACT + '[crawl]\nrender = ["auto"]\n'))
+
+
 def test_a_certificate_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
     federation = load(written(tmp_path, "paris", "tokyo"))
     assert prepare(federation) == ["paris", "tokyo", "operator"]

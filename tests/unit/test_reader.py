@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from answers import HTML, NOW_S, answer, page, reader
 
-from gossamer.columns import NEVER, Outcome, Status
+from gossamer.columns import NEVER, REQUISITE, Outcome, Status
 from gossamer.crawl.reader import VERDICTS, Visit
 from gossamer.crawl.scope import NamedSitemaps, Naming, Scope
 from gossamer.crawl.update import CashUse
@@ -346,3 +346,24 @@ def test_links_are_columns() -> None:
     assert (visit.targets.dtype, visit.verdicts.dtype) == (np.uint64, np.uint8)
     nothing = reader().read(answer(b"", HTML))
     assert (nothing.targets.dtype, nothing.verdicts.dtype) == (np.uint64, np.uint8)
+
+
+def test_what_gets_a_simhash() -> None:
+    shown = b"<p>" + b" ".join(b"word%d" % n for n in range(100))
+    read = reader(archive__simhash=1.0, crawl__purpose="ai-train")
+    visit = read.read(answer(shown, HTML))
+    assert visit.simhash
+    assert read.read(answer(gzip.compress(shown), HTML, "Content-Encoding: gzip")).simhash == visit.simhash
+    made = read.read_again(read.read(answer(b"<script src=/app.js></script>", HTML)), shown, "", "")
+    assert made.simhash == visit.simhash, "the page as its scripts made it"
+    assert read.read(answer(b"<p>not found", HTML)).simhash == 0
+    assert read.read(answer(b"\x89PNG", "Content-Type: image/png")).simhash == 0
+    for other in (
+        answer(shown, HTML, digest=visit.digest),  # unchanged
+        answer(shown, HTML, hops=REQUISITE),
+        answer(shown, HTML, is_robots=True),
+        answer(shown, HTML, "X-Robots-Tag: noai"),
+        answer(shown + b" " * (1 << 19), HTML),
+    ):
+        assert read.read(other).simhash is None
+    assert reader().read(answer(shown, HTML)).simhash is None, "nobody asked"
