@@ -29,7 +29,7 @@ from gossamer.sharing import compact
 from gossamer.sharing.sent_cache import SentCache
 
 _LINKS = "SELECT source, target, target_url, round FROM links WHERE verdict IN ('followed', 'later') ORDER BY round"
-_CASH = 1 << 50  # what there is, shared by the pages that nobody links to
+_CASH = 1 << 50  # what there is, shared by the pages of the first round
 _LEVEL = 12  # of zstd, as in our messages
 
 
@@ -263,7 +263,7 @@ def _scores(links: dict[str, Any]) -> I64:
     source, target = ends.reshape(2, -1)
     degree = np.bincount(source, minlength=len(pages))
     cash = np.zeros(len(pages), np.int64)
-    starts = np.setdiff1d(source, target)
+    starts = np.unique(source[links["round"] == links["round"][:1]])
     cash[starts] = _CASH // max(1, len(starts))
     score = np.zeros(len(source), np.int64)
     for number in np.unique(links["round"]).tolist():
