@@ -17,20 +17,19 @@ from gossamer.cluster.federation import status
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.errors import ConfigError, GossamerError
 
-_STEP_S = 0.5
-_OVER = ("ended", "gone")
+_AT_WORK = ("crawling", "idle")
 
 
 class Rebalancing:
     """`run` returns when no site crawls any more; `stop` may be called from a signal handler."""
 
-    def __init__(self, path: Path, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, clock: Clock, say: Callable[[str], None], step_s: float = 0.5) -> None:
         federation = load(path)
         if not federation.shared.rebalance_hours:
             raise ConfigError(f"say how often: rebalance_hours = 6, under [federation] of {path.name}")
         rebalance.check_movable(federation)
-        self._federation, self._clock, self._say = federation, clock, say
-        self._stopping = False
+        self._federation, self._clock, self._say, self._step_s = federation, clock, say, step_s
+        self._stopping = self._has_begun = False
 
     def stop(self) -> None:
         self._stopping = True
@@ -38,15 +37,18 @@ class Rebalancing:
     def run(self) -> None:
         begun_s = self._clock.monotonic()
         while not self._stopping:
-            time.sleep(_STEP_S)
+            time.sleep(self._step_s)
             with suppress(ConfigError):  # somebody is editing the file
                 self._federation = load(self._federation.path)
             every_s = self._federation.shared.rebalance_hours * 3600 or inf
             if self._clock.monotonic() - begun_s < every_s:
                 continue
             begun_s = self._clock.monotonic()
-            if all(row["state"] in _OVER for row in status(self._federation)):
+            at_work = any(row["state"] in _AT_WORK for row in status(self._federation))
+            if not at_work and self._has_begun:
+                self._say("no site crawls any more, or none can be reached")
                 return
+            self._has_begun |= at_work
             self._say(once(self._federation))
 
 

@@ -15,6 +15,7 @@ from gossamer.archive.reading import Reading
 from gossamer.archive.store import Directory
 from gossamer.archive.versions import versions
 from gossamer.clocks import RealClock
+from gossamer.cluster import rebalancing
 from gossamer.cluster.federation_file import load
 from gossamer.cluster.location import locate
 from gossamer.cluster.rebalance import propose
@@ -95,3 +96,13 @@ def test_it_needs_a_period_and_says_what_keeps_it_from_moving_hosts(federation: 
     with pytest.raises(ConfigError, match="partitioner ring"):
         Rebalancing(federation, RealClock(), print)
     assert once(load(federation)).startswith("no rebalance this time: with the partitioner ring")
+
+
+def test_it_ends_when_no_site_crawls_any_more(federation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    federation.write_text(federation.read_text().replace('"fennel"', '"fennel"\nrebalance_hours = 1e-9'))
+    states = iter(["not reached", "crawling", "not reached"])
+    monkeypatch.setattr(rebalancing, "status", lambda _: [{"state": next(states)}, {"state": "ended"}])
+    said: list[str] = []
+    Rebalancing(federation, RealClock(), said.append, step_s=0.001).run()
+    assert len(said) == 3, "it waits for sites that have not begun"
+    assert said[-1] == "no site crawls any more, or none can be reached"
