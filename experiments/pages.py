@@ -16,7 +16,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments import agents, claims, cloud, graphs, paired, parity, refresh, refresh_estimates, robots
+from experiments import (
+    agents,
+    castillo,
+    claims,
+    cloud,
+    graphs,
+    link_database,
+    paired,
+    parity,
+    refresh,
+    refresh_estimates,
+    robots,
+)
 from experiments.harness import Block, Row, markdown
 from gossamer.sim.figures import Figure, draw
 
@@ -113,6 +125,7 @@ def tables() -> None:
     is."""
     for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement"):
         fill_in(folder.with_suffix(".md"), folder)
+    fill_in(DOCS / "federation.md", DOCS / "sites")
     settings = DOCS / "which-settings.md"
     settings.write_text(claims.filled(settings.read_text()))
 
@@ -122,6 +135,8 @@ def figures() -> list[tuple[Path, Figure]]:
     found = [(OUT, parity.figure(name, rows(OUT, f"parity-{name}"))) for name in ("cs-stanford", "debian-docs")]
     found.append((OUT, robots.speed_figure("cnr-2000-nat", rows(OUT, "robots-speed-cnr-2000-nat"))))
     found.append((OUT, paired.figure(rows(OUT, "paired"))))
+    found.append((OUT, castillo.figure(rows(OUT, "castillo"))))
+    found.append((DOCS / "sites", link_database.figure("made", rows(DOCS / "sites", "link-database-made"))))
     here = ELSEWHERE["refresh"]
     found.append((here, refresh.figure(rows(here, "refresh-policies"))))
     found.append((here, refresh_estimates.figure(rows(here, "refresh-estimates"))))

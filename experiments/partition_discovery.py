@@ -17,6 +17,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from experiments.harness import Results, columns
+from experiments.paired import interval
 from experiments.partition_methods import PARTITIONERS
 from experiments.partition_passes import improve
 from experiments.partitioning import breadth_first, compiled, incidence_of, kernels
@@ -25,6 +26,7 @@ from gossamer.frontier.strategies import Strategy, strategy
 from gossamer.placement.incidence import incidence
 from gossamer.placement.partition import Goal, task
 from gossamer.placement.partitioners import START
+from gossamer.placement.rebalance import ROW_BYTES, moves
 from gossamer.placement.ring import Ring
 from gossamer.placement.stream import FENNEL, LDG, LINKED, Parts, Rule, choose, learn, settle
 from gossamer.sim.figures import Curve, Figure
@@ -32,6 +34,7 @@ from gossamer.sim.graphs import Graph
 from gossamer.sim.simulator import Conditions, simulate
 
 MOVES = 4  # passes of a rebalance
+BOUNDS = (0.05, 0.2, 1.0)  # pages that a rebalance moves at most, per page crawled so far
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Policy:
     rule: Rule
     waits: bool = False  # a unit is placed when its first page is due, not when its first link is seen
     rebalances: bool = False  # whenever the crawl has doubled
+    bound: float = (
+        0.0  # a rebalance is production's, and moves so many pages per crawled page at most; 0: it need not pay
+    )
     given: I32 | None = None  # places that somebody else decided
 
 
@@ -72,7 +78,7 @@ def discover(graph: Graph, unit: I32, units: int, crawl: I32, goal: Goal, policy
         end = min(len(crawl), max(START, 2 * begin)) if policy.rebalances else len(crawl)
         _follow()(graph.indptr, graph.indices, unit, crawl[begin:end], known, parts, rule, policy.waits)
         if end < len(crawl):
-            moved += _rebalance(graph, unit, crawl[:end], goal, known, parts, rule, seed)
+            moved += _rebalance(graph, unit, crawl[:end], goal, known, parts, policy, seed)
         begin = end
     for late in np.flatnonzero((part < 0) & (known.size > 0)).tolist():
         put(late, known, parts, rule)
@@ -133,7 +139,7 @@ def _follow() -> Any:
 
 
 def _rebalance(
-    graph: Graph, unit: I32, crawled: I32, goal: Goal, known: Known, parts: Parts, rule: Rule, seed: int
+    graph: Graph, unit: I32, crawled: I32, goal: Goal, known: Known, parts: Parts, policy: Policy, seed: int
 ) -> int:
     """Moves among what is placed, by the links found so far. Returns how many pages change their part."""
     placed = np.flatnonzero(known.part >= 0)
@@ -147,25 +153,30 @@ def _rebalance(
     real = (source >= 0) & (target >= 0)
     linked = incidence(source[real], target[real], len(placed), np.ones(int(real.sum())), known.size[placed])
     before = known.part[placed]
-    random = np.random.default_rng(seed)
-    after = improve(compiled(task(linked, goal)), before, FENNEL, random, MOVES)
+    if policy.bound:
+        found_moves = moves(linked, goal, before, seed, most_bytes=policy.bound * len(crawled) * ROW_BYTES)
+        after = before.copy()
+        after[found_moves.host] = found_moves.to
+    else:
+        after = improve(compiled(task(linked, goal)), before, FENNEL, np.random.default_rng(seed), MOVES)
     known.part[placed] = after
     for number_of, load in enumerate(np.bincount(after, known.size[placed], goal.parts).astype(np.int64).tolist()):
-        settle(parts, rule, number_of, load - int(parts.load[number_of]))
+        settle(parts, policy.rule, number_of, load - int(parts.load[number_of]))
     return int(known.size[placed][before != after].sum())
 
 
 # --- the experiment
 
 SHOWN = columns(
-    "k | level: placed | method | crossing: links crossing per page | spread: ± | cut: of all links | imbalance | "
-    "moved: pages moved per page"
+    "k | level: placed | method | crossing: links crossing per page | low: from | high: to | cut: of all links | "
+    "imbalance | moved: pages moved per page"
 )
 POLICIES = {
     "ldg": Policy(LDG),
     "fennel": Policy(FENNEL),
     "fennel, when due": Policy(FENNEL, waits=True),
     "fennel, rebalanced": Policy(FENNEL, rebalances=True),
+    **{f"fennel, {bound:g} moved": Policy(FENNEL, rebalances=True, bound=bound) for bound in BOUNDS},
 }
 
 
@@ -185,13 +196,16 @@ def results(graph: Graph, arguments: argparse.Namespace) -> Results:
     rows = [_row(graph, case, each) for case, each in zip(cases, found, strict=True)]
     notes = [
         f"{graph.name}: {graph.pages:,} pages, {graph.links:,} links, {graph.rule}.",
-        f"A crawl in {order.name} order; {len(crawls)} sets of {arguments.starts} start pages, ± is half the range.",
+        f"A crawl in {order.name} order; {len(crawls)} sets of {arguments.starts} start pages.",
         "A page is known when a crawled page links to it; a link crosses if its ends have different sites when it is "
         "found, or as soon as both have one.",
         f"A site may take {arguments.nu:g} times its share of the pages known at that moment. A host is placed with "
         "one page and grows, so that it may overflow later. Imbalance: the fullest site in the end, in the worst run.",
         "When due: placed not with the first link, but when its first page is to be crawled. Rebalanced: whenever the "
-        "crawl has doubled, hosts or pages may move. METIS knows the whole graph before the crawl.",
+        "crawl has doubled, hosts or pages may move. Moved: the same as `gossamer federation rebalance` does it, "
+        "only what pays, and no more than so many pages per page crawled so far.",
+        "METIS knows the whole graph before the crawl.",
+        "From, to: 95 % bootstrap interval of the mean.",
     ]
     name = f"partition-discovery-{graph.name}"
     return Results(name, f"Placed at discovery: {graph.name}", rows, SHOWN, notes, [_figure(name, graph, cases, rows)])
@@ -211,7 +225,8 @@ def _cases(graph: Graph, arguments: argparse.Namespace) -> Iterator[Case]:
         for level in ("page", "host"):
             if level == "page" or k <= len(graph.host_names):
                 for method in ("hash", *POLICIES, "metis"):
-                    yield Case(Goal(k, arguments.nu, arguments.shares), level, method)
+                    if level == "host" or not getattr(POLICIES.get(method), "bound", 0.0):  # it is made for hosts
+                        yield Case(Goal(k, arguments.nu, arguments.shares), level, method)
 
 
 def _run(graph: Graph, case: Case, run: int, crawl: I32) -> Discovered:
@@ -243,6 +258,7 @@ def _row(graph: Graph, case: Case, found: list[Discovered]) -> dict[str, Any]:
         "method": case.method,
         "crossing": float(crossing.mean()),
         "spread": float(np.ptp(crossing) / 2),
+        **dict(zip(("low", "high"), interval(crossing), strict=True)),
         "cut": float(np.mean([each.cut for each in found])),
         "imbalance": float(max(each.imbalance for each in found)),
         "moved": float(np.mean([each.moved for each in found])),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import sites_baselines as baselines
 from experiments.actual import pages_of
 from experiments.harness import Block, Results, Row, add_graph, add_pages, columns, publish
+from experiments.link_triples import sent_by_triples
 from experiments.sites_lab import MADE_HOSTS, MADE_PAGES, Lab, Lines, first_pages
 from experiments.sites_runs import SITES, Done, Setting
 from experiments.sites_stretched import kinds, stretched
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def traffic(lab: Lab) -> None:
     arguments = lab.arguments
     rows = []
-    with _web(lab) as (web, seeds, note):
+    with web_of(lab) as (web, seeds, note):
         # Rounds are small, so that half of the files are half of the bytes.
         setting = Setting(2, width=100, delay_s=arguments.delay, pages=arguments.pages, merge_files=0)
         other = lab.stretched(setting, seeds, web.address)
@@ -93,7 +93,7 @@ def traffic(lab: Lab) -> None:
         "a link crosses once per round and target, however many pages have it; bytes are of the messages, on the wire "
         "also those of TLS, NATS and receipts, both directions",
         "all links: what would have crossed for the same pages between the sites that had them, computed from the "
-        "archive: pages encoded as in our messages, their referrers' keys, two bytes for the score of each link; "
+        "archive: pages encoded as in our messages, their referrers' keys, and what each gives (lab link-database); "
         "stretched: files that crossed while one crawler over two places crawled the same, and with what carries them "
         "(on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
     ]
@@ -106,7 +106,7 @@ def traffic(lab: Lab) -> None:
 
 
 @contextmanager
-def _web(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
+def web_of(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
     """The graph that is asked for, whose pages are nothing but links; or pages as long as those of the web."""
     if lab.arguments.graph is None:
         spec = WebSpec.plain(
@@ -127,7 +127,7 @@ def _web(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
 
 def _crossed(lab: Lab, done: Done, other: Stretched) -> Row:
     pages, crossed = max(1, sum(done.visits.values())), done.crossed()
-    by_kind, database = kinds(other), baselines.link_database(done.federation)
+    by_kind, database = kinds(other), sent_by_triples(done.federation)
     files, other_wire = sum(by_kind.values()), other.wire_bytes / len(other.visited()[0])
     name = f"{done.setting.partitioner}, {done.setting.scores}"
     records = crossed.get("urls", 0) + crossed.get("keys", 0)
@@ -291,7 +291,7 @@ def quality(lab: Lab) -> None:
             share = {f"at_{part}": at(curve, graph.pages * part // 100) for part in reached}
             rows.append({"way": name, "average": average(curve), **share, "bytes": sent})
             if setting == replace(FOUR, pages=setting.pages):  # scores of all links would be the same
-                sent_all = baselines.link_database(done.federation) / visits
+                sent_all = sent_by_triples(done.federation) / visits
                 rows.append({**rows[-1], "way": "the same by all links (L), computed", "bytes": sent_all})
                 lab.say("bytes per page", "four sites, all links (L), computed", sent_all, "bytes")
             curves.append(Curve(name, np.arange(1, len(curve) + 1) / graph.pages, curve))

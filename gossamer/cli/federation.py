@@ -51,6 +51,9 @@ def federation_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_watch(parser)
     parser.add_argument("--apply", action="store_true", help="with rebalance: do it, instead of only showing it")
+    parser.add_argument(
+        "--repeat", action="store_true", help="do it again whenever federation.rebalance_hours have passed"
+    )
     options.add_quiet(parser)
     options.add_json(parser)
 
@@ -131,6 +134,13 @@ def _status(federation: Federation, arguments: argparse.Namespace) -> None:
 
 
 def _rebalance(federation: Federation, arguments: argparse.Namespace) -> None:
+    if arguments.repeat:
+        from gossamer.cluster.rebalancing import Rebalancing
+
+        again = Rebalancing(arguments.file, RealClock(), _say)
+        with stopped_by_signals(again):
+            again.run()
+        return
     proposal = rebalance.propose(federation)
     given = rebalance.carry_out(federation, proposal) if arguments.apply else {}
     plan = {"moves": proposal.rows(), **proposal.summary(), "applied": arguments.apply}

@@ -113,7 +113,7 @@ def adopt(federation: Federation, site: str) -> Adopted:
             "a directory); without any, write `gone = true`, and what only it had is lost"
         )
     _check_applied(federation, site, taken)
-    federation.check_contact()
+    federation.check()
     _restore(directory, taken)
     return Adopted(site, looked_at, taken)
 

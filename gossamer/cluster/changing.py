@@ -42,7 +42,7 @@ def change(path: Path, text: str, lost: str = "") -> Changed:
     latest = max([load(path).shared.version, *(row["version"] or 1 for row in status(load(path)))])
     text = versioned(text, latest + 1)
     new = parsed(path, text)
-    new.check_contact()
+    new.check()
     found, before = Changed(latest + 1), latest
     with closing(Connections(new)) as connections:
         for site in (name for name, one in new.sites.items() if not one.gone and name != lost):

@@ -34,8 +34,6 @@ from gossamer.crawl.seeds import NO_SEEDS, hand_in, parse_seeds
 from gossamer.crawl.stats import Stats
 from gossamer.errors import ArchiveBusy, ConfigError, SeedError, SiteError, StoreError
 from gossamer.event_log import EventLog
-from gossamer.frontier.scoring import check_scores
-from gossamer.frontier.strategies import strategy
 
 if TYPE_CHECKING:
     from gossamer.archive.object_store import ObjectStore
@@ -65,8 +63,7 @@ def opened(
 ) -> Iterator[Supervisor]:
     """Yields the supervisor of one site, ready to run."""
     federation.check_site(site)
-    federation.check_contact()
-    _check_order(federation)
+    federation.check()
     clock, config, directory = RealClock(), federation.config_of(site), federation.directory(site)
     check_valid(federation.keys, site, datetime.fromtimestamp(clock.now(), UTC))
     neighbours = Neighbours(federation, site, clock)
@@ -127,6 +124,7 @@ class FederationRun:
         self._federation, self._seeds = federation, list(seeds)
         self._clock = RealClock()
         self._sites: dict[str, Member] = {}
+        self._rebalancing = Member("rebalance")
         self._members = Members(Processes(), self._clock)
         self._stopping = False
         self._last: dict[str, Summary] = {}
@@ -141,12 +139,12 @@ class FederationRun:
                 site.handle.stop()
 
     def run(self, show: Callable[[Stats], None]) -> Stats:
-        self._federation.check_contact()
-        _check_order(self._federation)
+        self._federation.check()
         totals = Totals(self._before, self._clock)
         wires: dict[str, Wire] = {}
         try:
             self._start_all()
+            self._start_rebalancing()
             while any(site.is_running for site in self._sites.values()):
                 for site in self._sites.keys() - wires.keys():
                     wires[site] = _wire(self._federation, site, address_here(self._federation, site))
@@ -184,6 +182,14 @@ class FederationRun:
                 prepare(self._federation)
                 self._start_all()
 
+    def _start_rebalancing(self) -> None:
+        """Lets hosts change sites from time to time, if the file says so: in a process, as it reads all archives."""
+        path = self._federation.path
+        if self._federation.shared.rebalance_hours:
+            arguments = ("federation", "rebalance", "--repeat", str(path))
+            errors = path.with_name(f"{path.stem}.rebalance.err")
+            self._members.start(self._rebalancing, Job("rebalance", "gossamer", arguments, errors=errors))
+
     def _start(self, site: str) -> None:
         seeds = self._seeds if site == self._federation.first else []
         directory = self._federation.directory(site)
@@ -195,8 +201,10 @@ class FederationRun:
 
     def _check(self) -> None:
         """Ends the whole run if a site fails: the user who runs all of them here wants to know why."""
-        for site, ended in self._members.ended(self._sites.values()):
-            if ended.code:
+        for site, ended in self._members.ended([*self._sites.values(), self._rebalancing]):
+            if ended.code and site is self._rebalancing:
+                print(f"gossamer: hosts stay where they are: {ended.errors or how(ended.code)}", file=sys.stderr)
+            elif ended.code:
                 raise SiteError(f"site {site.name} failed: {ended.errors or how(ended.code)}")
 
 
@@ -227,11 +235,6 @@ def address_here(federation: Federation, site: str) -> str:
     between sites."""
     here = federation.sites[site]
     return here.listen.replace("0.0.0.0:", "127.0.0.1:") or here.address
-
-
-def _check_order(federation: Federation) -> None:
-    agents = sum(site.agents for site in federation.sites.values() if not site.gone)
-    check_scores(strategy(federation.config.crawl.order), federation.config, agents)
 
 
 def check_seeds(federation: Federation, seeds: Sequence[str]) -> None:

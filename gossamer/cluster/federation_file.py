@@ -15,6 +15,8 @@ from gossamer.config.folders import Address, Place, as_place
 from gossamer.config.schema import key, section
 from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
+from gossamer.frontier.scoring import check_scores
+from gossamer.frontier.strategies import strategy
 from gossamer.placement.partitioners import NAMES, check_places
 
 NOWHERE = 999.0  # degrees
@@ -51,6 +53,8 @@ class Shared:
     replicas: Annotated[int, key("how many sites keep everything; 2 survive the loss of one", least=1, most=9)] = 1
     remote_s: Annotated[float, key("a site elsewhere that is silent for so long is left out", least=0.1)] = 15.0
     remote_mb: Annotated[float, key("most that one command fetches from sites elsewhere", least=0)] = 10_000.0
+    rebalance_hours: Annotated[float, key("hosts may change sites so often; 0: only by command", least=0)] = 0.0
+    rebalance_mb: Annotated[float, key("a rebalance moves no more than that", least=0)] = 100.0
     keys: Annotated[str, key("folder of the certificates by which sites know each other, beside the file")] = "keys"
 
 
@@ -94,8 +98,11 @@ class Federation:
         if site not in self.sites:
             raise ConfigError(f"{self.path.name} has no site {site}; it has {', '.join(self.sites)}")
 
-    def check_contact(self) -> None:
+    def check(self) -> None:
+        """Raises an error if nobody can crawl like this: no site begins with it, and no list of sites becomes it."""
         check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
+        agents = sum(site.agents for site in self.sites.values())  # of those that are gone, the links are gone
+        check_scores(strategy(self.config.crawl.order), self.config, agents)
 
     def _beside(self, name: str | Path) -> Path:
         return self.path.parent / name

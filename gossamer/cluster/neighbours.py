@@ -110,7 +110,7 @@ class Neighbours:
             try:
                 new = load(self._federation.path)
                 to_carry_out(new, self.site, self.members.as_dict(), {})
-                new.check_contact()
+                new.check()
                 self._latest = new.shared.version
             except ConfigError as error:
                 self.refused = str(error)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,13 +75,18 @@ class Proposal(NamedTuple):
         }
 
 
-def propose(federation: Federation) -> Proposal:
-    members = of_file(federation)
-    if members.partitioner == "ring":
+def check_movable(federation: Federation) -> None:
+    if federation.shared.partitioner == "ring":
         raise ConfigError(
             "with the partitioner ring a host's name alone says which site has it, and nothing can be moved; "
             'a crawl that begins with partitioner = "fennel" (or ldg, region) can be rebalanced'
         )
+
+
+def propose(federation: Federation, most_bytes: float = inf) -> Proposal:
+    """Returns what should move, for no more than so many bytes."""
+    check_movable(federation)
+    members = of_file(federation)
     pages, links, far, placed = reading(Sites(federation), lambda at: _crawled(at, HostMap(Ring(members.weights))))
     hosts = [str(host) for host in pages["host"]]
     if not hosts:
@@ -97,7 +103,7 @@ def propose(federation: Federation) -> Proposal:
     toll = work_tolls(sites, size)
     if DISTANCE in members.partitioner:
         toll = toll + distance_tolls(_kilometres(sites, hosts, site, far)) * size[:, None]
-    found = moves(graph, goal, part, federation.config.crawl.seed, toll[:, open_])
+    found = moves(graph, goal, part, federation.config.crawl.seed, toll[:, open_], most_bytes)
     large = [replace(each, part=int(open_[each.part])) for each in found.too_large]
     return Proposal(hosts, site, names, replace(found, to=open_[found.to], too_large=large))
 

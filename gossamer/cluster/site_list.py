@@ -120,7 +120,7 @@ def take(path: Path, text: str, before: int) -> None:
         raise ConfigError(f"its list is version {current.shared.version}, and not {before} any more: look again")
     if new.shared.version <= current.shared.version:
         raise ConfigError(f"its list is version {current.shared.version} already")
-    new.check_contact()
+    new.check()
     to_carry_out(new, new.first, of_file(current).as_dict(), {})  # says what cannot be done
     write_text(path, text)
 

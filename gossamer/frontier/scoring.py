@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from gossamer.archive.chain import Chain
+from gossamer.archive.chain import Chain, chains
 from gossamer.archive.store import Store
 from gossamer.config import Config
 from gossamer.errors import ConfigError
@@ -27,10 +27,10 @@ def check_scores(order: Strategy, config: Config, agents: int = 0) -> None:
         return
     if score.needs_oracle:
         raise ConfigError(f'order "{order.name}" asks an oracle; only a simulation has one (gossamer simulate)')
-    if (score.is_batch or score.new == "parent") and not config.archive.links:  # a restart reads them again
+    if score.needs_links and not config.archive.links:  # a restart reads them again
         raise ConfigError(f'order "{order.name}" needs the links so far: set archive.links = true')
     several = max(agents, config.site.agents) > 1 or config.site.max_agents
-    if (score.is_batch or score.new == "parent") and several:  # an agent knows the links of its own pages only
+    if score.needs_links and several:  # an agent knows the links of its own pages only
         raise ConfigError(
             f'order "{order.name}" ranks by the links of the whole crawl, which none of several agents has; crawl with '
             'one agent (--agents 1), or take "opic", which is exact with any number'
@@ -46,6 +46,11 @@ def open_scores(order: Strategy, config: Config, store: Store, chain: Chain) -> 
     if score is None:
         return None
     check_scores(order, config)
+    if score.needs_links and (others := sorted(chains(store) - {chain.agent})):
+        raise ConfigError(
+            f'order "{order.name}" ranks by the links of the whole crawl, and part of them are those of {others[0]}, '
+            'which has crawled here too; take "opic", which is exact with any number of agents'
+        )
     scores: Scores
     if score.is_batch:
         scores = LinkScores(score, config.crawl.rescore)
@@ -60,7 +65,7 @@ def open_scores(order: Strategy, config: Config, store: Store, chain: Chain) -> 
             )
         ranks = pagerank(earlier.source, earlier.target, len(earlier.keys))
         scores = HistoricalScores(score, earlier.keys, ranks, config.crawl.seed)
-    if score.is_batch or score.new == "parent":
+    if score.needs_links:
         scores.recall(_lessons(store, chain))
     return scores
 

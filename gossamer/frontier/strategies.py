@@ -39,6 +39,11 @@ class Score:
         return self.source in ("pagerank", "authority")
 
     @property
+    def needs_links(self) -> bool:
+        """Whether the links of the whole crawl decide: of several agents, none has them all."""
+        return self.is_batch or self.new == "parent"
+
+    @property
     def needs_oracle(self) -> bool:
         """Whether only the simulator can know it."""
         return "oracle" in (self.source, self.new)

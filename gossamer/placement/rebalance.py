@@ -1,6 +1,7 @@
 """This module decides which hosts should change sites: their moves save more bytes on links than they cost."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -37,20 +38,25 @@ class Moves:
         return float(self.pages.sum()) * ROW_BYTES
 
 
-def moves(graph: Incidence, goal: Goal, part: I32, seed: int = 0, toll: F64 = NOTHING) -> Moves:
+def moves(
+    graph: Incidence, goal: Goal, part: I32, seed: int = 0, toll: F64 = NOTHING, most_bytes: float = inf
+) -> Moves:
     """Proposes moves by passes of FENNEL over all hosts: only those that save at least what they cost, each counted
-    when those before it are carried out. `toll`: what each site costs each host besides, in links."""
+    when those before it are carried out. `toll`: what each site costs each host besides, in links. Of what may be moved
+    no more than `most_bytes` is, and then what saves most for each byte comes first."""
     work = task(graph, goal, toll)
     best = improve(work, part, FENNEL, np.random.default_rng(seed))
     wanted = np.flatnonzero(best != part)
     gains = np.array([_gain(work, part, host, int(best[host])) for host in wanted.tolist()], np.float64)
     after, chosen, links = part.copy(), [], []
     load = np.bincount(part, graph.size, goal.parts).astype(np.int64)
-    for host in wanted[np.argsort(-gains, kind="stable")].tolist():
+    worth, left = gains if most_bytes == inf else gains / np.maximum(graph.size[wanted], 1), most_bytes
+    for host in wanted[np.argsort(-worth, kind="stable")].tolist():
         gain = _gain(work, after, host, int(best[host]))
         size, to = int(graph.size[host]), int(best[host])
         fits = load[to] + size <= work.before.capacity[to] or load[to] + size < load[after[host]]
-        if fits and gain * LINK_BYTES > size * ROW_BYTES:
+        if fits and gain * LINK_BYTES > size * ROW_BYTES <= left:
+            left -= size * ROW_BYTES
             load[after[host]] -= size
             load[to] += size
             after[host] = to

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import running
+from commands import running, succeed
 from crawls import QUICK, crawl, statuses
 from federations import Sites, federation, write
 
@@ -31,6 +31,7 @@ from gossamer.cluster.protocol import Summary
 from gossamer.cluster.rebalance import propose
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.placement.ring import Ring
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import host_of, page_keys
@@ -190,6 +191,8 @@ def test_a_list_of_sites_that_cannot_be_carried_out_is_refused_while_the_crawl_g
     assert "TOML" in neighbours.refused
     assert not edit(good.replace("[federation]", "[federation]\nversion = 2").replace("contact", "# contact"))
     assert "say who is crawling" in neighbours.refused
+    assert not edit(good.replace("[federation]", "[federation]\nversion = 2") + '[crawl]\norder = "hits-authority"\n')
+    assert 'order "hits-authority" ranks by the links of the whole crawl' in neighbours.refused
     assert edit(
         good.replace("[federation]", "[federation]\nversion = 2").replace("[sites.east]", "[sites.east]\nweight = 2.0")
     )
@@ -266,6 +269,34 @@ def test_run_all_of_it_with_one_command(web: RunningWeb, alone: Crawl, tmp_path:
     made = subprocess.run([*command, "keys", str(path)], capture_output=True, text=True, timeout=60)
     assert "every site has its own" in made.stdout
     assert prepare(load(path)) == []
+
+
+@pytest.mark.slow
+def test_hosts_change_sites_again_and_again_while_all_crawl(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
+    """Where work is dear there is less and less of it; nothing is lost, or visited twice."""
+    lines = len(web.log())
+    values = {**VALUES, "crawl.width": 10, "resolve.map": {"*": web.address}, "polite.delay_s": 0.2}
+    every: dict[str, Any] = {"partitioner": "region", "rebalance_hours": 1 / 3600, "rebalance_mb": 0.002}
+    with federation(tmp_path, ["north", "east"], values, **every) as sites:
+        path = sites.federation.path
+        prices = {"north": 900, "east": 1}
+        for site, price in prices.items():
+            more = f"[sites.{site}]\negress_per_gb = 0.1\ncpu_per_hour = {price}\n"
+            path.write_text(path.read_text().replace(f"[sites.{site}]\n", more))
+        succeed("federation", "run", path, *web.start_urls, "--quiet", at=tmp_path)
+        assert path.with_name("sites.rebalance.err").read_text().count(" gives ") > 1
+        hosts = np.unique(host_of_key(page_keys(list(statuses(alone)))))
+        by_name = Ring({"north": 1.0, "east": 1.0}).of_keys(hosts)  # where all of them began
+        assert (sites.owners("north").of_keys(hosts) != by_name).any()
+        assert sites.statuses() == statuses(alone)
+        sites.check_owned_once()
+        pages = [url for url in web.log().urls[lines:] if not url.endswith("/robots.txt")]
+        assert len(set(pages)) == len(pages)
+        assert sites.missing_cash() == 0
+        # The new site reads robots.txt again, which names the sitemap again.
+        found, wanted = sites.hits(), hits(alone)
+        assert found.keys() == wanted.keys()
+        assert {url for url in found if found[url] != wanted[url]} <= {url for url in found if "sitemap" in url}
 
 
 def test_a_terminal_that_is_closed_ends_all_sites_cleanly(web: RunningWeb, tmp_path: Path) -> None:

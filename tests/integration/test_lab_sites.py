@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import sites_baselines as baselines
+from experiments import link_triples
 from experiments.sites_runs import Setting, crawl
 from gossamer.archive.query import ask
 from gossamer.cluster.location import locate
@@ -32,7 +32,7 @@ def test_all_links_cross_between_the_sites_that_crawled_their_pages(tmp_path: Pa
     by_ring = ring.of_keys(np.array([host_key(host) for _, host in crawled.values()]))
     assert by_ring.tolist() != [site for site, _ in crawled.values()], "here the ring would do"
 
-    found = list(baselines.crossing(done.federation))
+    found = list(link_triples.crossing(done.federation))
     pairs = {
         (referrer, target, links.from_site, links.to_site)
         for links in found
@@ -42,20 +42,40 @@ def test_all_links_cross_between_the_sites_that_crawled_their_pages(tmp_path: Pa
     ends = {(row["source"], row["target"], crawled[row["source"]][0], crawled[row["target"]][0]) for row in rows}
     assert pairs == {(source, target, one, other) for source, target, one, other in ends if one != other}
 
-    assert baselines.link_database(done.federation) > baselines.SCORE_BYTES * len(pairs)
+    costs = link_triples.costs(done.federation, tmp_path)
+    assert costs.links == len(pairs)
+    assert sum(int((links.score > 0).sum()) for links in found) > len(pairs) / 2
+    assert 0 < costs.apart < 1 / 256, "scores by triples are those by sums, but for rounding"
+    assert costs.kept.sent == costs.cleaned.sent == link_triples.sent_by_triples(done.federation) > costs.sums.sent > 0
+    assert costs.kept.stored > costs.cleaned.stored > costs.sums.stored > 0
+    assert all(way.sending_s > 0 and way.keeping_s > 0 for way in (costs.sums, costs.kept, costs.cleaned))
 
 
-def test_letters_of_all_links_are_read_by_our_own_decoder() -> None:
-    urls = ["http://b.test/2", "http://a.test/1", "http://b.test/2"]
+def test_letters_of_all_links_say_who_gives_what_to_whom() -> None:
+    urls = ["http://b.test/2", "http://a.test/1", "http://b.test/2", "http://c.test/3"]
     keys = compact.page_keys(urls)
-    links = baselines.Crossing(0, 1, np.array([7, 7, 9], np.uint64), keys, urls)
-    targets, first = np.unique(keys, return_index=True)
-    (part,) = baselines.target_parts(links, targets, first, np.zeros(2, np.bool_))
-    read = compact.decode(part)
-    assert dict(zip(read.url, read.hits.tolist(), strict=True)) == {"http://b.test/2": 2, "http://a.test/1": 1}
-    known, numbers = baselines.referrer_parts(links)
-    read = compact.decode(known)
-    assert dict(zip(read.key.tolist(), read.hits.tolist(), strict=True)) == {7: 2, 9: 1}
-    of_each = np.frombuffer(numbers, "<u2")
-    order = np.argsort(keys, kind="stable")
-    assert read.key[of_each].tolist() == links.referrer[order].tolist()
+    score = np.array([5, 5, 8, 8])
+    links = link_triples.Crossing(4, 0, 1, np.array([7, 7, 9, 9], np.uint64), keys, score, urls)
+    targets = np.unique(keys)
+    for is_known in (np.zeros(3, np.bool_), np.array([True, False, True])):
+        found = link_triples.decoded(link_triples.encoded(links, is_known))
+        triples = sorted(zip(*(column.tolist() for column in found), strict=True))
+        assert triples == sorted(zip(keys.tolist(), [7, 7, 9, 9], score.tolist(), strict=True))
+        (part,) = link_triples.summed(links, is_known)
+        read = compact.decode(part)
+        sums = {int(key): int(score[keys == key].sum()) for key in targets}
+        assert dict(zip(read.key.tolist(), read.cash.tolist(), strict=True)) == sums
+
+
+def test_the_database_reads_back_all_that_came(tmp_path: Path) -> None:
+    random, kept = np.random.default_rng(1), link_triples.Kept(tmp_path / "links")
+    sums = link_triples.Scores()
+    for size in (1, 400, 30):
+        target, referrer = (random.integers(0, 1 << 64, size, np.uint64, endpoint=False) for _ in range(2))
+        target[: size // 2] = target[0]
+        score = random.integers(0, 1 << 40, size)
+        sums.add(target, score)
+        found = kept.take(link_triples.Triples(target, referrer, score))
+        assert found.keys.tolist() == sums.keys.tolist()
+        assert found.values.tolist() == sums.values.tolist()
+    assert kept.stored == sum(file.stat().st_size for file in (tmp_path / "links").iterdir())

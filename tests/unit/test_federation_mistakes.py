@@ -4,18 +4,24 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sample_archive import Sample, sample
 
+from gossamer.archive.chain import Chain
 from gossamer.archive.store import Directory
 from gossamer.cli.app import main
 from gossamer.cluster.adoption import adopt
+from gossamer.cluster.changing import with_site
 from gossamer.cluster.federation import SiteRun, prepare
-from gossamer.cluster.federation_file import load
+from gossamer.cluster.federation_file import load, parsed
 from gossamer.cluster.rebalance import propose
 from gossamer.cluster.replicas import replica_of
+from gossamer.config import Config
 from gossamer.errors import ConfigError, GossamerError, SiteError
+from gossamer.frontier.scoring import open_scores
+from gossamer.frontier.strategies import ORDERS
 
 CONTACT = '[fetch]\ncontact = "me@gossamer-tests.org"\n'
 
@@ -62,6 +68,25 @@ def test_a_federation_renders_no_pages(tmp_path: Path) -> None:
     """Each of its sites fetched scripts from hosts of others, with delays of its own."""
     with pytest.raises(ConfigError, match="another site, which alone can be polite"):
         load(written(tmp_path, "paris", "tokyo", more=CONTACT + '[crawl]\nrender = ["auto"]\n'))
+
+
+@pytest.mark.parametrize("more", ["", "gone = true", "weight = 0.0"])
+def test_so_is_a_second_site_that_joins_a_crawl_with_such_an_order(tmp_path: Path, more: str) -> None:
+    """Also if it has left since: the others do not have the links of its pages."""
+    one = written(tmp_path, "paris", more=CONTACT + '[crawl]\norder = "partial-pagerank"\n')
+    load(one).check()
+    text = with_site(one.read_text(), "tokyo", "127.0.0.1:4901")
+    with pytest.raises(ConfigError, match="which none of several agents has"):
+        parsed(one, text.replace(':4901"', f':4901"\n{more}')).check()
+
+
+def test_links_of_another_agent_are_missed_after_it_has_left(tmp_path: Path) -> None:
+    Sample(tmp_path, "a0").commit()
+    store, order = Directory(tmp_path), ORDERS["batch-pagerank"]
+    assert open_scores(order, Config(), store, cast(Chain, Chain.read(store, "a0"))) is not None
+    Sample(tmp_path, "a1").commit()
+    with pytest.raises(ConfigError, match="part of them are those of a1, which has crawled here too"):
+        open_scores(order, Config(), store, cast(Chain, Chain.read(store, "a0")))
 
 
 def test_a_certificate_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:

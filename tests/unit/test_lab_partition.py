@@ -173,6 +173,20 @@ def test_a_rebalance_moves_hosts_and_pays_off() -> None:
     assert moved.moved > 0
 
 
+def test_a_rebalance_moves_what_pays_and_no_more_than_its_bound() -> None:
+    random = np.random.default_rng(0)
+    hosts = np.repeat(np.arange(200), 30)
+    source = np.repeat(np.arange(6000), 40)
+    target = (source // 1500 * 1500 + random.integers(0, 1500, len(source))).tolist()
+    graph = line(list(zip(source.tolist(), target, strict=True)), hosts.tolist())
+    crawl = random.permutation(6000).astype(np.int32)
+    policies = [Policy(FENNEL), *(Policy(FENNEL, rebalances=True, bound=bound) for bound in (0.02, 10.0))]
+    still, little, much = (discover(graph, graph.host, 200, crawl, Goal(4), each, 0) for each in policies)
+    assert 0 < little.moved <= 0.04, "at each doubling no more than that of what is crawled by then"
+    assert little.moved < much.moved
+    assert much.crossing < little.crossing < still.crossing
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

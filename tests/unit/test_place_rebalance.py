@@ -50,6 +50,18 @@ def test_moves_pay_and_respect_capacities(data: st.DataObject) -> None:
     assert (loads(graph, after, sites) <= full).all()
 
 
+def test_of_more_than_may_be_moved_what_saves_most_for_each_byte_moves_first() -> None:
+    """Work is dearer at the first site; the largest of three hosts saves most in all."""
+    graph = incidence(np.array([0]), np.array([1]), 3, np.array([1.0]), np.array([100, 10, 10]))
+    toll = np.stack([np.array([2_000.0, 900.0, 60.0]), np.zeros(3)], axis=1)
+    part, goal = np.zeros(3, np.int32), Goal(2, slack=2.0)
+    assert moves(graph, goal, part, toll=toll).host.tolist() == [0, 1, 2]
+    for rows, wanted in ((120, [1, 0, 2]), (119, [1, 0]), (20, [1, 2]), (10, [1]), (9, [])):
+        found = moves(graph, goal, part, toll=toll, most_bytes=rows * ROW_BYTES)
+        assert found.host.tolist() == wanted
+        assert found.moved_bytes <= rows * ROW_BYTES
+
+
 def test_prices_move_hosts() -> None:
     """Work is dearer at the first site; its hosts have few links."""
     graph = incidence(np.array([0]), np.array([1]), 4, np.array([10.0]), np.full(4, 20))
