@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 USABLE := $(VENV)/.usable
-SOURCE := pyproject.toml setup.py gossamer/web/_links.pyx gossamer/web/_links.pxd gossamer/web/_scan.pyx scripts/setup
+SOURCE := pyproject.toml setup.py gossamer/web/_head.pyx gossamer/web/_links.pyx gossamer/web/_links.pxd gossamer/web/_scan.pyx scripts/setup
 
 MINUTES ?= 20
 PAGES ?= 1000000

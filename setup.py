@@ -43,7 +43,7 @@ def scanner():
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
             py_limited_api=ABI3,
         )
-        for name in ("_links", "_scan")
+        for name in ("_head", "_links", "_scan")
     ]
     extensions = cythonize(sources, language_level=3)
     for extension in extensions:  # here, as Cython makes new ones

@@ -109,6 +109,34 @@ class Profile:
         return f"Profile: {sampled_s:.1f} s sampled of a crawl that took {self.cpu_s:.1f} s of CPU{doubt}."
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What the libraries take that every crawl like this one needs: no code of ours makes it less."""
+
+    us: dict[str, float]  # of CPU a page, by library
+    ours: Result
+
+    @property
+    def page_us(self) -> float:
+        return sum(self.us.values())
+
+    @property
+    def per_cpu_s(self) -> float:
+        """Pages per CPU-second if Gossamer were nothing but these libraries and its start-up."""
+        return 1e6 / (self.page_us + self.ours.start_cpu_s * 1e6 / len(self.ours.pages))
+
+    def table(self) -> str:
+        rows = [["the limit: libraries alone", "µs a page"], *([name, f"{us:,.0f}"] for name, us in self.us.items())]
+        return table([*rows, ["together", f"{self.page_us:,.0f}"]])
+
+    def note(self, peers: list[Result]) -> str:
+        times = ", ".join(f"{self.per_cpu_s / peer.per_cpu_s:.1f} times {peer.name}" for peer in peers)
+        return (
+            f"Alone these libraries allow {1e6 / self.page_us:,.0f} pages per CPU-second, with Gossamer's start-up "
+            f"{self.per_cpu_s:,.0f}: {times}. Gossamer reaches {self.ours.per_cpu_s / self.per_cpu_s:.0%} of that."
+        )
+
+
 HEADER = [
     "",
     "pages",
@@ -162,16 +190,16 @@ class Bench:
         done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
         return [tuple(row.values()) for row in json.loads(done.stdout)]
 
-    def ceiling(self, urls: list[str]) -> dict[str, float]:
-        """Its CPU is counted from the first request: start-up is not what bounds a crawl."""
-        listed, out = self._scratch / "urls.txt", self._scratch / "ceiling.json"
+    def limits(self, urls: list[str]) -> dict[str, float]:
+        """CPU is counted from the first request: start-up is told apart."""
+        listed, out = self._scratch / "urls.txt", self._scratch / "limits.json"
         listed.write_text("".join(f"{url}\n" for url in interleaved(urls)))
-        command = [sys.executable, "-m", "benchmarks.ceiling", str(listed), "--address", self._address]
-        usage = self._measured([*command, "--connections", str(CONNECTIONS)], out)
+        command = [sys.executable, "-m", "benchmarks.limits", str(listed), "--address", self._address]
+        self._measured([*command, "--connections", str(CONNECTIONS)], out)
         figures: dict[str, float] = json.loads(out.read_text())
-        if figures["failed"]:
-            raise RuntimeError(f"the ceiling is wrong: {figures['failed']} of its fetches failed")
-        return figures | {"server_cpu_s": usage.server_cpu_s}
+        if figures.pop("failed"):
+            raise RuntimeError("the limits are wrong: some of their fetches failed")
+        return figures
 
     def profile(self) -> Profile:
         """One more crawl under a sampler, on all cores: on one, a thread that waits for the other to make way would
@@ -319,18 +347,19 @@ def report(bench: Bench, repeat: int, chosen: list[Peer]) -> tuple[str, dict[str
             )
         figures[peer.name] = round(ours.per_cpu_s / theirs.per_cpu_s, 2)
         results.append(theirs)
-    print("bench: now the pure fetch ceiling, then a profile", flush=True)
-    ceiling = bench.ceiling(list(ours.pages.values()))
-    figures["ceiling_part"] = round(ours.per_cpu_s / (ceiling["fetches"] / ceiling["cpu_s"]), 4)
+    print("bench: now the limits, then a profile", flush=True)
+    limits = bench.limits(list(ours.pages.values()))
+    client_us = limits.pop("client")
+    limit = Limit(limits, ours)
+    figures |= {"limit_us": round(limit.page_us, 1), "limit_pages_per_cpu_s": round(limit.per_cpu_s, 1)}
     notes += [
         f"Gossamer: {runs[0].per_cpu_s:,.0f} to {runs[-1].per_cpu_s:,.0f} pages per CPU-second in {repeat} runs; "
         "the median is shown.",
-        f"Pure fetch ceiling: {ceiling['fetches'] / ceiling['cpu_s']:,.0f} pages per CPU-second; the whole crawl "
-        f"reaches {figures['ceiling_part']:.1%} of it.",
         f"The server's core was busy for {share(ours.usage)} of Gossamer's time.",
         "µs/page is CPU without start-up, which is that of a crawl of one page without links.",
     ]
     text = [table([HEADER, *(result.row(ours) for result in results)]), "\n".join(f"- {note}" for note in notes)]
+    text += [limit.table(), f"{limit.note(results[1:])} Fetching by Gossamer's client: {client_us:,.0f} µs."]
     profile = bench.profile()
     if profile.samples:
         text += [profile.table(ours), profile.note()]

@@ -228,7 +228,7 @@ class WarcWriter:
 
 def payload_digest(head: bytes, body: bytes) -> str:
     """Returns SHA-1 in base 32 of the body without transfer coding: the same however the content was chunked."""
-    if _CHUNKED.search(head):
+    if _is_chunked(head):
         content, complete = dechunk(body)
         if content or complete:  # else it was only declared to be chunked
             return _sha1(content)
@@ -237,7 +237,12 @@ def payload_digest(head: bytes, body: bytes) -> str:
 
 def stored_digest(head: bytes, body: bytes, digest: str) -> str:
     """Returns the digest of a body as it is stored, by its payload's: chunks included."""
-    return _sha1(body) if _CHUNKED.search(head) else digest
+    return _sha1(body) if _is_chunked(head) else digest
+
+
+def _is_chunked(head: bytes) -> bool:
+    # Most heads have the word nowhere, and to see that takes a tenth of what the expression does.
+    return b"chunked" in head.lower() and _CHUNKED.search(head) is not None
 
 
 def stored_as(url: str, started_s: float, digest: str, stored: str) -> Stored:

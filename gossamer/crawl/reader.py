@@ -20,7 +20,7 @@ from gossamer.frontier.strategies import strategy
 from gossamer.web.answer import Answer
 from gossamer.web.charset import declared_charset
 from gossamer.web.html import parse_html, text_of
-from gossamer.web.http import RENDERED_TYPE, Headers, content_type, decode_body, rendered_head
+from gossamer.web.http import RENDERED_TYPE, Headers, content_type, decode_body, headers_of, rendered_head
 from gossamer.web.links import KINDS, NO_LINKS, Links, Listed
 from gossamer.web.posts import url_of
 from gossamer.web.preferences import Said, asked, said_in
@@ -261,7 +261,7 @@ class Reader:
 
     def _understand(self, visit: Visit) -> None:
         response, request, outcome = visit.response, visit.response.request, visit.outcome
-        headers = Headers(response.head)
+        headers = headers_of(response.head)
         if response.head:
             visit.mime = content_type(headers)[0]
             visit.etag = headers.get("etag") or ""
@@ -481,8 +481,8 @@ class Reader:
         visit.urls, visit.targets, visit.verdicts = links, links.keys(), judge.verdicts(links)
         if followed is not None and self._config.crawl.nofollow:
             visit.verdicts[followed:] = _CODE["nofollow"]
-        first = visit.verdicts[:admitted]
-        first[first == PATTERN] = FOLLOWED
+        if admitted:
+            np.putmask(first := visit.verdicts[:admitted], first == PATTERN, FOLLOWED)
         visit.is_level = level(visit.response.request.url, links, self._limits.list_pages)
         if depth > min(limits.depth, limits.depth_dynamic):
             for i in np.flatnonzero(visit.verdicts == FOLLOWED).tolist():

@@ -8,7 +8,7 @@ import pycurl
 
 from gossamer.columns import Outcome
 from gossamer.fetch.request import Response
-from gossamer.web.http import Headers, content_type, location
+from gossamer.web.http import content_type, headers_of, location
 from gossamer.web.url import host_of, resolve
 
 _TLS_ERRORS = frozenset(
@@ -106,19 +106,19 @@ def is_wanted(head: bytes, types: Sequence[str]) -> bool:
     anyway."""
     if head[9:10] != b"2":
         return True
-    mime = content_type(Headers(head))[0]
+    mime = content_type(headers_of(head))[0]
     return not mime or mime in types or f"{mime.partition('/')[0]}/*" in types or "*/*" in types
 
 
 def of_type(head: bytes, by_type: Mapping[str, int]) -> int | None:
     """Returns what holds for bodies of the declared type; None: nothing of their own."""
-    mime = content_type(Headers(head))[0]
+    mime = content_type(headers_of(head))[0]
     return next((by_type[kind] for kind in (mime, f"{mime.partition('/')[0]}/*", "*/*") if kind in by_type), None)
 
 
 def is_media(head: bytes) -> bool:
     """Returns whether nobody looks for links in a body of the declared type."""
-    mime = content_type(Headers(head))[0]
+    mime = content_type(headers_of(head))[0]
     return mime.startswith(("image/", "video/", "audio/", "font/")) or mime == "application/pdf"
 
 
@@ -127,7 +127,7 @@ def classify(response: Response) -> None:
     request, status = response.request, response.http_status
     if response.truncated == UNWANTED:
         response.outcome = Outcome.REFUSED_TYPE
-        response.reason = f"{content_type(Headers(response.head))[0]} is not among fetch.accept_types"
+        response.reason = f"{content_type(headers_of(response.head))[0]} is not among fetch.accept_types"
     elif 200 <= status < 300:
         response.outcome = Outcome.OTHER if status == 206 else Outcome.OK
         if status == 206:
@@ -161,7 +161,7 @@ def _classify_redirect(response: Response) -> None:
     if response.http_status in _PROXIED:
         response.reason = f"{response.http_status} asks for a proxy"
         return
-    target = location(Headers(response.head))
+    target = location(headers_of(response.head))
     if not target:
         response.reason = "redirect without a target"
         return

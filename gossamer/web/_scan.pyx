@@ -636,3 +636,126 @@ def scan(bytes body not None, str table not None, str agent not None, Py_ssize_t
     page.tokens = Tokens(hrefs=page.hrefs)
     page.run(start)
     return page.tokens
+
+
+cdef inline bytes_t skip_spaces(bytes_t p, bytes_t end) noexcept nogil:
+    while p < end and CLASS[p[0]] & SPACE:
+        p += 1
+    return p
+
+
+cdef inline bytes_t skip_close(bytes_t p, bytes_t end) noexcept nogil:
+    """Behind the ">" of a tag; NULL if something else comes first."""
+    p = skip_spaces(p, end)
+    if p < end and p[0] == c"/":
+        p += 1
+    return p + 1 if p < end and p[0] == c">" else NULL
+
+
+cdef bytes_t plain_attribute(bytes_t p, bytes_t end, Slice* name, Slice* value) noexcept nogil:
+    """Behind an attribute like `name="value"` and the spaces before it; NULL if it is not like that."""
+    cdef bytes_t start = p
+    p = skip_spaces(p, end)
+    if p == start:
+        return NULL
+    name.at = p
+    while p < end and (CLASS[p[0]] & LETTER or p[0] == c":" or p[0] == c"-"):
+        p += 1
+    name.length = p - name.at
+    if not name.length or end - p < 3 or p[0] != c"=" or p[1] != c'"':
+        return NULL
+    value.at = p + 2
+    p = <bytes_t>memchr(value.at, c'"', end - value.at)
+    if p == NULL:
+        return NULL
+    value.length = p - value.at
+    return p + 1
+
+
+cdef inline bint is_label(Slice text) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(text.length):
+        if not (CLASS[text.at[i]] & LETTER or c"0" <= text.at[i] <= c"9" or text.at[i] == c"-" or text.at[i] == c"_"):
+            return False
+    return text.length > 0
+
+
+cdef bytes_t plain_meta(bytes_t p, bytes_t end, Slice* label) noexcept nogil:
+    """Behind a meta element; sets the label if that is what it declares. NULL if it is not plain."""
+    cdef Slice name, value
+    cdef int others = 0
+    while True:
+        p = plain_attribute(p, end, &name, &value)
+        if p == NULL:
+            return NULL
+        if is_word(name.at, name.length, "charset", 7) and not others:
+            label[0] = value
+            break
+        if is_word(name.at, name.length, "http-equiv", 10) and not others:
+            p = plain_attribute(p, end, &name, &label[0]) if is_word(value.at, value.length, "content-type", 12) else NULL
+            if p == NULL or not is_word(name.at, name.length, "content", 7) or label.length < 18:
+                return NULL
+            if not is_word(label.at, 10, "text/html;", 10):
+                return NULL
+            value.at = label.at + 10 + (label.at[10] == c" ")
+            value.length = label.at + label.length - value.at
+            if value.length < 8 or not is_word(value.at, 8, "charset=", 8):
+                return NULL
+            label.at = value.at + 8
+            label.length = value.length - 8
+            break
+        if not (
+            is_word(name.at, name.length, "name", 4)
+            or is_word(name.at, name.length, "property", 8)
+            or is_word(name.at, name.length, "content", 7)
+        ):
+            return NULL
+        others += 1
+        if skip_close(p, end) != NULL:
+            return skip_close(p, end)
+    return skip_close(p, end) if is_label(label[0]) else NULL
+
+
+def declared(bytes body not None, Py_ssize_t limit):
+    """The label of the encoding that a meta element among the first bytes declares, if the way there is plain: no comments,
+    and all attributes in double quotes. "" means that `charset._prescanned` has to look."""
+    cdef bytes_t p = body
+    cdef bytes_t end = p + min(<Py_ssize_t>len(body), limit)
+    cdef bytes_t name
+    cdef Slice label, some, other
+    cdef bint is_end
+    label.at = NULL
+    label.length = 0
+    while p < end:
+        p = <bytes_t>memchr(p, c"<", end - p)
+        if p == NULL or end - p < 2:
+            return ""
+        p += 1
+        if p[0] == c"!" or p[0] == c"?":
+            if p[0] == c"!" and end - p > 2 and p[1] == c"-" and p[2] == c"-":
+                return ""
+            p = <bytes_t>memchr(p, c">", end - p)
+            if p == NULL:
+                return ""
+            p += 1
+            continue
+        is_end = p[0] == c"/"
+        p += is_end
+        name = p
+        while p < end and (CLASS[p[0]] & LETTER or (p > name and c"0" <= p[0] <= c"9")):
+            p += 1
+        if p == name:
+            return ""
+        if p - name >= 4 and is_word(name, 4, "meta", 4):
+            p = plain_meta(p, end, &label) if p - name == 4 and not is_end else NULL
+            if p != NULL and label.at != NULL:
+                return PyUnicode_DecodeUTF8(<const char*>label.at, label.length, NULL)
+        else:
+            name = p
+            while name != NULL:
+                p = name
+                name = plain_attribute(p, end, &some, &other)
+            p = skip_close(p, end)
+        if p == NULL:
+            return ""
+    return ""

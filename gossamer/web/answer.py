@@ -8,7 +8,7 @@ from functools import cached_property
 from gossamer.config import Fetch
 from gossamer.web.charset import declared_charset, decode
 from gossamer.web.html import text_of
-from gossamer.web.http import Headers, content_type, decode_body
+from gossamer.web.http import Headers, content_type, decode_body, headers_of
 from gossamer.web.sniff import HTML, UNKNOWN
 
 DECODED_BYTES = Fetch().decoded_bytes
@@ -27,7 +27,7 @@ class Answer:
 
     @cached_property
     def headers(self) -> Headers:
-        return Headers(self.head)
+        return headers_of(self.head)
 
     @cached_property
     def body(self) -> bytes:

@@ -11,6 +11,14 @@ from webencodings import LABELS, PYTHON_NAMES
 
 from gossamer.web import legacy
 
+try:
+    from gossamer.web._scan import declared
+except ImportError:  # not built on this machine
+
+    def declared(body: bytes, limit: int) -> str:  # noqa: ARG001
+        return ""
+
+
 _CJK = frozenset(("gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr"))
 _OTHERS = frozenset(("utf-8", "utf-16be", "utf-16le", "replacement"))
 _RENAMED = frozenset(("utf-16be", "utf-16le", "x-user-defined"))  # that a meta element cannot mean
@@ -25,17 +33,6 @@ _ATTRIBUTE = re.compile(
     rb"""[\t\n\f\r /]*(?:(>)|([^\t\n\f\r />][^\t\n\f\r />=]*)"""
     rb"""(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|(?!["'])([^\t\n\f\r >]*)))?(?=[\t\n\f\r />"']))"""
 )
-# The way to the declaration on most pages: plain tags, then one meta element. What is not so plain goes the whole way.
-_PLAINLY = re.compile(
-    rb"""(?: [^<]++ | <!(?!--)[^>]*+> | <\?[^>]*+>
-    | </?(?!meta)[a-z][a-z0-9]*+ (?: [\t\n\f\r ]++[a-z:-]++="[^"]*+" )*+ [\t\n\f\r ]*+/?>
-    | <meta (?: [\t\n\f\r ]++(?:name|property|content)="[^"]*+" )++ [\t\n\f\r ]*+/?>
-    )*+
-    <meta[\t\n\f\r ]++
-    (?: charset="([\w-]++)" | http-equiv="content-type"[\t\n\f\r ]++content="text/html;[ ]?charset=([\w-]++)" )
-    [\t\n\f\r ]*+/?>""",
-    re.IGNORECASE | re.VERBOSE,
-).match
 
 
 def declared_charset(body: bytes, content_type: str = "") -> str:
@@ -108,11 +105,8 @@ def _undeclared(body: bytes) -> str:
 
 def _of_meta(body: bytes, limit: int) -> str:
     """Implements the standard's prescan of a byte stream to determine its encoding."""
-    if plain := _PLAINLY(body, 0, limit):
-        name = label((plain[1] or plain[2]).decode("latin-1"))
-        if name and name not in _RENAMED:
-            return name
-    return _prescanned(body, limit)
+    name = label(declared(body, limit))
+    return name if name and name not in _RENAMED else _prescanned(body, limit)
 
 
 def _prescanned(body: bytes, limit: int) -> str:

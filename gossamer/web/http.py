@@ -8,6 +8,11 @@ from functools import lru_cache
 
 from gossamer.web import coding
 
+try:
+    from gossamer.web._head import PlainHeaders
+except ImportError:  # not built on this machine
+    PlainHeaders = None
+
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110 section 5.6.2
 _NAME = re.compile(_TOKEN).fullmatch
 _ESSENCE = re.compile(rf"{_TOKEN}/{_TOKEN}").fullmatch
@@ -73,6 +78,12 @@ class Headers:
 
     def __len__(self) -> int:
         return len(self._fields)
+
+
+def headers_of(head: bytes) -> Headers:
+    """Returns the fields of a header block: most are plain, and read by compiled code."""
+    plain = PlainHeaders(head) if PlainHeaders is not None else None
+    return plain if plain is not None and plain.is_plain else Headers(head)
 
 
 def status_code(head: bytes) -> int | None:

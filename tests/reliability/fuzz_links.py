@@ -1,4 +1,5 @@
-"""Reads mutated pages through the compiled columns and through texts, and compares every link, key and trap.
+"""Reads mutated pages through the compiled columns and through texts, and compares every link, key and trap; with
+each page a header block, and what leads to a declared encoding, read by compiled code and without it.
 
 `make fuzz PAGES=N SEED=S` runs it; `--seed S --first K --pages 1` repeats page K of that run, `--show` prints it. The
 markup comes from real pages if the corpus of the benchmarks is there, else from pages made up here, and references from
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gossamer.config import Limits
-from gossamer.web import html
+from gossamer.web import charset, html, http
 from gossamer.web.tokens import Tokens
 
 TOP = Path(__file__).resolve().parents[2]
@@ -58,6 +59,23 @@ MARKUP = [
     "<", ">", "'", '"', "=", "\0", "&", "<noscript>", "</noscript>", "<iframe srcdoc='<a href=q>'>",
     "<meta name=robots content=nofollow>",
 ]  # fmt: skip
+FIELDS = [
+    "HTTP/1.1 200 OK", "Content-Type: text/html", "content-type:text/html; charset=utf-8", 'ETag: "x"',
+    "X-Robots-Tag: none", "Transfer-Encoding: chunked", " folded", "\tfolded\t", "no colon", "a b: c", ": no name",
+    "Name : x", "X:", "X: \0", "Ü: x", "x: é\r y ", "X: a: b", "", "", "e-t!#$%&'*+.^_`|~09: x", "SERVER:\tx\r",
+]  # fmt: skip
+LINE_ENDS = ["\r\n"] * 6 + ["\n", "\r", "", "\n\n"]
+BEGINNINGS = [
+    "<!DOCTYPE html>", "<?xml version='1.0'?>", "<html>", '<html lang="en">', "<head>", "</head >",
+    "<title>x</title>", "\n", '<meta name="a" content="b>">', '<META property="a"content="b"/>',
+    "<!-- <meta charset=koi8-r> -->", "<!>", "</meta>", '<metadata a="b">', "<link rel=x>", '<link rel="x" a1="y">',
+    '<meta name="a" charset="utf-8">', "<p", "<", "charset", '<meta charset="utf-8">', '<meta\tCharset="KOI8-R" / >',
+    "<meta charset=utf-8>", '<meta charset="utf-16" />',
+    '<meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS">', '<meta charset="x y">',
+    '<meta charset="">', '<meta http-equiv="content-type" content="text/html;charset=gbk"/>',
+    '<meta content="a" http-equiv="content-type">', '<meta http-equiv="content-type" content="text/html">',
+    '<meta http-equiv="refresh" content="text/html;charset=gbk"/>',
+]  # fmt: skip
 CHARSETS = [
     "", "text/html; charset=utf-8", "text/html; charset=utf-8", "text/html; charset=windows-1252",
     "text/html; charset=koi8-r", "text/html; charset=shift_jis",
@@ -78,6 +96,15 @@ class Pages:
         for _ in range(draw.choice((0, 1, 2, 4, 8, 16))):
             body = mutated(body, draw)
         return body, self._address(draw), draw.choice(CHARSETS)
+
+    def drawn(self, number: int, pieces: list[str], between: list[str]) -> bytes:
+        """Makes a text of such pieces, and changes some."""
+        draw = random.Random(self._seed * 1_000_003 + number)
+        chosen = (draw.choice(pieces) + draw.choice(between) for _ in range(draw.choice((1, 3, 8, 80))))
+        body = "".join(chosen).encode("latin-1")
+        for _ in range(draw.choice((0, 0, 1, 2))):
+            body = mutated(body, draw)
+        return body
 
     def _markup(self, draw: random.Random) -> bytes:
         if self._real and draw.random() < 0.5:
@@ -187,6 +214,23 @@ def differing_columns(links: html.Links, listed: html.Links) -> Iterator[str]:
         yield f"length of {list(links)}"
 
 
+def differing_head(head: bytes) -> Iterator[str]:
+    found, expected = http.headers_of(head), http.Headers(head)
+    names = {name for name, _ in expected} | {"content-type", "x", ""}
+    if list(found) != list(expected) or len(found) != len(expected):
+        yield f"fields of {head!r}"
+    if any(found.get(name, "?") != expected.get(name, "?") for name in names):
+        yield f"values of {head!r}"
+    if any(found.get_all(name) != expected.get_all(name) for name in names):
+        yield f"all values of {head!r}"
+
+
+def differing_charset(body: bytes, limit: int) -> Iterator[str]:
+    found = charset.label(charset.declared(body, limit))
+    if found and found not in charset._RENAMED and found != charset._prescanned(body, limit):
+        yield f"the encoding of {body[:limit]!r}: {found}"
+
+
 class Counted:
     """`Counted` counts the references that the compiled way leaves to the other."""
 
@@ -208,6 +252,8 @@ def fuzz(seed: int, first: int, count: int) -> Iterator[str]:
             page = pages.page(number)
             found, different = compared(*page)
             links += found
+            different += differing_head(pages.drawn(number, FIELDS, LINE_ENDS))
+            different += differing_charset(pages.drawn(number, BEGINNINGS, ["", "", "\n"]), 16 + number % 600)
             for difference in different:
                 yield f"seed {seed}, page {number}, {page[1]}, {page[2]!r}: {difference}"
     finally:

@@ -36,7 +36,7 @@ def test_the_scanner_is_clean_under_sanitizers(tmp_path: Path) -> None:
     build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     flags = {"CFLAGS": FLAGS, "LDFLAGS": FLAGS}
     subprocess.run(build, cwd=tmp_path, env=os.environ | flags, check=True, capture_output=True)
-    assert len(list(tmp_path.glob("gossamer/web/*.so"))) == 2
+    assert len(list(tmp_path.glob("gossamer/web/*.so"))) == 3
     environment = {
         "LD_PRELOAD": " ".join(preload),
         "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter's own, at its end
