@@ -13,7 +13,6 @@ from gossamer.cluster.keys import RESERVED
 from gossamer.config import BY_STORE, PROCESSES, Config
 from gossamer.config.folders import Address, Place, as_place
 from gossamer.config.schema import key, section
-from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
 from gossamer.placement.partitioners import NAMES, check_places
 
@@ -95,6 +94,8 @@ class Federation:
             raise ConfigError(f"{self.path.name} has no site {site}; it has {', '.join(self.sites)}")
 
     def check_contact(self) -> None:
+        from gossamer.crawl.opening import WHO, check_contact  # only for those who crawl
+
         check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
 
     def _beside(self, name: str | Path) -> Path:

@@ -78,6 +78,10 @@ def test_status_needs_no_arrays_and_nothing_that_crawls(crawl: Path) -> None:
     assert _imported("status", crawl, "--json") == {"duckdb", "msgspec", "rich"}
 
 
+def test_a_check_of_health_reads_no_tables(crawl: Path) -> None:
+    assert _imported("status", crawl, "--check") == {"msgspec"}
+
+
 def test_a_query_needs_nothing_that_reads_pages_or_crawls(crawl: Path) -> None:
     found = _imported("query", crawl, "SELECT count(*) FROM pages")
     assert found == {"duckdb", "msgspec", "numpy", "pyarrow", "pyarrow.parquet", "rich"}
