@@ -206,12 +206,13 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
     for name, value in (("hosts", stats.hosts), ("known", stats.known), ("frontier", stats.frontier)):
         if value is not None:
             figures.add_row(f" {name}", count(value), _MEANINGS[name])
+    tries = sum(stats.outcomes.values())  # a page whose robots.txt cannot be read is tried, and not visited
     for word in CALM:
         if stats.outcomes.get(word):
             times = stats.outcomes[word]
-            figures.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
+            figures.add_row(f" {_named(word)}", count(times), share(times, tries))
     for word, times in stats.errors.items():
-        figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+        figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, tries))
     if stats.refused:
         figures.add_row(" not followed", count(sum(stats.refused.values())), f"links: {in_short(stats.refused)}")
     for setting, links in stats.refused.items():
