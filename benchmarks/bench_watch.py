@@ -1,7 +1,7 @@
 """What watching costs: a crawl while the dashboard is open, /metrics of 64 agents, 100 who listen to events.
 
 1. One crawl, bound by CPU, without and with `gossamer watch` and somebody who listens to its events as the page does,
-   in turns of seconds; which of a pair comes first changes, too. A machine's speed wanders by more than what is
+   in turns of two rounds; which of a pair comes first changes, too. A machine's speed wanders by more than what is
    measured, but less so within a pair; many pairs give the median and how sure it is. The crawler has a core of its
    own; the web, the watcher and its reader share the other.
 2. A site of 64 agents, all alive, each with a chain of its own. It is polite and mostly waits. /metrics is asked for
@@ -162,21 +162,26 @@ def spans(web: RunningWeb, directory: Path) -> list[Span]:
         listeners = Listeners(shown.port, 1)
 
         def looked(at_least: int) -> tuple[int, float, float, float]:
-            while (number := rounds_of(directory)) < at_least and crawl.poll() is None:
+            while (number := rounds_of(directory)) < at_least:
+                if crawl.poll() is not None:
+                    raise EOFError
                 time.sleep(0.005)
             return number, process_s(crawl.pid), time.monotonic(), process_s(shown.pid)
 
-        begin = looked(FIRST)
-        while crawl.poll() is None:
-            is_watched = len(found) % 4 in (1, 2)
-            os.kill(shown.pid, signal.SIGCONT if is_watched else signal.SIGSTOP)
-            end = looked(begin[0] + TOGETHER)
-            if crawl.poll() is None:
+        try:
+            begin = looked(FIRST)
+            while True:
+                is_watched = len(found) % 4 in (1, 2)
+                os.kill(shown.pid, signal.SIGCONT if is_watched else signal.SIGSTOP)
+                end = looked(begin[0] + TOGETHER)
                 used = (after - before for before, after in zip(begin[1:], end[1:], strict=True))
                 found.append(Span(is_watched, range(begin[0] + 1, end[0] + 1), *used))
-            begin = end
-        os.kill(shown.pid, signal.SIGCONT)
-        listeners.close()
+                begin = end
+        except (EOFError, OSError):  # the crawl is over
+            pass
+        finally:
+            os.kill(shown.pid, signal.SIGCONT)
+            listeners.close()
     return found
 
 
