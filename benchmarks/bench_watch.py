@@ -205,7 +205,9 @@ def slowdown(scratch: Path, pairs: int) -> str:
             shutil.rmtree(scratch / "crawl")
             for pair in zip(found[::2], found[1::2], strict=False):
                 off, on = sorted(pair)
-                pages = [sum(visits[number] for number in each.rounds) for each in (off, on)]
+                pages = [sum(visits.get(number, 0) for number in each.rounds) for each in (off, on)]
+                if min(pages) < TOGETHER * WIDTH / 2:  # the crawl comes to its end, where rounds are small
+                    continue
                 cpu.append(100 * (on.cpu_s / pages[1] / (off.cpu_s / pages[0]) - 1))
                 speed.append(100 * (on.length_s / pages[1] / (off.length_s / pages[0]) - 1))
                 shares.append(on.watching_s / on.length_s)
