@@ -1,8 +1,9 @@
 """What watching costs: a crawl while the dashboard is open, /metrics of 64 agents, 100 who listen to events.
 
-1. The same crawl, bound by CPU, without and with `gossamer watch` and somebody who listens to its events as the page
-   does, in turns; which of a pair comes first changes, too. The crawler has a core of its own; the web, the watcher and
-   its reader share the other.
+1. One crawl, bound by CPU, without and with `gossamer watch` and somebody who listens to its events as the page does,
+   in turns of two rounds; which of a pair comes first changes, too. A machine's speed wanders by more than what is
+   measured, but less so within a pair; many pairs give the median and how sure it is. The crawler has a core of its
+   own; the web, the watcher and its reader share the other.
 2. A site of 64 agents, all alive, each with a chain of its own. It is polite and mostly waits. /metrics is asked for
    again and again: by the clock, and by the CPU of the watcher.
 3. A polite crawl, watched by nobody, by one and by 100 in turns: the CPU of the watcher.
@@ -10,11 +11,11 @@
 
 import argparse
 import http.client
-import json
 import os
 import re
 import selectors
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -23,20 +24,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks import RESULTS, ROOT, machine, table, write_section
+from benchmarks import RESULTS, ROOT, machine, write_section
 from benchmarks.bench_crawl import BUSY, CONNECTIONS, CRAWLER_CORE, SERVER_CORE, pin
 from experiments.processes import cpu_s
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
 CALM = {"errors": 0.0, "crawl_delays": 0.0, "robots_broken": 0.0, "robots_rules": 0.0, "redirects": 0.0}
-EAGER = WebSpec(seed=21, hosts=200, pages=12_000, page_bytes=10_000.0, links=30.0, host_exponent=0.0, **CALM)  # type: ignore[arg-type]
+EAGER = WebSpec(seed=21, hosts=200, pages=60_000, page_bytes=10_000.0, links=30.0, host_exponent=0.0, **CALM)  # type: ignore[arg-type]
 POLITE = WebSpec(seed=22, hosts=100, pages=40_000, page_bytes=10_000.0, links=30.0, host_exponent=0.0, **CALM)  # type: ignore[arg-type]
 MANY = WebSpec(seed=23, hosts=640, pages=20_000, page_bytes=10_000.0, links=30.0, host_exponent=0.0, **CALM)  # type: ignore[arg-type]
+WIDTH, FIRST, TOGETHER = 500, 5, 2  # pages of a round; rounds before the first span, and of a span
 ASKED = 200  # times
 PARTS = ("slowdown", "metrics", "events")
 PATIENCE_S = 600.0
@@ -127,63 +131,104 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 # 1. A crawl that is watched
 
 
-@dataclass(frozen=True)
-class Run:
-    pages: int
-    cpu_us: float  # a page, of the crawler
-    per_s: float
-    watcher: float  # share of a core
-    load: float
+class Span(NamedTuple):
+    """Some rounds of a crawl, and whether the dashboard was open then."""
+
+    is_watched: bool
+    rounds: range
+    cpu_s: float  # of the crawler, all its threads
+    length_s: float
+    watching_s: float  # of CPU, of the watcher
 
 
-def run(web: RunningWeb, directory: Path, is_watched: bool) -> Run:
-    line = crawl_line(web, directory, "--delay", "0", "--connections", str(CONNECTIONS), "--set", "crawl.width=1000")
-    watching = 0.0
-    with ExitStack() as stack:
-        shown = stack.enter_context(watcher(directory)) if is_watched else None
-        if shown:
-            stack.callback(Listeners(shown.port, 1).close)
-        load, start_s, before_s = os.getloadavg()[0], time.monotonic(), cpu_s([shown.pid] if shown else [])
-        process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=lambda: pin(0, CRAWLER_CORE))
-        _, status, used = os.wait4(process.pid, 0)
-        if shown:
-            watching = (cpu_s([shown.pid]) - before_s) / (time.monotonic() - start_s)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(line)} ended with {process.returncode}")
-    asked = [sys.executable, "-m", "gossamer", "status", str(directory), "--json"]
-    found = json.loads(subprocess.run(asked, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
-    shutil.rmtree(directory)
-    cpu_us = 1e6 * (used.ru_utime + used.ru_stime) / found["visits"]
-    return Run(found["visits"], cpu_us, found["rate"]["mean"], watching, load)
+def process_s(pid: int) -> float:
+    """CPU time of a process, to the nanosecond, by the clock that clock_getcpuclockid(3) names."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def rounds_of(directory: Path) -> int:
+    """How many rounds were committed."""
+    names = [path.stem for path in directory.glob("manifest/*/*.json")]
+    return max(map(int, names), default=0)
+
+
+def spans(web: RunningWeb, directory: Path) -> list[Span]:
+    """Parts of one crawl. The watcher has a listener all the time; it is stopped where nobody is to look."""
+    found: list[Span] = []
+    line = crawl_line(
+        web, directory, "--delay", "0", "--connections", str(CONNECTIONS), "--set", f"crawl.width={WIDTH}"
+    )
+    with process_of(line, CRAWLER_CORE) as crawl, watcher(directory) as shown:
+        listeners = Listeners(shown.port, 1)
+
+        def looked(at_least: int) -> tuple[int, float, float, float]:
+            while (number := rounds_of(directory)) < at_least:
+                if crawl.poll() is not None:
+                    raise EOFError
+                time.sleep(0.005)
+            return number, process_s(crawl.pid), time.monotonic(), process_s(shown.pid)
+
+        try:
+            begin = looked(FIRST)
+            while True:
+                is_watched = len(found) % 4 in (1, 2)
+                os.kill(shown.pid, signal.SIGCONT if is_watched else signal.SIGSTOP)
+                end = looked(begin[0] + TOGETHER)
+                used = (after - before for before, after in zip(begin[1:], end[1:], strict=True))
+                found.append(Span(is_watched, range(begin[0] + 1, end[0] + 1), *used))
+                begin = end
+        except (EOFError, OSError):  # the crawl is over
+            pass
+        finally:
+            os.kill(shown.pid, signal.SIGCONT)
+            listeners.close()
+    return found
+
+
+def visits_of(directory: Path) -> dict[int, int]:
+    """How many requests each round made."""
+    sql = "SELECT round, count(*) FROM visits GROUP BY round"
+    line = [sys.executable, "-m", "gossamer", "query", str(directory), sql, "--format", "csv"]
+    rows = subprocess.check_output(line, cwd=ROOT, text=True).split()[1:]
+    return {int(number): int(visits) for number, _, visits in (row.partition(",") for row in rows)}
 
 
 def slowdown(scratch: Path, pairs: int) -> str:
-    runs: list[tuple[Run, Run]] = []
     everywhere = os.sched_getaffinity(0)
     pin(0, SERVER_CORE)  # whatever we start begins there, too
-    with RunningWeb(EAGER, options=["--warm", "--cache-mb", "500"]) as web:
-        run(web, scratch / "first", is_watched=True)  # whatever is compiled or cached once
-        for number in range(pairs):
-            order = (False, True) if number % 2 == 0 else (True, False)
-            found = {is_watched: run(web, scratch / "crawl", is_watched) for is_watched in order}
-            runs.append((found[False], found[True]))
-            print(f"bench: {found[False]} {found[True]}", flush=True)
+    cpu, speed, shares, costs, loads = (list[float]() for _ in range(5))
+    with RunningWeb(EAGER, options=["--warm", "--cache-mb", "1000"]) as web:
+        while len(cpu) < pairs:
+            loads.append(os.getloadavg()[0])
+            found = spans(web, scratch / "crawl")
+            visits = visits_of(scratch / "crawl")
+            shutil.rmtree(scratch / "crawl")
+            for pair in zip(found[::2], found[1::2], strict=False):
+                off, on = sorted(pair)
+                pages = [sum(visits.get(number, 0) for number in each.rounds) for each in (off, on)]
+                if min(pages) < TOGETHER * WIDTH / 2:  # the crawl comes to its end, where rounds are small
+                    continue
+                cpu.append(100 * (on.cpu_s / pages[1] / (off.cpu_s / pages[0]) - 1))
+                speed.append(100 * (on.length_s / pages[1] / (off.length_s / pages[0]) - 1))
+                shares.append(on.watching_s / on.length_s)
+                costs.append(1e6 * off.cpu_s / pages[0])
+            print(f"bench: {len(cpu)} pairs, CPU {interval(cpu)}, time {interval(speed)}", flush=True)
     os.sched_setaffinity(0, everywhere)
-    cpu = [100 * (watched.cpu_us / alone.cpu_us - 1) for alone, watched in runs]
-    speed = [100 * (alone.per_s / watched.per_s - 1) for alone, watched in runs]
-    loads = [each.load for pair in runs for each in pair]
-    rows = [["", "not watched", "watched", "worse by, median of pairs", "middle half"]]
-    for name, unit, worse in (("cpu_us", "CPU µs/page", cpu), ("per_s", "pages/s", speed)):
-        medians = [statistics.median(getattr(pair[at], name) for pair in runs) for at in (0, 1)]
-        low, _, high = statistics.quantiles(worse, n=4)
-        shown = [f"{medians[0]:,.0f}", f"{medians[1]:,.0f}", f"{statistics.median(worse):+.1f} %"]
-        rows.append([unit, *shown, f"{low:+.1f} to {high:+.1f} %"])
-    share = statistics.median(watched.watcher for _, watched in runs)
-    return f"""{table(rows)}
+    us, share = statistics.median(costs), 100 * statistics.median(shares)
+    return f"""- A crawl with the dashboard open, beside itself without it, in turns: {interval(cpu)} CPU a page
+  (median of {len(cpu)} pairs, and its 95 % confidence interval), {interval(speed)} time a page.
+  {TOGETHER * WIDTH:,} pages each; {us:,.0f} µs a page, bound by CPU; load {min(loads):.1f} to {max(loads):.1f}.
+  The watcher takes {share:.1f} % of a core."""
 
-- {pairs} pairs in turns, {runs[0][0].pages:,} pages each, bound by CPU; load {min(loads):.1f} to {max(loads):.1f}.
-- The watcher itself takes {100 * share:.1f} % of a core meanwhile."""
+
+def interval(percent: Sequence[float]) -> str:
+    """The median, with a confidence interval of 95 % that supposes nothing about how the figures are distributed."""
+    ordered, number = sorted(percent), len(percent)
+    rank, below = 0, 0.0  # so many figures at either end are left out: the chance that the median is there
+    while (below := below + comb(number, rank) / 2**number) <= 0.025:
+        rank += 1
+    low, high = ordered[max(rank - 1, 0)], ordered[min(number - rank, number - 1)]
+    return f"{statistics.median(ordered):+.2f} % ({low:+.2f} to {high:+.2f})"
 
 
 # 2. The metrics of many agents
@@ -269,7 +314,7 @@ def span(shown: Watcher, number: int, span_s: float) -> tuple[float, float, floa
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=11, help="at least two")
+    parser.add_argument("--pairs", type=int, default=100, help="of rounds that are watched, and rounds that are not")
     parser.add_argument("--agents", type=int, default=64)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--spans", type=int, default=3, help="of 20 seconds, for each number of those who listen")
@@ -282,10 +327,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         scratch = Path(folder)
         parts = [f"`make bench-watch` on {machine()}; load {load:.1f} at the start"]
-        chosen = arguments.part or PARTS
+        chosen, lines = arguments.part or PARTS, list[str]()
         if "slowdown" in chosen:
-            parts.append(slowdown(scratch, arguments.pairs))
-        lines = [many(scratch, arguments.agents)] if "metrics" in chosen else []
+            lines.append(slowdown(scratch, arguments.pairs))
+        lines += [many(scratch, arguments.agents)] if "metrics" in chosen else []
         if "events" in chosen:
             lines.append(listened(scratch, arguments.spans, 20.0, arguments.clients))
         parts += ["\n".join(lines)] if lines else []

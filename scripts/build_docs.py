@@ -59,12 +59,15 @@ site_description = "A web crawler that is fast, polite, and loses nothing"
 docs_dir = "pages"
 site_dir = "site"
 use_directory_urls = false
+extra_css = ["{style}"]
 nav = [
 {nav}
 ]
 
 [project.theme]
 font = false
+logo = "{icon}"
+favicon = "{icon}"
 features = [
   "content.code.copy", "navigation.footer", "navigation.indexes", "navigation.sections", "navigation.top",
   "search.highlight",
@@ -92,13 +95,25 @@ pymdownx.superfences = {{}}
 """
 
 
+ICON = "icon.svg"
+STYLE = "site.css"
+# Room for a line of code with its comment; no empty row above a table without heads; names of one word in one line.
+LOOKS = """
+.md-grid { max-width: 76rem; }
+.md-typeset table:not([class]) thead:not(:has(th:not(:empty))) { display: none; }
+.md-typeset td:first-child > code:only-child { white-space: nowrap; }
+"""
+
+
 def main() -> int:
     shutil.rmtree(BUILD, ignore_errors=True)
     pages = BUILD / "pages"
     gather(pages)
+    shutil.copy(TOP / "gossamer" / "watch" / "page" / "icon.svg", pages / ICON)
+    (pages / STYLE).write_text(LOOKS, "utf-8")
     (pages / "options.md").write_text("".join(options()), "utf-8")
     (pages / "python.md").write_text("".join(python()), "utf-8")
-    (BUILD / "zensical.toml").write_text(CONFIGURATION.format(nav=navigation(pages)), "utf-8")
+    (BUILD / "zensical.toml").write_text(CONFIGURATION.format(nav=navigation(pages), style=STYLE, icon=ICON), "utf-8")
     command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
     if any("```mermaid" in path.read_text("utf-8") for path in pages.rglob("*.md")):
         sys.exit("docs: diagrams in mermaid are drawn by a script from another server: draw an SVG instead")
@@ -141,7 +156,8 @@ def relinked(path: Path, name: Path, known: dict[Path, Path]) -> str:
         target = (path.parent / place).resolve()
         target = target / "README.md" if target.is_dir() and target / "README.md" in known else target
         if target not in known:
-            return f"{text} (`{target.relative_to(TOP)}`)"
+            words = str(target.relative_to(TOP))
+            return f"`{words}`" if text.strip("/`") == words else f"{text} (`{words}`)"
         up = "../" * (len(name.parts) - 1)
         return f"{image}[{text}]({up}{known[target].as_posix()}{anchor or ''})"
 

@@ -189,7 +189,7 @@ def reading(where: Where, work: Callable[[Reading], T]) -> T:
         at = location.read()
         try:
             return work(at)
-        except _troubles() as error:
+        except troubles() as error:
             is_final = getattr(error, _FINAL, False)
             missing = at.missing()  # checked on the files: DuckDB has many messages for it
             if not missing and not is_final and at.is_evicted():
@@ -211,12 +211,12 @@ def irrevocable() -> Iterator[None]:
     """Marks the writing of what cannot be taken back, such as standard output: there is no second attempt."""
     try:
         yield
-    except _troubles() as error:
+    except troubles() as error:
         setattr(error, _FINAL, True)
         raise
 
 
-def _troubles() -> tuple[type[Exception], ...]:
+def troubles() -> tuple[type[Exception], ...]:
     """Returns the errors of files that vanish under a reader. It is asked when there is one: then is time to import."""
     import duckdb
     import pyarrow as pa

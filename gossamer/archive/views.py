@@ -1,6 +1,6 @@
 """This module defines the tables that SQL sees: views over the archive's Parquet files, and their description."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection as Database
@@ -64,6 +64,17 @@ _STORED = {
 }
 _AS_STORED = ("links", "robots", "signals", "items", "files", "function_errors")
 KINDS = tuple(_STORED)
+# What each view reads of what is stored.
+_READS = {
+    **{kind: (kind,) for kind in _AS_STORED},
+    "visits": ("visits",),
+    "newest": ("visits",),
+    "pages": ("visits", "pages", "depths"),
+    "frontier": ("pages", "depths"),
+    "hosts": ("visits", "pages"),
+    "targets": ("visits", "links"),
+}
+VIEWS = tuple(_READS)
 
 
 def word(member: Outcome | Status) -> str:
@@ -210,23 +221,30 @@ def quoted(text: str) -> str:
 
 
 def statements(
-    database: Database, files: Mapping[str, Sequence[Path]], overlap: bool = False, index: bool = False
+    database: Database,
+    files: Mapping[str, Sequence[Path]],
+    overlap: bool = False,
+    index: bool = False,
+    views: Collection[str] = VIEWS,
 ) -> list[str]:
     """Returns SQL that makes the views over these Parquet files; a kind without files makes an empty table. The
     database, which need not be the one to make them in, reads which columns there are. With
     `overlap` several agents may have found the same page: the first to do so counts. With `index` the functions
-    `index_...` are there."""
+    `index_...` are there. Whoever needs only some `views` waits less."""
+    read = {kind for view in views for kind in _READS[view]}
     made = ["CREATE SCHEMA stored"]
-    made += [_stored(database, kind, table, files.get(kind, ())) for kind, table in _STORED.items()]
-    if overlap:
+    made += [_stored(database, kind, table, files.get(kind, ())) for kind, table in _STORED.items() if kind in read]
+    if overlap and "pages" in read:
         made.append("ALTER VIEW stored.pages RENAME TO found")
         made.append(
             "CREATE VIEW stored.pages AS SELECT * FROM stored.found "
             "QUALIFY row_number() OVER (PARTITION BY key ORDER BY round, depth, referrer) = 1"
         )
-    made += [f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in _AS_STORED]
     made += [] if index else [_unknown(question, columns) for question, columns in FROM_INDEX.items()]
-    return [*made, _visits(), _pages(), _FRONTIER_SQL, _HOSTS_SQL, _TARGETS_SQL]
+    created = {kind: f"CREATE VIEW {kind} AS SELECT * FROM stored.{kind}" for kind in _AS_STORED}
+    created |= {"visits": _visits(), "newest": _NEWEST_SQL, "pages": _pages(), "frontier": _FRONTIER_SQL}
+    created |= {"hosts": _HOSTS_SQL, "targets": _TARGETS_SQL}
+    return made + [sql for view, sql in created.items() if view in views]
 
 
 def _unknown(question: str, columns: Sequence[Column]) -> str:
@@ -366,12 +384,18 @@ def _united(name: str, apart: str) -> str:
 _UNITED = {"preferences": _united("preferences", "chr(10)"), "not_for": _united("not_for", "' '")}
 
 
+_NEWEST_FIRST = "time DESC, round DESC, warc_offset DESC"
+# The latest visit of each page.
+_NEWEST_SQL = f"""CREATE VIEW stored.newest AS
+    SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
+    QUALIFY row_number() OVER (PARTITION BY key ORDER BY {_NEWEST_FIRST}) = 1"""
+
+
 def _pages() -> str:
     # Windows, not joins with max(time): two visits may begin in the same millisecond. DuckDB reads only the columns
     # that a query asks for. (One GROUP BY with arg_max per column would need thrice the memory.)
     visit = ", ".join(f"v.{name}" for name in _OF_VISIT.split())
     version = ", ".join(_UNITED.get(name, f"c.{name}") for name in _OF_VERSION.split())
-    newest = "time DESC, round DESC, warc_offset DESC"
     return f"""CREATE VIEW pages AS
         SELECT p.key, p.url, p.host, p.domain, p.referrer, p.round, least(p.depth, d.depth) AS depth,
             coalesce(v.kind, p.kind, 'page') AS kind,
@@ -381,13 +405,10 @@ def _pages() -> str:
             index_changing(p.key).change_rate AS change_rate, c.time AS version_time, {version}
         FROM stored.pages p LEFT JOIN (
             SELECT key, min(depth) AS depth FROM stored.depths GROUP BY key
-        ) d ON d.key = p.key LEFT JOIN (
-            SELECT *, count(*) OVER (PARTITION BY key) AS visits FROM stored.visits WHERE NOT is_robots
-            QUALIFY row_number() OVER (PARTITION BY key ORDER BY {newest}) = 1
-        ) v ON v.key = p.key LEFT JOIN (
+        ) d ON d.key = p.key LEFT JOIN stored.newest v ON v.key = p.key LEFT JOIN (
             SELECT * FROM stored.visits WHERE NOT is_robots
             QUALIFY row_number() OVER (
-                PARTITION BY key ORDER BY outcome = {quoted(word(Outcome.OK))} DESC, {newest}
+                PARTITION BY key ORDER BY outcome = {quoted(word(Outcome.OK))} DESC, {_NEWEST_FIRST}
             ) = 1
         ) c ON c.key = p.key"""
 

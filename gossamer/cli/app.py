@@ -4,6 +4,7 @@ Each command is a row of `COMMANDS`. Its module is imported when it is asked for
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -51,6 +52,8 @@ COMMANDS = {
     "demo": ("gossamer.cli.demo", "crawl a test web and answer questions about it"),
 }  # fmt: skip
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a disk that takes no more
+
 # NumPy's linear algebra is not used, but its threads would be started, and spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -66,8 +69,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if sys.stdout is None:  # the caller has closed it
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()  # here, where an error has a message
+        return code
     except GossamerError as error:
         print(f"gossamer: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
@@ -75,6 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:  # a file or directory that the user named, and we may not touch
+        if error.filename is None and error.errno in _FULL:
+            print(f"gossamer: the output cannot be written: {error.strerror}", file=sys.stderr)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
         if error.filename is None:
             raise
         print(f"gossamer: {error.filename}: {error.strerror}", file=sys.stderr)
@@ -86,6 +97,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Does what the first word asks for, with the others. `--help` and `--version` need no command."""
     name = words[0] if words else ""
+    if not words:  # whoever does not know what to write sees what there is
+        words = ["--help"]
     if words == ["--version"]:  # without the parsers of all commands
         print(f"gossamer {__version__}")
         return 0

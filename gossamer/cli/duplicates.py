@@ -16,7 +16,7 @@ def duplicates_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--whole", action="store_true", help="compare all text of pages, not their main text")
     parser.add_argument(
         "--similarity",
-        type=float,
+        type=_share,
         default=NEAR,
         metavar="SHARE",
         help="of runs of three words that two pages have in common at least (0.62)",
@@ -25,6 +25,13 @@ def duplicates_arguments(parser: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help="compare the simhashes that the crawl has noted: finds less (docs/text.md)"
     )
     options.add_json(parser, "print one JSON object per page")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0.0 < share <= 1.0:
+        raise argparse.ArgumentTypeError(f"a share is above 0, and at most 1: {text}")
+    return share
 
 
 def duplicates(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,9 @@ def migrate(arguments: argparse.Namespace) -> int:
 
     for place in _places(arguments.dir):
         count = migrate(place)
-        done = f"{count:,} manifests were brought up to layout {LAYOUT}" if count else f"has layout {LAYOUT}"
+        done = (
+            f"{count:,} manifests were brought up to layout {LAYOUT}" if count else f"is up to date (layout {LAYOUT})"
+        )
         print(f"{place}: {done}", file=sys.stderr)
     return 0
 

@@ -104,6 +104,7 @@ def add_seeds(parser: argparse.ArgumentParser, number: str = "*", more: str = ""
         "seeds",
         nargs=number,
         metavar="SEED",
+        default=[],  # without it, argparse would name seeds among what is required
         help=f"a URL, or a file with one URL per line{more}; options like depth=2 may follow a URL",
     )
 

@@ -18,10 +18,10 @@ def status_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    from gossamer.watch import status
-
     if arguments.check:
         return _check(arguments)
+    from gossamer.watch import status
+
     if isinstance(arguments.dir, Path) and is_federation(arguments.dir):
         raise ConfigError(f"that is the file of a federation: `gossamer federation status {arguments.dir}`")
     show(status.status(arguments.dir), arguments.json, status.render)
@@ -33,12 +33,13 @@ def _check(arguments: argparse.Namespace) -> int:
     from contextlib import closing
 
     from gossamer.clocks import RealClock
-    from gossamer.watch.observer import Observer
+    from gossamer.watch.monitor import Monitor
 
-    with closing(Observer(arguments.dir)) as observer:
-        observer.check()
-        observer.look(RealClock().now())
-        found = observer.health()
+    with closing(Monitor(arguments.dir)) as monitor:
+        monitor.check()
+        monitor.look(RealClock().now())
+        monitor.wait()
+        found = monitor.health()
     lines = [f"{problem['what']} {problem['do']}" for problem in found["problems"]]
     show(found, arguments.json, lambda _: "\n".join(lines) or f"healthy: {found['state']}")
     return 0 if found["healthy"] else 1

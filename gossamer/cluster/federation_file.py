@@ -13,10 +13,7 @@ from gossamer.cluster.keys import RESERVED
 from gossamer.config import BY_STORE, PROCESSES, Config
 from gossamer.config.folders import Address, Place, as_place
 from gossamer.config.schema import key, section
-from gossamer.crawl.opening import WHO, check_contact
 from gossamer.errors import ConfigError
-from gossamer.frontier.scoring import check_scores
-from gossamer.frontier.strategies import strategy
 from gossamer.placement.partitioners import NAMES, check_places
 
 NOWHERE = 999.0  # degrees
@@ -100,6 +97,10 @@ class Federation:
 
     def check(self) -> None:
         """Raises an error if nobody can crawl like this: no site begins with it, and no list of sites becomes it."""
+        from gossamer.crawl.opening import WHO, check_contact  # only for those who crawl
+        from gossamer.frontier.scoring import check_scores
+        from gossamer.frontier.strategies import strategy
+
         check_contact(self.config, f'contact = "{WHO}" (or an e-mail address) under [fetch] of {self.path.name}')
         agents = sum(site.agents for site in self.sites.values())  # of those that are gone, the links are gone
         check_scores(strategy(self.config.crawl.order), self.config, agents)

@@ -4,10 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, Snapshot, as_delta, file_name, load, number_of, read_document
 from gossamer.archive.reading import location_of
@@ -16,9 +12,11 @@ from gossamer.columns import PAGES, VISITS
 from gossamer.config.folders import Place
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gossamer.archive.object_store import ObjectStore
 
-_SCHEMAS = {table.name: table.arrow for table in (VISITS, PAGES)}
+_TABLES = {table.name: table for table in (VISITS, PAGES)}
 NEVER = 0  # no commit has this number: all of a file's rows come after it
 
 
@@ -40,9 +38,11 @@ class Follower:
         self.snapshots = self.snapshots | {agent: self._after(agent, newest[agent]) for agent in changed}
         return bool(changed)
 
-    def rows(self, kind: str, columns: Sequence[str], most: int) -> tuple[list[pa.Table], bool]:
+    def rows(self, kind: str, columns: Sequence[str], most: int) -> "tuple[list[pa.Table], bool]":
         """Returns the rows of a table that were not read yet, in order of commit, and whether older ones were left out:
         files are read, the newest first, until they have `most` rows together."""
+        import pyarrow.compute as pc  # here and below: who judges health alone needs no Arrow, and waits less
+
         found: list[pa.Table] = []
         is_partial = False
         for agent in self.snapshots:
@@ -51,7 +51,7 @@ class Follower:
                 if most <= 0:
                     is_partial = True
                     break
-                rows = _read(self.path(name), columns, _SCHEMAS[kind])
+                rows = _read(self.path(name), columns, _TABLES[kind].arrow)
                 tables.append(rows.filter(pc.greater(rows["round"], after)) if after else rows)
                 most -= rows.num_rows
             found += reversed(tables)
@@ -90,8 +90,11 @@ class Follower:
         return found
 
 
-def _read(path: Path, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+def _read(path: Path, columns: Sequence[str], schema: "pa.Schema") -> "pa.Table":
     """Reads columns of a file; those that it does not have yet, since it is of an earlier version, are NULL."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     rows = pq.read_table(path, columns=[name for name in columns if name in pq.read_schema(path).names])
     for name in columns:
         if name not in rows.column_names:

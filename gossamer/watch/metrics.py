@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.state import AgentState
-from gossamer.watch.observer import Archive, Observer
+from gossamer.watch.monitor import Archive
+from gossamer.watch.observer import Observer
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

@@ -1,8 +1,6 @@
 """`Progress` shows a running crawl to a person: live on a terminal, in plain lines elsewhere, then as a summary."""
 
-from collections import deque
 from collections.abc import Mapping
-from itertools import pairwise
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -11,58 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.config import Config
-from gossamer.crawl.stats import CALM, LEAST_S, Stats, in_short, remedy
+from gossamer.crawl.stats import CALM, Stats, in_short, remedy
 from gossamer.terminal import shown
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
+from gossamer.watch.pace import TREND_S, Pace
 from gossamer.watch.panel import Panel, grid
 
-_NOW_S = 5.0  # the rate "now" is that of the last so many seconds
-_TREND = 24  # bars of the trend, one for each _TREND_S
-_TREND_S = 5.0
 _PLAIN_S = 10.0  # a plain line so often
 _KINDS = 3  # of trouble that a line names
 _LOOK_S = 0.1  # looks that follow each other faster are passed over
-
-
-class Pace:
-    """`Pace` measures how fast it goes now, from earlier looks."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int, int]] = deque()
-
-    def see(self, at_s: float, visits: int, wire_bytes: int) -> None:
-        self._seen.append((at_s, visits, wire_bytes))
-        while at_s - self._seen[0][0] > _TREND * _TREND_S + _NOW_S:
-            self._seen.popleft()
-
-    @property
-    def last_s(self) -> float:
-        """Returns when the last look was."""
-        return self._seen[-1][0] if self._seen else float("-inf")
-
-    def pages(self) -> float | None:
-        return self._now(1)
-
-    def bytes(self) -> float | None:
-        return self._now(2)
-
-    def _now(self, column: int) -> float | None:
-        if not self._seen:
-            return None
-        last = self._seen[-1]
-        # The newest look that is old enough, so that a pause between looks does not inflate the rate.
-        first = next((seen for seen in reversed(self._seen) if last[0] - seen[0] >= _NOW_S), self._seen[0])
-        passed_s = last[0] - first[0]
-        return (last[column] - first[column]) / passed_s if passed_s >= LEAST_S else None
-
-    def trend(self) -> list[float]:
-        """Returns pages per second in each of the last spans of _TREND_S, oldest first; only full spans."""
-        ends: dict[int, tuple[float, int, int]] = {}
-        for seen in self._seen:
-            ends.setdefault(int(seen[0] // _TREND_S), seen)
-        bounds = [ends[slot] for slot in sorted(ends)]
-        rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(bounds)]
-        return rates[-_TREND:]
 
 
 def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> float | None:
@@ -176,7 +131,7 @@ class Progress(Panel):
         rates = self._pace.trend()
         if len(rates) < 2:
             return Text()
-        label = f"last {span(len(rates) * _TREND_S)} "
+        label = f"last {span(len(rates) * TREND_S)} "
         return Text.assemble((label, "dim"), (sparkline(rates), "cyan"), no_wrap=True)
 
     def _figures(self, stats: Stats) -> RenderableType:
@@ -251,12 +206,13 @@ def summary(stats: Stats, where: Mapping[str, str]) -> RenderableType:
     for name, value in (("hosts", stats.hosts), ("known", stats.known), ("frontier", stats.frontier)):
         if value is not None:
             figures.add_row(f" {name}", count(value), _MEANINGS[name])
+    tries = sum(stats.outcomes.values())  # a page whose robots.txt cannot be read is tried, and not visited
     for word in CALM:
         if stats.outcomes.get(word):
             times = stats.outcomes[word]
-            figures.add_row(f" {_named(word)}", count(times), share(times, stats.run_visits))
+            figures.add_row(f" {_named(word)}", count(times), share(times, tries))
     for word, times in stats.errors.items():
-        figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, stats.run_visits))
+        figures.add_row(f" {_named(word)}", Text(count(times), "yellow"), share(times, tries))
     if stats.refused:
         figures.add_row(" not followed", count(sum(stats.refused.values())), f"links: {in_short(stats.refused)}")
     for setting, links in stats.refused.items():

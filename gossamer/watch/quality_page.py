@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from math import ceil
 from typing import Any
 
 from gossamer.version import __version__
@@ -18,6 +19,7 @@ from gossamer.watch.quality import Answer
 _TEXT = 160  # characters of an address or a reason
 _WIDE, _HIGH = 960, 220  # of a chart, in its own units
 _LEFT, _BELOW = 56, 26  # room for the numbers
+_CHARACTER = 7.0  # the width of one
 
 _WRITTEN: dict[str, Callable[[Any], str]] = {
     "count": count,
@@ -158,7 +160,7 @@ def _columns(answer: Answer) -> str:
     wide, high = _WIDE // 2, _HIGH
     top = max(row[1] for row in answer.rows)
     step = (wide - _LEFT) / len(answer.rows)
-    every = -(-len(answer.rows) // 12)
+    every = ceil((1 + max(len(str(row[0])) for row in answer.rows)) * _CHARACTER / step)  # no label runs into another
     marks = []
     for place, row in enumerate(answer.rows):
         x, width = _LEFT + place * step + step * 0.12, step * 0.76

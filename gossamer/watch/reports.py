@@ -5,15 +5,17 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gossamer.cluster.hub import AgentRegistrar
-from gossamer.cluster.protocol import Heartbeat
 from gossamer.config.folders import Place
 from gossamer.errors import GossamerError
-from gossamer.watch.agents import registrar_of
+
+if TYPE_CHECKING:
+    from gossamer.cluster.hub import AgentRegistrar
+    from gossamer.cluster.protocol import Heartbeat
 
 _AGAIN_S, _SELDOM_S = 10.0, 60.0  # a registrar that is not there is looked for so often; if nobody seems to run
+MEETINGS = ("site", "registrar")  # folders where agents report, by either kind of hub; one alone has neither
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -27,7 +29,7 @@ class Reports:
         self._registrar: AgentRegistrar | None = None
         self._tried_s = float("-inf")
 
-    def read(self, now_s: float, is_likely: bool) -> dict[str, Heartbeat]:
+    def read(self, now_s: float, is_likely: bool) -> "dict[str, Heartbeat]":
         """Returns the last report of each agent that is alive; none if nobody answers.
 
         `is_likely`: some agent seems to run. Else there may be the address of a server that has ended, and it takes
@@ -37,6 +39,10 @@ class Reports:
             self._tried_s = float("-inf") if is_likely else now_s
         if self._registrar is None and now_s - self._tried_s >= (_AGAIN_S if is_likely else _SELDOM_S):
             self._tried_s = now_s
+            if isinstance(self._place, Path) and not any((self._place / name).exists() for name in MEETINGS):
+                return {}
+            from gossamer.watch.agents import registrar_of  # here: who watches an agent alone need not wait for it
+
             with contextlib.suppress(GossamerError, OSError):
                 self._registrar = self._open.enter_context(registrar_of(self._place))
         if self._registrar is None:
@@ -71,7 +77,7 @@ def process(pid: int, proc: Path = Path("/proc")) -> Process | None:
     return Process((int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE)
 
 
-def figures(beat: Heartbeat | None, pid: int) -> Mapping[str, Any]:
+def figures(beat: "Heartbeat | None", pid: int) -> Mapping[str, Any]:
     """Returns the figures of an agent that runs: by its report if there is one, else those of its process."""
     if beat is not None and beat.report is not None:
         report, stats = beat.report, beat.report.stats

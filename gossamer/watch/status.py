@@ -1,5 +1,6 @@
 """`status` reads the state of a crawl, running or not, from what it has committed, never from the running process."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -36,7 +37,11 @@ _OF_FUNCTIONS = ("items", "files", "function_errors")
 _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
 
-_STATUSES_SQL = "SELECT status, count(*) FROM pages WHERE kind = 'page' GROUP BY status"
+# As the view `pages` has it, which takes twice as long for all its other columns.
+_STATUSES_SQL = f"""
+    SELECT coalesce(v.status, '{word(Status.NEW)}'), count(*)
+    FROM stored.pages p LEFT JOIN stored.newest v ON v.key = p.key
+    WHERE coalesce(v.kind, p.kind, 'page') = 'page' GROUP BY ALL"""
 _ROWS_SQL = "SELECT sum(num_rows) FROM parquet_file_metadata(?)"
 _RECENT_SQL = """
     WITH visits AS (SELECT round, epoch_ms(time) AS ms FROM read_parquet(?) WHERE NOT is_robots)
@@ -46,12 +51,10 @@ _RECENT_SQL = """
 
 _OF_HOST = ("host", "pages", "visited", "ok", "errors", "wire_bytes", "energy_j", "carbon_g")
 _OF_COUNTRY = ("country", "visits", "wire_bytes", "energy_low_j", "energy_j", "carbon_low_g", "carbon_g")
-_COUNTRIES_SQL = f"""
-    SELECT country, count(*), sum(wire_bytes)::BIGINT, sum(energy_low_j), sum(energy_j),
-        sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g)
-    FROM visits WHERE energy_j > 0 GROUP BY country ORDER BY sum(carbon_g) DESC, country LIMIT {_TOP}"""
-_COSTS_SQL = """
-    SELECT sum(energy_low_j), sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g) FROM visits"""
+_COUNTRIES_SQL = """
+    SELECT country, count(*) FILTER (energy_j > 0), sum(wire_bytes) FILTER (energy_j > 0)::BIGINT, sum(energy_low_j),
+        sum(energy_j), sum(energy_low_j * g_per_kwh) / 3.6e6, sum(carbon_g)
+    FROM visits GROUP BY country ORDER BY sum(carbon_g) DESC, country"""
 
 
 def status(directory: Place, scanned_rows: float = SCANNED_ROWS) -> dict[str, Any]:
@@ -173,19 +176,21 @@ def _recent(at: Reading, database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
 
 
 def _scan(at: Reading, database: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-    for statement in statements(database, {kind: at.paths(kind) for kind in KINDS}, at.overlap):
+    files = {kind: at.paths(kind) for kind in ("pages", "visits")}
+    for statement in statements(database, files, at.overlap, views=("visits", "newest", "hosts")):
         database.execute(statement)
     found = dict(database.execute(_STATUSES_SQL).fetchall())
     hosts = database.execute(
         f"SELECT {', '.join(_OF_HOST)} FROM hosts ORDER BY visited DESC, pages DESC, host LIMIT {_TOP}"
     ).fetchall()
-    countries = database.execute(_COUNTRIES_SQL).fetchall()
-    costs = database.execute(_COSTS_SQL).fetchone() or (None,)
+    # Visits that an earlier layout stored have neither country nor costs.
+    countries = [row for row in database.execute(_COUNTRIES_SQL).fetchall() if row[3] is not None]
+    costs = [math.fsum(column) for column in zip(*(row[3:] for row in countries), strict=True)]
     return {
-        **({"costs": dict(zip(_OF_COUNTRY[3:], costs, strict=True))} if costs[0] is not None else {}),
+        **({"costs": dict(zip(_OF_COUNTRY[3:], costs, strict=True))} if costs else {}),
         "statuses": {name: found[name] for name in map(word, Status) if name in found},
         "top_hosts": [dict(zip(_OF_HOST, row, strict=True)) for row in hosts],
-        "costs_by_country": [dict(zip(_OF_COUNTRY, row, strict=True)) for row in countries],
+        "costs_by_country": [dict(zip(_OF_COUNTRY, row, strict=True)) for row in countries if row[1]][:_TOP],
     }
 
 

@@ -105,7 +105,7 @@ def test_an_earlier_layout_in_a_bucket(weed: Server, tmp_path: Path) -> None:
     assert f"`gossamer migrate {address}` brings it up to date" in refused
     assert f"{address}: 4 manifests were brought up to layout 4" in _said("migrate", address, at=tmp_path)
     assert json.loads(ObjectStore.open(address).get("gossamer.json"))["layout"] == 4
-    assert f"{address}: has layout 4" in _said("migrate", address, at=tmp_path)
+    assert f"{address}: is up to date (layout 4)" in _said("migrate", address, at=tmp_path)
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
     assert answer("verify", address, "--json", at=tmp_path)["faults"] == []
     assert "holds no crawl" in complaint("migrate", weed.address(), at=tmp_path)

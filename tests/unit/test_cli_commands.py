@@ -1,6 +1,7 @@
 """The table of commands: every row leads to a command, and none is imported before it is asked for."""
 
 import argparse
+import json
 import subprocess
 import sys
 from importlib import import_module
@@ -78,6 +79,10 @@ def test_status_needs_no_arrays_and_nothing_that_crawls(crawl: Path) -> None:
     assert _imported("status", crawl, "--json") == {"duckdb", "msgspec", "rich"}
 
 
+def test_a_check_of_health_reads_no_tables(crawl: Path) -> None:
+    assert _imported("status", crawl, "--check") == {"msgspec"}
+
+
 def test_a_query_needs_nothing_that_reads_pages_or_crawls(crawl: Path) -> None:
     found = _imported("query", crawl, "SELECT count(*) FROM pages")
     assert found == {"duckdb", "msgspec", "numpy", "pyarrow", "pyarrow.parquet", "rich"}
@@ -92,3 +97,47 @@ def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.delenv("COLUMNS", raising=False)
     show("word " * 30, False, Text)
     assert capsys.readouterr().out == "word " * 30 + "\n"
+
+
+def test_without_a_word_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert not ended.value.code
+    assert "show the state of a crawl" in capsys.readouterr().out
+
+
+def test_an_output_on_a_full_disk_is_a_message(crawl: Path) -> None:
+    with open("/dev/full", "w") as full:
+        line = [sys.executable, "-m", "gossamer", "status", str(crawl), "--json"]
+        done = subprocess.run(
+            line, cwd=ROOT, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (
+        1, "gossamer: the output cannot be written: No space left on device\n",
+    )  # fmt: skip
+
+
+def test_an_output_that_is_closed_is_no_trouble(crawl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["query", str(crawl), "SELECT 1"]) == 0
+    sys.stdout.close()
+
+
+def test_seeds_that_need_not_be_given_are_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["federation", "status"])
+    assert capsys.readouterr().err.endswith("the following arguments are required: FILE\n")
+
+
+@pytest.mark.parametrize("words", [["report", "{}"], ["duplicates", "{}", "--similarity", "7"]])
+def test_mistakes_are_refused(crawl: Path, words: list[str]) -> None:
+    try:
+        code = main([word.format(crawl) for word in words])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 2
+
+
+def test_a_report_can_be_figures_alone(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(crawl), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"]["known"] == 4

@@ -34,7 +34,7 @@ def test_every_page_is_in_the_navigation_and_links_stay_in_the_site(tmp_path: Pa
     assert "](getting-started.md)" in (tmp_path / "index.md").read_text()
     assert "](images/watch.webp)" in (tmp_path / "index.md").read_text()
     assert "](../benchmarks.md)" not in (tmp_path / "agents.md").read_text()
-    assert "(`deploy`)" in (tmp_path / "operations.md").read_text()
+    assert "\n`deploy` has a Dockerfile" in (tmp_path / "operations.md").read_text()
     (tmp_path / "lost.md").write_text("# Nobody finds me\n")
     with pytest.raises(SystemExit, match=r"lost\.md"):
         build_docs.navigation(tmp_path)

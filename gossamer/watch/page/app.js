@@ -45,7 +45,8 @@ function drawNow(now) {
   const waits = now.state === "waiting" ? ` until ${(now.waits_until_s - Date.now() / 1000 < 43200 ? clock : moment)(now.waits_until_s)}` : "";
   setText("state-word", (STATES[now.state] ?? now.state) + waits);
   drawSince();
-  const bad = (state.outcomes ?? []).filter((row) => row.is_trouble).reduce((sum, row) => sum + row.visits, 0);
+  const counted = (rows) => rows.reduce((sum, row) => sum + row.visits, 0);
+  const bad = counted((state.outcomes ?? []).filter((row) => row.is_trouble)), tries = counted(state.outcomes ?? []);
   const shown = [
     now.rate.now == null
       ? figure("pages per second", rate(now.rate.mean), "on average, while it ran", "rate", now.rate.mean)
@@ -54,7 +55,7 @@ function drawNow(now) {
     figure("frontier", count(now.frontier), now.due_hosts == null ? "pages not yet visited" : `${count(now.due_hosts)} hosts are due`, "frontier", now.frontier),
     figure("known pages", count(now.known), `of ${count(now.hosts)} hosts`, "known", now.known),
     figure("received", size(now.wire_bytes), `${span(now.busy_s)} at work`, "wire_bytes", now.wire_bytes),
-    figure("trouble", share(bad, now.visits), `${count(bad)} visits`, "errors", bad),
+    figure("trouble", share(bad, tries), `${count(bad)} of ${count(tries)} tries`, "errors", bad),
   ];
   if (now.costs.carbon_g) shown.push(figure("carbon", grams(now.costs.carbon_g), `at most; ${grams(now.costs.carbon_low_g)} at least`, "carbon_g", now.costs.carbon_g));
   fill("figures", shown);
