@@ -25,6 +25,7 @@ SEED_RULES = "rules"  # the sender of those with the rules of seeds
 MOVES = "moves"  # the sender of those that order which hosts go to other sites
 # Kinds of messages.
 LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
+HELD = "held"  # the kind of files with links that are for other agents, and go out with a later round
 PROTOCOL = 3  # the version in which messages are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import HELD, ZONES_IN_ALL, Snapshot
 
 LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spare surplus
 
@@ -86,7 +86,9 @@ def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mappi
 
 
 def is_shared(at: Mapping[str, Snapshot], home: str, agents: int) -> bool:
-    """Returns whether it takes more than one agent: they are wanted, others have zones, or messages are under way."""
+    """Returns whether it takes more than one agent: they are wanted, others have zones, or links are under way."""
     if agents > 1 or any(at[name].zones for name in at.keys() - {home}):
+        return True
+    if any(one.files.get(HELD) for one in at.values()):
         return True
     return bool(undelivered({name: s.sent for name, s in at.items()}, {name: s.marks for name, s in at.items()}))

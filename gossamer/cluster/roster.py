@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 
 from gossamer.archive.chain import Chain, chains, snapshots
-from gossamer.archive.manifest import Snapshot
+from gossamer.archive.manifest import HELD, Snapshot
 from gossamer.archive.store import Store
+from gossamer.cluster.followed import Followed
 from gossamer.cluster.plan import shared_out, undelivered
 from gossamer.cluster.site_agent import SiteAgent
 from gossamer.crawl.inbox import Inbox
@@ -17,6 +18,7 @@ class Roster:
 
     def __init__(self, store: Store, home: str, sites: Collection[str] = ()) -> None:
         self._store, self._home, self._sites = store, home, set(sites)
+        self.followed = Followed(store)
         self.agents: dict[str, SiteAgent] = {}  # that have zones, shall have some, or have something to send
         self._left: dict[str, SiteAgent] = {}
         self.owners: tuple[str, ...] = ()  # of each zone, as it shall be
@@ -30,7 +32,7 @@ class Roster:
             for name in _chosen(self._home, before, wanted, names)
         }
         for name in before.keys() - self.agents.keys():
-            if before[name].zones or before[name].outbox:
+            if before[name].zones or before[name].outbox or before[name].files.get(HELD):
                 self.agents[name] = SiteAgent(name, before[name], is_retiring=True)
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self.agents}
         self._plan()
@@ -123,7 +125,7 @@ class Roster:
         agents = self.agents.values()
         if not all(agent.is_idle for agent in agents):
             return False
-        at = snapshots(self._store)
+        at = self.followed.snapshots()
         if undelivered({n: s.sent for n, s in at.items()}, {n: s.marks for n, s in at.items()}) - self._sites:
             return False
         if any(agent.report and agent.report.number != at[agent.name].number for agent in agents):

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.archive.chain import Chain, snapshots
+from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Snapshot
 from gossamer.archive.places import opened
 from gossamer.archive.store import Store
@@ -342,7 +342,7 @@ class Supervisor:
 
     def _summary(self) -> Summary:
         """Returns our state, for the other sites."""
-        at, name = snapshots(self._store), self._roster.home.name
+        at, name = self._roster.followed.snapshots(), self._roster.home.name
         home = at.get(name, Snapshot(name))
         remote = set(self._neighbours.names) if self._neighbours else set()
         return Summary(

@@ -160,7 +160,7 @@ class Agent:
         intake, now_s = self._intake, self._clock.now()
         if self._scheduler.outstanding or not self._round.empty or intake.seeds or not self._scheduler.is_starving:
             return ""
-        if intake.files.unread() or self._arrived or not self._accounts.is_judged:
+        if intake.files.unread() or self._arrived or self._peers.is_holding or not self._accounts.is_judged:
             return ""
         due_s = self._scheduler.next_due_s()
         if due_s is None:
@@ -203,7 +203,7 @@ class Agent:
         if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
-            return False
+            return self._peers.is_holding and not self._scheduler.outstanding
         if self._scheduler.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
             # Pages are not due again until they are committed.
             return since_s >= min(crawl.round_s, self._config.refresh.least_s)
@@ -341,7 +341,7 @@ class Agent:
             self._intake.notes.say(note)
         if closed.revived:
             self._intake.notes.say(f"{closed.revived:,} links that were refused before are followed now")
-        sent = peers.send(closed)
+        sent = peers.send(closed, clean)
         hosts = self._fetching.hosts()
         self._log_hosts(hosts.resting)
         changes = closed.changes | made | sent.changes | books.resting.write(hosts.resting)

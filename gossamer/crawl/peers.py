@@ -58,8 +58,8 @@ class Peers(Whose, Protocol):
     def take(self, messages: list[Message], round_: Round) -> Arrived:
         """Applies messages with this round."""
 
-    def send(self, _closed: Closed, /) -> Sent:
-        """Returns what of the closed round is for others. `take` came before."""
+    def send(self, _closed: Closed, _is_last: bool = False, /) -> Sent:
+        """Returns what of the closed round is for others; of the last one, all that is. `take` came before."""
         return Sent()
 
     def noted(self, state: AgentState) -> AgentState:
@@ -86,6 +86,11 @@ class Peers(Whose, Protocol):
     @property
     def is_due(self) -> bool:
         """Returns whether something must be sent without waiting for a round to fill."""
+        return False
+
+    @property
+    def is_holding(self) -> bool:
+        """Returns whether links for others wait for more of them: an agent that finds no more must send them."""
         return False
 
     @property

@@ -14,11 +14,14 @@ sitemap may be in a zone of theirs.
 """
 
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.state import Strict
@@ -123,26 +126,57 @@ def _order(rules: WebsiteRules) -> tuple[float, str, str]:
     return rules.since_s, rules.words, rules.host
 
 
+class Names:
+    """`Names` is a set of names that can only grow, of eight bytes each once they are many: their hashes. The agent's
+    thread adds, the fetching thread asks."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._few: set[str] = set()
+        self._many = array("Q")  # sorted
+        self.add(names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._few or (len(self._many) > 0 and self._is_among_many(name))
+
+    def _is_among_many(self, name: str) -> bool:
+        many, key = self._many, xxh3_64_intdigest(name.encode())
+        place = bisect_left(many, key)
+        return place < len(many) and many[place] == key
+
+    def add(self, names: Iterable[str]) -> list[str]:
+        """Adds names; returns those that are new, sorted."""
+        new = sorted({name for name in names if name not in self})
+        self._few.update(new)
+        if len(self._few) > max(_FEW, len(self._many) // 8):
+            hashes = np.fromiter((xxh3_64_intdigest(name.encode()) for name in self._few), np.uint64, len(self._few))
+            # Who asks meanwhile finds a name in both, never in none.
+            self._many = array("Q", np.union1d(np.frombuffer(self._many, np.uint64), hashes).tobytes())
+            self._few = set()
+        return new
+
+
+_FEW = 4_096  # names: they are found faster as they are
+
+
 class Scope:
     """`Scope` admits the seeds' host names (`host`), their registrable domains (`domain`), or everything (`any`)."""
 
     def __init__(self, kind: str, hosts: Iterable[str] = (), rules: Iterable[WebsiteRules] = ()) -> None:
         self.kind = kind
         self.websites = Websites(kind, rules)
-        self._hosts = set(hosts)
-        self._domains = {domain_of(host) for host in self._hosts}
+        self._hosts, self._domains = Names(), Names()
+        self.add(hosts)
 
     @classmethod
     def read(cls, kind: str, store: Store) -> "Scope":
         """Reads what is committed: the hosts and the rules of all seeds so far, whichever agent took them in."""
-        names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
-        lines = [line for name in names for line in store.get(name).decode().splitlines()]
+        lines = _lines(store)
         rules = (msgspec.json.decode(line, type=WebsiteRules) for line in lines if line.startswith("{"))
         return cls(kind, (line for line in lines if not line.startswith("{")), rules)
 
-    @property
-    def hosts(self) -> list[str]:
-        return sorted(self._hosts)
+    def committed_hosts(self, store: Store) -> list[str]:
+        """Returns the hosts of all seeds, as they are on record."""
+        return [] if self.kind == "any" else sorted({line for line in _lines(store) if not line.startswith("{")})
 
     def admits(self, url: str, source: WebsiteRules | None = None) -> bool:
         """Returns whether a link is in scope; `source` has the rules of the website that it is on."""
@@ -170,10 +204,15 @@ class Scope:
         """Admits hosts; returns those that are new."""
         if self.kind == "any":
             return []
-        new = set(hosts) - self._hosts
-        self._hosts |= new
-        self._domains |= {domain_of(host) for host in new}
-        return sorted(new)
+        new = self._hosts.add(hosts)
+        if self.kind == "domain":
+            self._domains.add({domain_of(host) for host in new})
+        return new
+
+
+def _lines(store: Store) -> list[str]:
+    names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
+    return [line for name in names for line in store.get(name).decode().splitlines()]
 
 
 class Patterns:

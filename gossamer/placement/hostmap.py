@@ -14,7 +14,8 @@ _UNDECIDED = 0
 
 
 class HostMap:
-    """The map has a byte for each possible host key; the kernel gives memory only to parts that are used.
+    """The map has a byte for each possible host key, and two for the turn of those that have changed hands; the kernel
+    gives memory only to parts that are used.
 
     A host that nobody has decided about belongs, for the time being, to its home on the ring: that site decides, once.
     So it does about hosts of sites that are gone.
@@ -59,7 +60,8 @@ class HostMap:
         undecided = self._site[entries["host"]] == _UNDECIDED
         entries = entries[undecided | (entries["turn"] > self._turn[entries["host"]])]
         self._site[entries["host"]] = entries["site"] + 1
-        self._turn[entries["host"]] = entries["turn"]
+        moved = entries[entries["turn"] != self._turn[entries["host"]]]  # few: where all is zero, no memory is used
+        self._turn[moved["host"]] = moved["turn"]
         return entries
 
     def is_handed_over(self, host_keys: Integers) -> Bools:

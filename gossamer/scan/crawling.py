@@ -144,7 +144,7 @@ class Assigned(Alone):
             one.is_seeded, one.returned = True, 0
         return super().take(messages, round_)
 
-    def send(self, _closed: Closed, /) -> Sent:
+    def send(self, _closed: Closed, _is_last: bool = False, /) -> Sent:
         return Sent(changes=self._outdated())
 
     def committed(self) -> None:

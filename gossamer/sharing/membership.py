@@ -2,7 +2,7 @@
 later that the site is clean of what came meanwhile (see cluster.members)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,8 +65,9 @@ class Membership:
             return
         self._due = word if is_settled(self._store, place.version) else ""
 
-    def messages(self, scope: list[str], rules: Sequence[Any] = ()) -> list[Message]:
-        """Returns messages for the next commit: new sites also receive what the others know already."""
+    def messages(self, scope: Callable[[], list[str]], rules: Sequence[Any] = ()) -> list[Message]:
+        """Returns messages for the next commit: new sites also receive what the others know already. `scope` reads the
+        hosts of all seeds."""
         if not self._due or self._place is None:
             return []
         place, made = self._place, []
@@ -75,7 +76,7 @@ class Membership:
             news: list[dict[str, Any]] = []
             if self._due == RELEASED and site not in known:
                 news = [
-                    {"scope": scope, "rules": list(rules)},
+                    {"scope": scope(), "rules": list(rules)},
                     *(place.placing.all_news(self._on_their_way()) if place.placing else []),
                 ]
             news.append({self._due: place.version})

@@ -109,13 +109,14 @@ class Owners:
         # The agent that speaks with remote sites takes care of their pages.
         remote = [name if place and place.home == agent else place.home for name in sites] if place else []
         self._names = sorted({*owners, *remote, *([place.home] if place else [])})
-        self._of_zone = np.array([self._names.index(name) for name in owners])
-        self._of_site = np.array([self._names.index(name) for name in remote], np.intp)
+        number = {name: place for place, name in enumerate(self._names)}
+        self._of_zone = np.array([number[name] for name in owners])
+        self._of_site = np.array([number[name] for name in remote], np.intp)
         self._here = sites.index(place.site) if place else 0
         # The speaker of a host's home decides about it; we reach it through our own speaker.
         self._deciding = self._of_site.copy()
         if place:
-            self._deciding[self._here] = self._names.index(place.home)
+            self._deciding[self._here] = number[place.home]
 
     def is_own(self, keys: Keys) -> Bools:
         """Returns which pages we may have in our index."""

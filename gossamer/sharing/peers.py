@@ -1,12 +1,14 @@
 """`Sharing` is the core's `Peers` for an agent among others, of its own site and of remote ones."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
 from gossamer.archive.manifest import LINKS, SEED_FILES, SEED_RULES, SEEDS, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.arrays import AnyKeys, Bools
+from gossamer.columns import Contributions
 from gossamer.config import CROSS_OVER, FIREWALL
 from gossamer.crawl.commit import Closed
 from gossamer.crawl.inbox import Aside, decode
@@ -19,6 +21,7 @@ from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
 from gossamer.sharing.control import Post
 from gossamer.sharing.exchange import Exchange
+from gossamer.sharing.held import Held
 from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
@@ -51,7 +54,9 @@ class Sharing:
         self._membership = Membership(store, chain, place)
         self.intake = Incoming(store, chain, self.exchange, books.scope)
         self._outgoing = Outgoing(config, chain, books.ledger)
+        self._held = Held(store, chain)
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
+        self._is_full = False  # the round, so that others will follow soon
         self._barren: set[tuple[str, int, int]] = set()  # messages that have no page which we do not know
 
     def settle(self, now_s: float) -> None:
@@ -95,6 +100,10 @@ class Sharing:
     @property
     def is_due(self) -> bool:
         return self._membership.is_due
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
 
     @property
     def lease_until_s(self) -> float:
@@ -150,6 +159,8 @@ class Sharing:
 
     def take(self, messages: list[Message], round_: Round) -> Arrived:
         books = self._books
+        self._is_full = round_.is_full(books.config.crawl.width)
+        self.intake.again = Contributions.joined([self.intake.again, self._held.of_before])
         arrived = self._arrived = self.intake.arrived(
             messages,
             round_.sitemaps,
@@ -165,20 +176,24 @@ class Sharing:
         self._outgoing.forget(arrived.unknown_there)
         return Arrived(arrived.rows, arrived.changes, arrived.widened)
 
-    def send(self, closed: Closed, /) -> Sent:
+    def send(self, closed: Closed, is_last: bool = False, /) -> Sent:
         books, owners, arrived, outgoing = self._books, self._owners(), self._arrived, self._outgoing
         assert arrived is not None
-        links, sent = closed.links, Sent()
+        is_full = self._is_full and not is_last
+        links, held = self._held.divided(closed.links, owners, len(self._orders.others), is_full)
+        sent = Sent(changes=held)
         messages = arrived.outbox + outgoing.messages(links, owners, arrived.from_remote)
-        messages += outgoing.shares(self._others)
+        if not self._held.is_late:
+            messages += outgoing.shares(self._others)
         if self._place and self._place.placing:
             self._place.placing.saw(*(closed.visits[name] for name in ("country", "address", "connect_s")))
             if news := self._place.placing.take_news():
                 written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
-                sent = sent._replace(changes=written)
+                sent = sent._replace(changes=held | written)
                 messages += outgoing.news(news, [*sorted(self._orders.others), *owners.remote_sites])
         scope = self.intake.scope
-        messages += self._membership.messages(scope.hosts, msgspec.to_builtins(scope.websites.all()))
+        hosts = partial(scope.committed_hosts, books.store)
+        messages += self._membership.messages(hosts, msgspec.to_builtins(scope.websites.all()))
         messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)

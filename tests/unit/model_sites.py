@@ -128,7 +128,7 @@ class OneSite:
         assert self.place.placing is not None
         news = self.place.placing.take_news()
         changes |= placing.write(self._store, self.chain.label, [each["hosts"] for each in news])
-        outbox += self._outgoing.news(news, owners.remote_sites) + self._membership.messages([])
+        outbox += self._outgoing.news(news, owners.remote_sites) + self._membership.messages(list)
         outbox += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
         self.chain.commit(
             changes,
