@@ -25,7 +25,7 @@ from gossamer.sim.numbers import natural, positive
 
 EXPERIMENTS = (
     "order", "robots", "batch", "partition", "realcrawl", "parity", "agents", "sites", "jobs", "refresh",
-    "refresh-real", "green", "cloud", "paired", "link-database", "leads-table", "castillo", "cpu-slices",
+    "refresh-real", "green", "cloud", "paired", "link-database", "leads-table", "castillo", "cpu-slices", "scale",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 python -m experiments.pages                  graphs made on the spot, results into .cache/lab; needs nothing but a clone
 python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
-                                             lab.md, agents.md, refresh.md, green.md and cloud.md
+                                             lab.md, agents.md, refresh.md, green.md, cloud.md and scale.md
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
 python -m experiments.pages --record         notes that all figures are those of their data (docs/figures.json)
 """
@@ -28,6 +28,7 @@ from experiments import (
     refresh,
     refresh_estimates,
     robots,
+    scale,
 )
 from experiments.harness import Block, Row, markdown
 from gossamer.sim.figures import Figure, draw
@@ -36,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 OUT = DOCS / "lab"
 ELSEWHERE = {
-    name: DOCS / name for name in ("agents", "refresh", "green", "cloud")
+    name: DOCS / name for name in ("agents", "refresh", "green", "cloud", "scale")
 }  # experiments with a page of their own
 LATENCY = "cloud-latency"  # not on record yet
 RECORD = DOCS / "figures.json"
@@ -88,6 +89,7 @@ def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list
         ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
         ["green"],
         ["cloud"],
+        ["scale"],
     ]
 
 
@@ -143,6 +145,8 @@ def figures() -> list[tuple[Path, Figure]]:
     here = ELSEWHERE["agents"]
     found += [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
     found += [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
+    here = ELSEWHERE["scale"]
+    found += [(here, each) for each in scale.figures(rows(here, "scale"))]
     here = ELSEWHERE["cloud"]
     found.append((here, cloud.sql_figure(rows(here, "cloud-sql"))))
     if (here / f"{LATENCY}.json").exists():

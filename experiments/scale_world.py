@@ -134,8 +134,6 @@ class Wires:
             self.sent[f"{where}_messages"] += 1
         if message.kind == NEWS:
             self.sent["news_bytes"] += len(message.data)
-        if message.kind in (LINKS, REMOTE_LINKS):
-            self.sent[f"{where}_links"] += len(_rows(message).key)
 
     def deliver(self) -> None:
         while self._under_way and self._under_way[0][0] <= self._clock.now():
@@ -221,6 +219,7 @@ class OneAgent:
         self._world, self._site, self.name = world, site, name
         self.cpu_s: dict[str, float] = defaultdict(float)
         self.stored, self.has_begun, self._is_new = 0, False, True
+        self._crossed: Counter[str] = Counter()
         zones = [zone for zone, owner in enumerate(site.owners) if owner == name]
         self.chain = Chain.open(site.store, name, world.wires, zones)
         index = PageIndex.open(site.store, self.chain.files, world.config.index)
@@ -294,7 +293,7 @@ class OneAgent:
         self.cpu_s["send"] += sent_s - shared_s
         self.cpu_s["commit"] += time.process_time() - sent_s
         self._world.wires.sent["commits"] += 1
-        self._world.wires.sent["links"] += len(links.key)
+        self._count(sent.links)
         self._world.wires.sent["manifest_bytes"] += books.store.size(file_name(self.name, self.chain.number))
 
     def _decided(self) -> Changes:
@@ -302,6 +301,15 @@ class OneAgent:
         if self is not self._site.home or not self._world.is_mapped:
             return Changes()
         return placing.write(self.books.store, f"{self.chain.label}-0", [placing.packed(self._world.decided)])
+
+    def _count(self, links: int) -> None:
+        """Counts what went out: of the links to other sites, those that had to be sent."""
+        crossed = Counter[str]()
+        for figures in self.chain.state.crossed.values():
+            crossed.update(figures)
+        more, self._crossed = crossed - self._crossed, crossed
+        self._world.wires.sent["within_links"] += links - more["links"]
+        self._world.wires.sent["between_links"] += more["urls"] + more["keys"]
 
     def _look(self) -> None:
         """Does what an agent does several times a second. The first time after something has come, it is judged."""

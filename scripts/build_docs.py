@@ -39,7 +39,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "federation.md", "placement.md", "cloud.md", "watch.md", "operations.md", "repair.md", "security.md",
     ),
     "Reference": ("commands.md", "options.md", "configuration.md", "tables.md", "python.md", "changelog.md"),
-    "Experiments": ("lab.md", "lab/attempts.md", "performance.md", "benchmarks.md"),
+    "Experiments": ("lab.md", "lab/attempts.md", "scale.md", "performance.md", "benchmarks.md"),
     "Decisions": ("decisions/README.md", "contributing.md"),
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def test_no_figure_is_older_than_its_data_and_every_one_is_shown() -> None:
     assert lab_page.record() == recorded, "draw it again; then python -m experiments.pages --record"
 
 
-@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud", "placement", "federation"])
+@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud", "placement", "federation", "scale"])
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)

@@ -12,7 +12,6 @@ from gossamer.refresh.policies import (
     best,
     harmonic_rates,
     index_value,
-    next_due_s,
     next_interval_s,
 )
 

@@ -64,7 +64,7 @@ def test_recalling_is_learning(lessons, score, every):
 @given(crawls(), st.sampled_from(HISTORIES), st.lists(st.integers(0, 40), unique=True, max_size=12))
 def test_recalling_history_is_learning_it(lessons, score, old):
     ranks = np.linspace(0.1, 0.9, len(old))
-    learnt, recalled = (HistoricalScores(score, ALL[old], ranks, seed=3) for _ in range(2))
+    learnt, recalled = (HistoricalScores(score, ALL[old], ranks, random_seed=3) for _ in range(2))
     for one in lessons:
         learnt.learn(one)
     recalled.recall(lessons)
@@ -77,7 +77,7 @@ def test_learning_says_whose_scores_changed(lessons, score, every):
     scores = (
         LinkScores(score, every)
         if score.is_batch
-        else HistoricalScores(score, ALL[:5], np.linspace(0.1, 0.5, 5), seed=3)
+        else HistoricalScores(score, ALL[:5], np.linspace(0.1, 0.5, 5), random_seed=3)
     )
     for one in lessons:
         before = scores.of(ALL)
@@ -113,7 +113,7 @@ def test_between_computations_new_pages_get_shares():
 
 
 def test_new_pages_inherit_from_their_first_referrer():
-    scores = HistoricalScores(Score("history", "parent"), ALL[[0, 1]], np.array([0.6, 0.4]), seed=0)
+    scores = HistoricalScores(Score("history", "parent"), ALL[[0, 1]], np.array([0.6, 0.4]), random_seed=0)
     links = [(0, 2, True), (0, 1, True), (0, 3, False), (1, 2, True)]
     changed = scores.learn(lesson([2], [0, 1], links, [0]))
     assert changed.tolist() == [ALL[2]]

@@ -1,5 +1,6 @@
 """Decisions of a site: who owns which zone, who may visit how many pages, for whom there is a letter."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -139,3 +140,14 @@ def test_an_allowance_that_is_not_needed_goes_to_those_with_work() -> None:
         received = dict(grants)
         visits = {"a": min(35, grants["a"]), "b": grants["b"]}  # the last five of a never come
     assert visits["b"] >= 1000 - 35 - 5 - 16
+
+
+def test_how_many_agents_zones_are_fine_enough_for() -> None:
+    """The page on scale says so: with more, the fullest may have a tenth more than the mean."""
+
+    def fullest(agents: int) -> float:
+        owners = shared_out({}, [f"a{number}" for number in range(agents)])
+        return max(Counter(owners).values()) / (ZONES_IN_ALL / agents)
+
+    assert max(fullest(agents) for agents in range(1, 36)) <= 1.1 < fullest(36)
+    assert round(fullest(200), 2) == 1.56
