@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.agents import UNICRAWL_FACTOR
+from experiments.agents_scaling import events
 from experiments.harness import STATEMENTS_SHOWN, Block, Results, Row, columns, publish, statement
 from experiments.paired import LEVEL, RESAMPLES
 from experiments.processes import cpu_s, family
@@ -37,6 +38,7 @@ from gossamer.testweb.spec import WebSpec
 UNICRAWL_SITES = 1.42
 STEP_S, LOOK_S = 0.01, 0.5  # how often groups are weighed, and processes looked for
 CREDIT_S = 0.05  # of CPU, at most, that a group which waited may have saved up
+STEADY = (0.1, 0.8)  # of the pages: before, nodes begin; after, hosts run out
 SHOWN = columns(
     "kind: nodes are | nodes | pages_per_s: pages/s | factor | low: from | high: to | paper: UniCrawl | "
     "used: of its slice | cpu_ms: CPU ms/page"
@@ -47,7 +49,7 @@ Groups = dict[str, list[int]]  # processes, by node
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", action="append", choices=("agents", "sites"), help="(default: both)")
     parser.add_argument("--slice", type=float, default=0.2, metavar="CORES", help="of each node (default: 0.2)")
-    parser.add_argument("--pages", type=positive, default=3_000, metavar="N", help="of the web (default: 3,000)")
+    parser.add_argument("--pages", type=positive, default=20_000, metavar="N", help="of the web (default: 20,000)")
     parser.add_argument("--repeat", type=positive, default=2, metavar="N", help="crawls of each (default: 2)")
 
 
@@ -156,10 +158,24 @@ def run(arguments: argparse.Namespace) -> int:
                     folder = Path(scratch) / f"{kind}-{nodes}-{number}"
                     done, slices = _CRAWLS[kind](nodes, folder, seeds, web.address, arguments.slice)
                     cpu_ms = 1000 * sum(slices.used_s.values()) / max(1, len(done.visited()[0]))
-                    found.append(Measured(kind, nodes, done.pages_per_s(), slices.part_used(), cpu_ms))
+                    found.append(Measured(kind, nodes, rate(commits(done)), slices.part_used(), cpu_ms))
     for kind in dict.fromkeys(one.kind for one in found):
         publish(_results([one for one in found if one.kind == kind], arguments), arguments.out, arguments.json)
     return 0
+
+
+def commits(done: Crawled) -> list[tuple[float, int]]:
+    """The time of each commit, and how many visits it has."""
+    found = (event for directory in done.directories for event in events(directory) if event["event"] == "commit")
+    return sorted((float(event["s"]), int(event["visits"])) for event in found)
+
+
+def rate(committed: Sequence[tuple[float, int]]) -> float:
+    """Pages per second between the commits that complete 10 and 80 % of the pages: with what follows fetching."""
+    time_s, visits = np.array(committed).T
+    pages = np.cumsum(visits)
+    first, last = (int(np.searchsorted(pages, part * pages[-1])) for part in STEADY)
+    return float((pages[last] - pages[first]) / max(1e-3, time_s[last] - time_s[first]))
 
 
 def _agents(nodes: int, folder: Path, seeds: Path, web: str, share: float) -> tuple[Crawled, Slices]:
@@ -228,7 +244,8 @@ def _results(found: Sequence[Measured], arguments: argparse.Namespace) -> Result
         f"looked at every {1000 * STEP_S:g} ms; {arguments.repeat} crawls of each, in turns",
         "agents: the first one's slice also holds the supervisor and nats-server, and one agent is the plain crawl; "
         "sites: a site's slice holds all its processes",
-        "pages per second from 10 to 80 % of the crawl; from, to: 95 % bootstrap interval; used: CPU of a node in "
+        "pages per second from the commit that completes 10 % of the pages to that of 80 %; "
+        "from, to: 95 % bootstrap interval; used: CPU of a node in "
         "proportion to its slice, from its first process to the end of the crawl: what is missing waited",
         f"this machine has {os.cpu_count()} cores; the web's server has what is left of them",
     ]

@@ -22,6 +22,7 @@ from experiments import (
     claims,
     cloud,
     graphs,
+    leads_table,
     link_database,
     paired,
     parity,
@@ -137,6 +138,7 @@ def figures() -> list[tuple[Path, Figure]]:
     found = [(OUT, parity.figure(name, rows(OUT, f"parity-{name}"))) for name in ("cs-stanford", "debian-docs")]
     found.append((OUT, robots.speed_figure("cnr-2000-nat", rows(OUT, "robots-speed-cnr-2000-nat"))))
     found.append((OUT, paired.figure(rows(OUT, "paired"))))
+    found.append((DOCS / "placement", leads_table.figure(rows(DOCS / "placement", "leads-table"))))
     found.append((OUT, castillo.figure(rows(OUT, "castillo"))))
     found.append((DOCS / "sites", link_database.figure("made", rows(DOCS / "sites", "link-database-made"))))
     here = ELSEWHERE["refresh"]

@@ -129,6 +129,13 @@ def test_a_crawl_s_processes_are_its_agents_and_the_first_one_s_company() -> Non
         main_.communicate()
 
 
+def test_pages_count_when_they_are_committed() -> None:
+    """Fetching is not all that a page costs, and the beginning and the end of a crawl are something else."""
+    steady = [(10.0 + number, 10) for number in range(10)]
+    assert cpu_slices.rate(steady) == pytest.approx(10.0)
+    assert cpu_slices.rate([(0.0, 10), *steady[1:9], (99.0, 10)]) == pytest.approx(70 / 17)
+
+
 def test_verdicts_of_slices_go_by_their_intervals() -> None:
     found = [
         cpu_slices.Measured("agents", nodes, rate * nodes, 1.0, 3.0) for nodes in (1, 2, 3, 4) for rate in (100, 101)
