@@ -51,7 +51,7 @@ def version(where: Where, url: str, at: datetime | None = None) -> dict[str, Any
     """Returns the version of a time; without a time, the last one with content."""
     rows = [row for row in versions(where, url) if at is None or row["time"] <= at]
     if not rows:
-        raise QueryError(f"{url} had not been visited at {at}; `gossamer versions` lists its visits")
+        raise QueryError(f"{url} had not been visited by {at}; `gossamer versions` lists its visits")
     if at is not None:
         return rows[-1]
     return next((row for row in reversed(rows) if row["outcome"] == "ok"), rows[-1])

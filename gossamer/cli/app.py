@@ -97,8 +97,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     """Does what the first word asks for, with the others. `--help` and `--version` need no command."""
     name = words[0] if words else ""
-    if not words:  # whoever does not know what to write sees what there is
-        words = ["--help"]
     if words == ["--version"]:  # without the parsers of all commands
         print(f"gossamer {__version__}")
         return 0
@@ -113,6 +111,8 @@ def _run(words: list[str]) -> int:
         for each, (_, text) in COMMANDS.items()
         if each == name or not place
     }
+    if not words:  # whoever does not know what to write sees what there is
+        parser.print_help(sys.stderr)
     if not place:
         parser.parse_args(words)  # shows help or version, or ends with an error
         return 0

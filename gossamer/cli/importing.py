@@ -26,7 +26,7 @@ def main(words: Sequence[str]) -> int:
     damaged += f"; {found.unusable:,} records lack a URL, a date or an answer" if found.unusable else ""
     print(
         f"gossamer: {arguments.dir} has {found.answers:,} answers of {len(found.pages):,} pages, "
-        f"from {found.files:,} files{damaged}",
+        f"from {found.files:,} file{'s' * (found.files != 1)}{damaged}",
         file=sys.stderr,
     )
     return 0

@@ -1,9 +1,12 @@
 """This module turns strategies and the kernel into machine code: the kernel once, strategies as pointers to it."""
 
 import fcntl
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ from gossamer.crawl import pacing
 from gossamer.errors import ConfigError
 from gossamer.sim import kernel
 from gossamer.sim.world import HOST_ROW, LINK_ROW, PAGE_ROW, Calls
+
+_SOON_S = 2.0
 
 
 def _rows(dtype: np.dtype[np.void]) -> types.Array:
@@ -48,8 +53,23 @@ def entry_points(world: Any, hosts: Any, frontier: Any, rules: Any) -> tuple[Any
     calls = tuple(types.FunctionType(signature) for signature in _SIGNATURES.values())
     with Path(__file__).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one compiles, for a minute; the others read that
-        run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
-        return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several at once, in threads
+        with _explained():
+            run = njit((world, hosts, frontier, frontier, rules, *calls, types.int64), cache=True, nogil=True)(crawl)
+            return run, njit((world, frontier, rules, *calls), cache=True, nogil=True)(anew)  # several, in threads
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tells a person at a terminal why nothing happens yet, unless it is soon over."""
+    words = "gossamer: compiling the simulator, which is done once and takes a minute or two"
+    note = Timer(_SOON_S, print, [words], {"file": sys.stderr})
+    note.daemon = True
+    if sys.stderr.isatty():
+        note.start()
+    try:
+        yield
+    finally:
+        note.cancel()
 
 
 def _cached(stamp: str) -> tuple[Callable[..., Any], Callable[..., Any]]:

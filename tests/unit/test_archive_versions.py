@@ -82,7 +82,7 @@ def test_mistakes(crawl: Path) -> None:
         versions(crawl, "http://a.test/unknown")
     with pytest.raises(QueryError, match="not a web address"):
         versions(crawl, "nonsense")
-    with pytest.raises(QueryError, match="had not been visited"):
+    with pytest.raises(QueryError, match="had not been visited by"):
         version(crawl, A, at(-1))
 
 

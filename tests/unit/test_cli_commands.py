@@ -102,8 +102,8 @@ def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_without_a_word_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([])
-    assert not ended.value.code
-    assert "show the state of a crawl" in capsys.readouterr().out
+    assert ended.value.code == 2
+    assert "show the state of a crawl" in capsys.readouterr().err
 
 
 def test_an_output_on_a_full_disk_is_a_message(crawl: Path) -> None:

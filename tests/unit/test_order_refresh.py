@@ -102,10 +102,6 @@ def test_pages_that_never_change_or_do_not_count_get_nothing(name):
     assert len(RATES[name](np.zeros(0), np.zeros(0), 5.0)) == 0
 
 
-def test_a_rate_says_when():
-    assert next_due_s(np.array([100.0, 100.0]), np.array([0.5, 0.0])).tolist() == [102.0, np.inf]
-
-
 # --- values
 
 
