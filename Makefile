@@ -29,8 +29,8 @@ $(USABLE): $(SOURCE)
 	PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup federation
 	@touch $@
 
-demo: $(if $(wildcard $(READY))$(filter-out demo,$(MAKECMDGOALS)),setup,$(USABLE))  ## crawl a test web on loopback, ask the archive questions, and show the dashboard
-	@$(BIN)/python -m gossamer demo $$(test -t 1 && echo --watch)
+demo: $(if $(wildcard $(READY))$(filter-out demo,$(MAKECMDGOALS)),setup,$(USABLE))  ## crawl a test web on loopback and ask the archive questions
+	$(BIN)/python -m gossamer demo
 
 # Files whose tests take long come first, so that none is left alone in the end.
 PYTEST := $(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder \
