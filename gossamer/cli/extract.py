@@ -20,11 +20,12 @@ def extract_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def extract(arguments: argparse.Namespace) -> int:
+    from gossamer.cluster.federation_file import check_directory
     from gossamer.functions.again import extract as run
 
     with Console(stderr=True).status("running functions") as status:
         done = run(
-            arguments.dir,
+            check_directory(arguments.dir),
             arguments.functions,
             arguments.where,
             time.time(),

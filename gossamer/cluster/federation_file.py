@@ -32,7 +32,9 @@ class Site:
     agents: Annotated[int, key("processes that share its part of the crawl", least=1, most=200)] = 1
     weight: Annotated[float, key("its share of the hosts; 0: it gives away those it has", least=0)] = 1.0
     egress_per_gb: Annotated[float, key("price of a gigabyte that it sends, in a common currency", least=0)] = 0.0
-    cpu_per_hour: Annotated[float, key("price of an hour of one of its cores", least=0)] = 0.0
+    cpu_per_hour: Annotated[
+        float, key("price of an hour of one of its cores; it counts beside egress_per_gb", least=0)
+    ] = 0.0
     latitude: Annotated[float, key("where it is, in degrees, for partitioners by distance", least=-90)] = NOWHERE
     longitude: Annotated[float, key("the same", least=-180)] = NOWHERE
     gone: Annotated[bool, key("it is switched off for good: nobody speaks with it, its archive is still read")] = False

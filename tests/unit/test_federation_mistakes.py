@@ -136,7 +136,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == f"gossamer: there is no file {path}\n"
 
 
-@pytest.mark.parametrize("command", [("add", "http://a.test/"), ("agents",)])
+@pytest.mark.parametrize("command", [("add", "http://a.test/"), ("agents",), ("extract", "shop:product")])
 def test_where_one_site_is_wanted_the_file_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
