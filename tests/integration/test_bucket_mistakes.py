@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import complaint, environment, line, succeed
 from object_stores import PASS, STRIP, Answer, Asked, Proxy, Server, at
+from test_bucket import SPEC as SPEC
 from test_bucket import command, statuses
 from test_bucket import plain as plain
 from test_bucket import weed as weed

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from commands import Process, answer, running
 from object_stores import Server, at
+from test_bucket import SPEC as SPEC
 from test_bucket import command, statuses
 from test_bucket import plain as plain
 from test_bucket import weed as weed
