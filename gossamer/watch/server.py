@@ -32,6 +32,7 @@ _LISTENERS = 256
 _UNSENT_BYTES = 4 << 20  # a listener that does not read is left
 _PING_S = 15.0
 _LOOK_S, _CALM_S, _FAR_S = 1.0, 3.0, 15.0  # between looks: if somebody listens; else; at a bucket
+_PATIENCE, _MOST_S = 100.0, 5.0  # so many times what a look costs must pass before the next, but no more than that
 _TAIL = 40  # points of a series that an event has
 _COOKIE = "gossamer_token"
 _IMAGES = "/images/"
@@ -109,6 +110,7 @@ class Server:
         self._connections = 0
         self._asking, self._reading = asyncio.Semaphore(1), asyncio.Semaphore(4)
         self._widths: tuple[int, int] = (0, 0)
+        self._cost_s = 0.0  # of the last look
 
     async def serve(self, host: str, port: int, announce: Callable[[str, int, bool], None]) -> None:
         """Serves until it is cancelled. `announce` learns where, and whether a token is needed."""
@@ -138,11 +140,12 @@ class Server:
         if not self._observer.is_near:
             return _FAR_S
         is_lively = bool(self._listeners) and self._observer.state() in ("running", "starting")
-        return _LOOK_S if is_lively else _CALM_S
+        # A crawl that is bound by CPU commits several rounds a second, and must not pay for being looked at.
+        return min(max(_LOOK_S, _PATIENCE * self._cost_s), _MOST_S) if is_lively else _CALM_S
 
     def _look(self) -> dict[str, bytes]:
         """Returns the parts that have changed, encoded."""
-        observer = self._observer
+        observer, begun_s = self._observer, self._clock.monotonic()
         observer.look(self._clock.now())
         found = {name: msgspec.json.encode(part) for name, part in observer.parts().items()}
         changed = {name: data for name, data in found.items() if data != self._parts.get(name)}
@@ -155,6 +158,7 @@ class Server:
             changed |= {"tail": msgspec.json.encode(tail)} if is_same else {"series": full}
             self._widths = widths
         self._parts = {**found, "series": full}
+        self._cost_s = self._clock.monotonic() - begun_s
         return changed
 
     def _send(self, data: bytes) -> None:

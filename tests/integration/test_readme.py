@@ -53,19 +53,22 @@ def test_the_figures_of_the_readme_are_those_on_record() -> None:
     heads, *rows = (
         line.strip("|").split("|")
         for line in results.splitlines()
-        if re.match(r"\|\s+\| pages |\| (Goss|Scrapy 2)", line)
+        if re.match(r"\|\s+\| pages |\| (Gossamer|Scrapy [\d.]+|wget|Crawlee [\d.]+) +\|", line)
     )
-    found = {
-        row[0].strip(): {head.strip(): cell.strip() for head, cell in zip(heads, row, strict=True)} for row in rows[:2]
-    }
+    found = {}
+    for row in rows:
+        found.setdefault(row[0].strip(), {head.strip(): cell.strip() for head, cell in zip(heads, row, strict=False)})
     readme = (ROOT / "README.md").read_text()
-    scrapy = next(name for name in found if name.startswith("Scrapy"))
+    (names,) = re.findall(r"^\| \| Gossamer \| (.*) \|$", readme, re.MULTILINE)
+    peers = names.split(" | ")
+    assert len(peers) == 3
     assert f"The same {found['Gossamer']['pages']} real pages" in readme
     for words, column, unit in (
         ("pages per second of CPU", "pages/CPU s", ""),
         ("peak memory", "peak MB", " MB"),
         ("stored on disk", "stored MB", " MB"),
     ):
-        assert f"| {words} | **{found['Gossamer'][column]}{unit}** | {found[scrapy][column]}{unit} |" in readme
+        others = " | ".join(f"{found[name][column]}{unit}" for name in peers)
+        assert f"| {words} | **{found['Gossamer'][column]}{unit}** | {others} |" in readme
     (peak,) = re.findall(r"^ +50\.0 .* (\d+)$", results, re.MULTILINE)
     assert f"within {peak} MB" in readme
