@@ -129,8 +129,9 @@ class Watched:
         self._file.flush()
         return written
 
-    def writelines(self, lines: Iterable[str]) -> None:
-        self.write("".join(lines))
+    def writelines(self, lines: Iterable[Any]) -> None:
+        parts = list(lines)
+        self.write("".join(parts) if all(isinstance(part, str) for part in parts) else b"".join(parts))
 
     def truncate(self, size: int) -> int:
         if self._operations.concern(self._path):
