@@ -41,6 +41,7 @@ class Cost:
     cpu_s: float
     wall_s: float
     peak_mb: float
+    own_mb: float  # the most without what is mapped from files, which the kernel takes back whenever it needs it
 
 
 def crawl(web: RunningWeb, directory: Path, visits: int = 0) -> Cost:
@@ -50,12 +51,22 @@ def crawl(web: RunningWeb, directory: Path, visits: int = 0) -> Cost:
     command += ["--pages", str(visits)] if visits else []
     start_s = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=lambda: pin(0, CRAWLER_CORE))
-    _, status, used = os.wait4(process.pid, 0)
+    own_mb, ended = 0.0, 0
+    while not ended:
+        own_mb = max(own_mb, anonymous_mb(process.pid))
+        time.sleep(0.02)
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
     wall_s = time.perf_counter() - start_s
-    return Cost(known(directory)["visits"], used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024)
+    return Cost(known(directory)["visits"], used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024, own_mb)
+
+
+def anonymous_mb(pid: int) -> float:
+    """The memory that is the process's own; 0 when it has just ended."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
 
 def known(directory: Path) -> dict[str, int]:
@@ -98,7 +109,7 @@ def shapes(scratch: Path) -> str:
 
 
 def growth(scratch: Path, visits: int) -> str:
-    rows = [["visits", "CPU µs/page", "peak MB", "files", "a question s", "resumed and stopped s"]]
+    rows = [["visits", "CPU µs/page", "peak MB", "of it own MB", "files", "a question s", "resumed and stopped s"]]
     spec = WebSpec(seed=18, hosts=visits // 100, pages=int(visits * 1.5), page_bytes=8_000.0, links=30.0, **CALM)  # type: ignore[arg-type]
     directory, before = scratch / "grown", 0
     with RunningWeb(spec) as web:
@@ -114,6 +125,7 @@ def growth(scratch: Path, visits: int) -> str:
                     f"{cost.visits:,}",
                     f"{page_us:,.0f}",
                     f"{cost.peak_mb:,.0f}",
+                    f"{max(cost.own_mb, resumed.own_mb):,.0f}",
                     f"{files(directory):,}",
                     f"{question_s(directory):.2f}",
                     f"{resumed.wall_s:.1f}",
