@@ -49,7 +49,10 @@ Groups = dict[str, list[int]]  # processes, by node
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", action="append", choices=("agents", "sites"), help="(default: both)")
     parser.add_argument("--slice", type=float, default=0.2, metavar="CORES", help="of each node (default: 0.2)")
-    parser.add_argument("--pages", type=positive, default=20_000, metavar="N", help="of the web (default: 20,000)")
+    parser.add_argument("--pages", type=positive, default=40_000, metavar="N", help="of the web (default: 40,000)")
+    parser.add_argument(
+        "--width", type=positive, default=4_000, metavar="N", help="pages of a round, of all nodes (default: 4,000)"
+    )
     parser.add_argument("--repeat", type=positive, default=2, metavar="N", help="crawls of each (default: 2)")
 
 
@@ -156,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
             for kind in arguments.kind or ["agents", "sites"]:
                 for nodes in (1, 2, 3, 4):
                     folder = Path(scratch) / f"{kind}-{nodes}-{number}"
-                    done, slices = _CRAWLS[kind](nodes, folder, seeds, web.address, arguments.slice)
+                    done, slices = _CRAWLS[kind](nodes, folder, seeds, web.address, arguments)
                     cpu_ms = 1000 * sum(slices.used_s.values()) / max(1, len(done.visited()[0]))
                     found.append(Measured(kind, nodes, rate(commits(done)), slices.part_used(), cpu_ms))
     for kind in dict.fromkeys(one.kind for one in found):
@@ -178,15 +181,15 @@ def rate(committed: Sequence[tuple[float, int]]) -> float:
     return float((pages[last] - pages[first]) / max(1e-3, time_s[last] - time_s[first]))
 
 
-def _agents(nodes: int, folder: Path, seeds: Path, web: str, share: float) -> tuple[Crawled, Slices]:
-    options = {**_SETTING.sections(web), "site": {"agents": nodes}}
+def _agents(nodes: int, folder: Path, seeds: Path, web: str, arguments: argparse.Namespace) -> tuple[Crawled, Slices]:
+    setting = Setting(1, connections=CONNECTIONS, width=arguments.width // nodes)
+    options = {**setting.sections(web), "site": {"agents": nodes}}
     keys = {f"{section}.{key}": value for section, values in options.items() for key, value in values.items()}
-    keys |= {"crawl.width": WIDTH // nodes}
     del keys["resolve.map"]
     more = [word for key, value in keys.items() for word in ("--set", f"{key}={str(value).lower()}")]
     command = [sys.executable, "-m", "gossamer", "crawl", "--quiet", "--dir", str(folder), "--testweb", web, *more]
     process = subprocess.Popen([*command, str(seeds)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    slices = Slices(share, lambda: agents(process.pid))
+    slices = Slices(arguments.slice, lambda: agents(process.pid))
     with slices.limiting():
         code = process.wait()
     if code:
@@ -194,15 +197,14 @@ def _agents(nodes: int, folder: Path, seeds: Path, web: str, share: float) -> tu
     return Crawled(folder, [folder], [(0.0, 0)]), slices
 
 
-def _sites(nodes: int, folder: Path, seeds: Path, web: str, share: float) -> tuple[Crawled, Slices]:
-    setting = Setting(nodes, connections=_SETTING.connections, width=WIDTH // nodes)
-    slices = Slices(share, sites)
+def _sites(nodes: int, folder: Path, seeds: Path, web: str, arguments: argparse.Namespace) -> tuple[Crawled, Slices]:
+    slices = Slices(arguments.slice, sites)
+    setting = Setting(nodes, connections=CONNECTIONS, width=arguments.width // nodes)
     with slices.limiting():
         return crawl(setting, folder, seeds, web), slices
 
 
-WIDTH = 600  # pages of a round, of all nodes together
-_SETTING = Setting(1, connections=16, width=WIDTH)
+CONNECTIONS = 16  # of each node
 _CRAWLS = {"agents": _agents, "sites": _sites}
 
 
@@ -239,9 +241,9 @@ def _results(found: Sequence[Measured], arguments: argparse.Namespace) -> Result
             }
         )
     notes = [
-        f"{arguments.pages:,} pages of 200 hosts, answered at once, no pauses; {WIDTH} pages a round in all; each node "
-        f"has {arguments.slice:g} of a core, kept by stopping its processes (SIGSTOP) whenever it has used more, "
-        f"looked at every {1000 * STEP_S:g} ms; {arguments.repeat} crawls of each, in turns",
+        f"{arguments.pages:,} pages of 200 hosts, answered at once, no pauses; {arguments.width:,} pages a round in "
+        f"all; each node has {arguments.slice:g} of a core, kept by stopping its processes (SIGSTOP) whenever it has "
+        f"used more, looked at every {1000 * STEP_S:g} ms; {arguments.repeat} crawls of each, in turns",
         "agents: the first one's slice also holds the supervisor and nats-server, and one agent is the plain crawl; "
         "sites: a site's slice holds all its processes",
         "pages per second from the commit that completes 10 % of the pages to that of 80 %; "
