@@ -1,10 +1,11 @@
 """What watching costs: a crawl while the dashboard is open, /metrics of 64 agents, 100 who listen to events.
 
 1. One crawl, bound by CPU, without and with `gossamer watch` and somebody who listens to its events as the page does,
-   in turns of eight rounds; which of a pair comes first changes, too. A machine's speed wanders by more than what is
-   measured, but less so within a pair; many pairs give the median and how sure it is. The crawler has a core of its
-   own; the web, the watcher and its reader share the other. A watcher that was stopped looks at once when it goes on,
-   which it would not do by itself: in shorter turns that is most of what it does.
+   in turns of eight rounds. Four turns are a figure: without, with, with, without, or the other way round, by chance,
+   so that whatever grows or repeats in a crawl counts on both sides. Merging files, which a crawl does every 32 rounds,
+   is off: it would always fall into the same turn of four. The crawler has a core of its own; the web, the watcher and
+   its reader share the other. A watcher that was stopped looks at once when it goes on, which it would not do by
+   itself: in shorter turns that is most of what it does.
 2. A site of 64 agents, all alive, each with a chain of its own. It is polite and mostly waits. /metrics is asked for
    again and again: by the clock, and by the CPU of the watcher.
 3. A polite crawl, watched by nobody, by one and by 100 in turns: the CPU of the watcher.
@@ -13,6 +14,7 @@
 import argparse
 import http.client
 import os
+import random
 import re
 import selectors
 import shutil
@@ -24,8 +26,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -153,12 +155,12 @@ def rounds_of(directory: Path) -> int:
     return max(map(int, names), default=0)
 
 
-def spans(web: RunningWeb, directory: Path) -> list[Span]:
+def spans(web: RunningWeb, directory: Path, chance: random.Random) -> list[Span]:
     """Parts of one crawl. The watcher has a listener all the time; it is stopped where nobody is to look."""
     found: list[Span] = []
-    line = crawl_line(
-        web, directory, "--delay", "0", "--connections", str(CONNECTIONS), "--set", f"crawl.width={WIDTH}"
-    )
+    settings = ("--set", f"crawl.width={WIDTH}", "--set", "archive.merge_files=0")
+    line = crawl_line(web, directory, "--delay", "0", "--connections", str(CONNECTIONS), *settings)
+    is_first = False  # of the four turns that are under way: whether somebody looks in the first and the last
     with process_of(line, CRAWLER_CORE) as crawl, watcher(directory) as shown:
         listeners = Listeners(shown.port, 1)
 
@@ -172,7 +174,9 @@ def spans(web: RunningWeb, directory: Path) -> list[Span]:
         try:
             begin = looked(FIRST)
             while True:
-                is_watched = len(found) % 4 in (1, 2)
+                turn = len(found) % 4
+                is_first = chance.random() < 0.5 if turn == 0 else is_first
+                is_watched = is_first == (turn in (0, 3))
                 os.kill(shown.pid, signal.SIGCONT if is_watched else signal.SIGSTOP)
                 end = looked(begin[0] + TOGETHER)
                 used = (after - before for before, after in zip(begin[1:], end[1:], strict=True))
@@ -194,32 +198,42 @@ def visits_of(directory: Path) -> dict[int, int]:
     return {int(number): int(visits) for number, _, visits in (row.partition(",") for row in rows)}
 
 
-def slowdown(scratch: Path, pairs: int) -> str:
-    everywhere = os.sched_getaffinity(0)
+def side(four: Sequence[Span], is_watched: bool, visits: Mapping[int, int]) -> tuple[float, float, float]:
+    """CPU and time of a page, in µs, and the share of the watcher, in the turns with somebody who looks or without."""
+    turns = [span for span in four if span.is_watched is is_watched]
+    pages = [sum(visits.get(number, 0) for number in span.rounds) for span in turns]
+    if min(pages) < TOGETHER * WIDTH / 2:
+        raise EOFError  # the crawl comes to its end, where rounds are small
+    cpu = statistics.mean(1e6 * span.cpu_s / count for span, count in zip(turns, pages, strict=True))
+    length = statistics.mean(1e6 * span.length_s / count for span, count in zip(turns, pages, strict=True))
+    return cpu, length, sum(span.watching_s for span in turns) / sum(span.length_s for span in turns)
+
+
+def slowdown(scratch: Path, fours: int) -> str:
+    everywhere, chance = os.sched_getaffinity(0), random.Random(1)
     pin(0, SERVER_CORE)  # whatever we start begins there, too
     cpu, speed, shares, costs, loads = (list[float]() for _ in range(5))
     with RunningWeb(EAGER, options=["--warm", "--cache-mb", "1000"]) as web:
-        while len(cpu) < pairs:
+        while len(cpu) < fours:
             loads.append(os.getloadavg()[0])
-            found = spans(web, scratch / "crawl")
+            found = spans(web, scratch / "crawl", chance)
             visits = visits_of(scratch / "crawl")
             shutil.rmtree(scratch / "crawl")
-            for pair in zip(found[::2], found[1::2], strict=False):
-                off, on = sorted(pair)
-                pages = [sum(visits.get(number, 0) for number in each.rounds) for each in (off, on)]
-                if min(pages) < TOGETHER * WIDTH / 2:  # the crawl comes to its end, where rounds are small
-                    continue
-                cpu.append(100 * (on.cpu_s / pages[1] / (off.cpu_s / pages[0]) - 1))
-                speed.append(100 * (on.length_s / pages[1] / (off.length_s / pages[0]) - 1))
-                shares.append(on.watching_s / on.length_s)
-                costs.append(1e6 * off.cpu_s / pages[0])
-            print(f"bench: {len(cpu)} pairs, CPU {interval(cpu)}, time {interval(speed)}", flush=True)
+            with suppress(EOFError):
+                for start in range(0, len(found) - 3, 4):
+                    off, on = (side(found[start : start + 4], is_watched, visits) for is_watched in (False, True))
+                    cpu.append(100 * (on[0] / off[0] - 1))
+                    speed.append(100 * (on[1] / off[1] - 1))
+                    shares.append(100 * on[2])
+                    costs.append(off[0])
+            print(f"bench: {len(cpu)} times four turns, CPU {interval(cpu)}, time {interval(speed)}", flush=True)
     os.sched_setaffinity(0, everywhere)
-    us, share = statistics.median(costs), 100 * statistics.median(shares)
+    share = statistics.median(shares)
     return f"""- A crawl with the dashboard open, beside itself without it, in turns: {interval(cpu)} CPU a page
-  (median of {len(cpu)} pairs, and its 95 % confidence interval), {interval(speed)} time a page.
-  {TOGETHER * WIDTH:,} pages each; {us:,.0f} µs a page, bound by CPU; load {min(loads):.1f} to {max(loads):.1f}.
-  The watcher takes {share:.1f} % of a core."""
+  (median of {len(cpu)} times four turns, and its 95 % confidence interval), {interval(speed)} time a page.
+  A turn has {TOGETHER * WIDTH:,} pages; {statistics.median(costs):,.0f} µs a page, bound by CPU; load at
+  most {max(loads):.1f}. The watcher takes {share:.2f} % of a core meanwhile: a crawler that has no other
+  core would lose that."""
 
 
 def interval(percent: Sequence[float]) -> str:
@@ -315,7 +329,7 @@ def span(shown: Watcher, number: int, span_s: float) -> tuple[float, float, floa
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=100, help="of rounds that are watched, and rounds that are not")
+    parser.add_argument("--fours", type=int, default=60, help="times four turns, two of them watched")
     parser.add_argument("--agents", type=int, default=64)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--spans", type=int, default=3, help="of 20 seconds, for each number of those who listen")
@@ -330,7 +344,7 @@ def main() -> int:
         parts = [f"`make bench-watch` on {machine()}; load {load:.1f} at the start"]
         chosen, lines = arguments.part or PARTS, list[str]()
         if "slowdown" in chosen:
-            lines.append(slowdown(scratch, arguments.pairs))
+            lines.append(slowdown(scratch, arguments.fours))
         lines += [many(scratch, arguments.agents)] if "metrics" in chosen else []
         if "events" in chosen:
             lines.append(listened(scratch, arguments.spans, 20.0, arguments.clients))
