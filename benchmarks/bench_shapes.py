@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import RESULTS, ROOT, corpus, machine, table, write_section
 from benchmarks.bench_crawl import BUSY, CONNECTIONS, CRAWLER_CORE, SERVER_CORE, pin
+from benchmarks.front import KINDS, NEEDED, front, is_here
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -29,6 +30,7 @@ SHAPES = {
     "5,000 hosts": {"hosts": 5_000},
     "small pages: 2 kB, 10 links": {"page_bytes": 2_000.0, "links": 10.0},
     "large pages: 200 kB, 1,000 links": {"page_bytes": 200_000.0, "links": 1_000.0},
+    "plain": {},
     "gzip": {"gzip": 1.0},
     "chunked": {"chunked": 1.0},
 }
@@ -44,10 +46,10 @@ class Cost:
     own_mb: float  # the most without what is mapped from files, which the kernel takes back whenever it needs it
 
 
-def crawl(web: RunningWeb, directory: Path, visits: int = 0) -> Cost:
+def crawl(url: str, address: str, directory: Path, visits: int = 0) -> Cost:
     """Crawls, or goes on, until there are so many visits in all; 0: until nothing is left."""
-    command = [sys.executable, "-m", "gossamer", "crawl", web.start_url, "--dir", str(directory)]
-    command += ["--testweb", web.address, "--delay", "0", "--connections", str(CONNECTIONS), "--scope", "any", "--json"]
+    command = [sys.executable, "-m", "gossamer", "crawl", url, "--dir", str(directory), "--testweb", address, "--json"]
+    command += ["--delay", "0", "--connections", str(CONNECTIONS), "--scope", "any", "--set", "fetch.verify_tls=false"]
     command += ["--pages", str(visits)] if visits else []
     start_s = time.perf_counter()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=lambda: pin(0, CRAWLER_CORE))
@@ -89,23 +91,33 @@ def files(directory: Path) -> int:
 
 def shapes(scratch: Path) -> str:
     rows = [["web", "visits", "CPU µs/page", "peak MB", "files"]]
-    for name, traits in SHAPES.items():
+
+    def measure(name: str, url: str, address: str) -> None:
         print(f"bench: {name}", flush=True)
-        spec = WebSpec(seed=18, pages=PAGES, **{**CALM, "hosts": 300, **traits})  # type: ignore[arg-type]
-        with RunningWeb(spec) as web:
-            pin(web.pid, SERVER_CORE)
-            cost = crawl(web, scratch / "crawl")
-        rows.append(
-            [
-                name,
-                f"{cost.visits:,}",
-                f"{cost.cpu_s * 1000000.0 / cost.visits:,.0f}",
-                f"{cost.peak_mb:,.0f}",
-                f"{files(scratch / 'crawl'):,}",
-            ]
-        )
+        cost = crawl(url, address, scratch / "crawl")
+        page_us = cost.cpu_s * 1e6 / cost.visits
+        counts = (cost.visits, page_us, cost.peak_mb, files(scratch / "crawl"))
+        rows.append([name, *(f"{count:,.0f}" for count in counts)])
         shutil.rmtree(scratch / "crawl")
+
+    for name, traits in SHAPES.items():
+        with RunningWeb(spec_of(traits)) as web:
+            pin(web.pid, SERVER_CORE)
+            measure(name, web.start_url, web.address)
+    if not is_here():
+        print(f"bench: without Brotli and TLS, which need {', '.join(NEEDED)}")
+        return table(rows)
+    with RunningWeb(spec_of({})) as web:
+        pin(web.pid, SERVER_CORE)
+        for name in KINDS:
+            with front(name, web.address, scratch / "front", SERVER_CORE) as address:
+                url = web.start_url.replace("http:", "https:") if "TLS" in name else web.start_url
+                measure(name, url, address)
     return table(rows)
+
+
+def spec_of(traits: dict[str, float]) -> WebSpec:
+    return WebSpec(seed=18, pages=PAGES, **{**CALM, "hosts": 300, **traits})  # type: ignore[arg-type]
 
 
 def growth(scratch: Path, visits: int) -> str:
@@ -115,9 +127,9 @@ def growth(scratch: Path, visits: int) -> str:
     with RunningWeb(spec) as web:
         pin(web.pid, SERVER_CORE)
         for tenth in range(1, 11):
-            cost = crawl(web, directory, visits * tenth // 10)
+            cost = crawl(web.start_url, web.address, directory, visits * tenth // 10)
             # One more visit: nearly all of it is opening and closing.
-            resumed = crawl(web, directory, cost.visits + 1)
+            resumed = crawl(web.start_url, web.address, directory, cost.visits + 1)
             page_us = (cost.cpu_s - resumed.cpu_s) * 1e6 / max(cost.visits - before, 1)
             print(f"bench: {cost.visits:,} visits, {page_us:,.0f} µs a page", flush=True)
             rows.append(
@@ -137,18 +149,22 @@ def growth(scratch: Path, visits: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--visits", type=int, default=100_000, help="of the crawl that grows")
+    parser.add_argument("--visits", type=int, default=100_000, help="of the crawl that grows (0: none)")
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     if load > BUSY:
         print(f"bench: other programs keep this machine busy (load {load:.1f}); expect figures that are too low")
     corpus.CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=corpus.CACHE, prefix="shapes-") as scratch:
-        text = f"`make bench-shapes` on {machine()}; load {load:.1f} at the start\n\n{shapes(Path(scratch))}\n\n"
-        text += "One crawl that grows; each row is the tenth that ends there.\n\n"
-        text += growth(Path(scratch), arguments.visits)
-    print(f"\n{text}\n")
-    write_section("shapes", text)
+        sections = {"shapes": ("", shapes(Path(scratch)))}
+        if arguments.visits:
+            more = f" VISITS={arguments.visits}"
+            remark = "One crawl that grows; each row is the tenth that ends there.\n\n"
+            sections["growth"] = (more, remark + growth(Path(scratch), arguments.visits))
+    for name, (more, text) in sections.items():
+        text = f"`make bench-shapes{more}` on {machine()}; load {load:.1f} at the start\n\n{text}"
+        print(f"\n{text}\n")
+        write_section(name, text)
     print(f"bench: written to {RESULTS.relative_to(ROOT)}")
     return 0
 

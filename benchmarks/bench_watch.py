@@ -2,10 +2,10 @@
 
 1. One crawl, bound by CPU, without and with `gossamer watch` and somebody who listens to its events as the page does,
    in turns of eight rounds. Four turns are a figure: without, with, with, without, or the other way round, by chance,
-   so that whatever grows or repeats in a crawl counts on both sides. Merging files, which a crawl does every 32 rounds,
-   is off: it would always fall into the same turn of four. The crawler has a core of its own; the web, the watcher and
-   its reader share the other. A watcher that was stopped looks at once when it goes on, which it would not do by
-   itself: in shorter turns that is most of what it does.
+   so that whatever grows or repeats in a crawl counts on both sides. Files are merged every eight rounds, so that each
+   turn has it once; every 32, as is the default, it would always fall into the same turn of four. The crawler has a
+   core of its own; the web, the watcher and its reader share the other. A watcher that was stopped looks at once when
+   it goes on, which it would not do by itself: in shorter turns that is most of what it does.
 2. A site of 64 agents, all alive, each with a chain of its own. It is polite and mostly waits. /metrics is asked for
    again and again: by the clock, and by the CPU of the watcher.
 3. A polite crawl, watched by nobody, by one and by 100 in turns: the CPU of the watcher.
@@ -158,7 +158,7 @@ def rounds_of(directory: Path) -> int:
 def spans(web: RunningWeb, directory: Path, chance: random.Random) -> list[Span]:
     """Parts of one crawl. The watcher has a listener all the time; it is stopped where nobody is to look."""
     found: list[Span] = []
-    settings = ("--set", f"crawl.width={WIDTH}", "--set", "archive.merge_files=0")
+    settings = ("--set", f"crawl.width={WIDTH}", "--set", f"archive.merge_files={TOGETHER}")
     line = crawl_line(web, directory, "--delay", "0", "--connections", str(CONNECTIONS), *settings)
     is_first = False  # of the four turns that are under way: whether somebody looks in the first and the last
     with process_of(line, CRAWLER_CORE) as crawl, watcher(directory) as shown:
@@ -232,8 +232,7 @@ def slowdown(scratch: Path, fours: int) -> str:
     return f"""- A crawl with the dashboard open, beside itself without it, in turns: {interval(cpu)} CPU a page
   (median of {len(cpu)} times four turns, and its 95 % confidence interval), {interval(speed)} time a page.
   A turn has {TOGETHER * WIDTH:,} pages; {statistics.median(costs):,.0f} µs a page, bound by CPU; load at
-  most {max(loads):.1f}. The watcher takes {share:.2f} % of a core meanwhile: a crawler that has no other
-  core would lose that."""
+  most {max(loads):.1f}. The watcher takes {share:.2f} % of a core meanwhile."""
 
 
 def interval(percent: Sequence[float]) -> str:
