@@ -21,6 +21,7 @@ from experiments import (
     castillo,
     claims,
     cloud,
+    cpu_slices,
     graphs,
     leads_table,
     link_database,
@@ -147,6 +148,7 @@ def figures() -> list[tuple[Path, Figure]]:
     here = ELSEWHERE["agents"]
     found += [(here, each) for each in agents.scaling_figures(rows(here, "agents-scaling"))]
     found += [(here, each) for each in agents.latency_figures(rows(here, "agents-latency"))]
+    found += [(here, cpu_slices.figure(rows(here, f"cpu-slices-{kind}"))) for kind in ("agents", "sites")]
     here = ELSEWHERE["scale"]
     found += [(here, each) for each in scale.figures(rows(here, "scale"))]
     here = ELSEWHERE["cloud"]
