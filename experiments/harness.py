@@ -199,6 +199,8 @@ CLAIMS_SHOWN = {
     "here": "here",
     "sets": "in sets",
     "difference": "difference",
+    "low": "from",
+    "high": "to",
     "paper": "Castillo's",
 }
 
@@ -215,13 +217,28 @@ def check(claims: Sequence[Claim], averages: Mapping[str, F64], paper: Mapping[s
 def _row(claim: Claim, differences: F64, paper: Mapping[str, float]) -> dict[str, Any]:
     wins, count = int((differences > 0).sum()), len(differences)
     theirs = paper[claim.better] - paper[claim.worse] if {claim.better, claim.worse} <= paper.keys() else None
+    low, high = _interval(differences)
     return {
         "statement": f"{claim.better} is better than {claim.worse}",
         "here": _verdict(differences),
         "sets": f"{wins} of {count}",
         "difference": float(differences.mean()),
+        "low": low,
+        "high": high,
         "paper": theirs,
     }
+
+
+def _interval(differences: F64) -> tuple[float | None, float | None]:
+    """Returns the 95 % interval of the mean, Student's, as there are few sets; of one set there is none."""
+    from scipy.stats import t as student
+
+    count = len(differences)
+    if count < 2:
+        return None, None
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / count**0.5
+    reach = float(student.ppf(0.975, count - 1)) * error
+    return mean - reach, mean + reach
 
 
 def _verdict(differences: F64) -> str:

@@ -3,6 +3,7 @@
 python -m experiments.pages                  graphs made on the spot, results into .cache/lab; needs nothing but a clone
 python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
                                              lab.md, agents.md, refresh.md, green.md, cloud.md and scale.md
+python -m experiments.pages --graphs DIR --only parity    the same of one experiment, or of several: --only again
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
 python -m experiments.pages --record         notes that all figures are those of their data (docs/figures.json)
 """
@@ -70,6 +71,7 @@ REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
 MADE = ("synthetic", "corpus", "corpus")  # what stands for them in a bare clone
 MADE_PAGES, MADE_HOSTS = 20_000, 1_000
+FIRST = ("--pages=5000", "--repeat=2")  # of debian-docs: a page there has 72 links, and all pages would take hours
 
 
 def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list[str]]:
@@ -84,7 +86,8 @@ def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list
         ["robots", *graph(large)],
         ["batch", *graph(large)],
         ["realcrawl"],
-        *(["parity", *graph(name)] for name in dict.fromkeys((small, docs))),
+        ["parity", *graph(small)],
+        *([["parity", *graph(docs), *FIRST]] if docs != small else []),
         ["agents"],
         ["refresh"],
         ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
@@ -124,9 +127,9 @@ def on_pages(experiment: str) -> Path:
 
 def tables() -> None:
     """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
-    experiment. <!-- figures cloud-latency --> ... <!-- end --> is for its figures. What is not on record stays as it
-    is."""
-    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement"):
+    experiment. <!-- notes NAME --> ... <!-- end --> is for its set-up, and <!-- figures cloud-latency --> ...
+    <!-- end --> for its figures. What is not on record stays as it is."""
+    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement", DOCS / "scan"):
         fill_in(folder.with_suffix(".md"), folder)
     fill_in(DOCS / "federation.md", DOCS / "sites")
     settings = DOCS / "which-settings.md"
@@ -197,7 +200,13 @@ def fill_in(page: Path, folder: Path) -> None:
         block = facts["tables"][title or facts["title"]]
         return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
 
+    def notes(found: re.Match[str]) -> str:
+        facts = json.loads((folder / f"{found[1]}.json").read_text())
+        shown = "".join(f"- {note}\n" for note in facts["notes"])
+        return f"<!-- notes {found[1]} -->\n{shown}<!-- end -->"
+
     text = re.sub(r"<!-- table ([\w-]+)([^>]*?) -->\n.*?<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"<!-- notes ([\w-]+) -->\n.*?<!-- end -->", notes, text, flags=re.DOTALL)
     page.write_text(_with_figures(text, folder))
 
 
@@ -217,6 +226,7 @@ def main() -> None:
     what.add_argument("--graphs", type=Path, metavar="DIR", help="the public graphs: results go into docs/")
     what.add_argument("--tables", action="store_true", help="run nothing, fill the pages from the JSON in docs/")
     what.add_argument("--record", action="store_true", help="all figures were drawn from the data in docs/ just now")
+    parser.add_argument("--only", action="append", metavar="NAME", help="with --graphs: only these experiments")
     arguments = parser.parse_args()
     if arguments.record:
         RECORD.write_text(json.dumps(record(), indent=1) + "\n")
@@ -229,14 +239,18 @@ def main() -> None:
     if arguments.graphs:
         if missing := [name for name in PUBLIC if not (arguments.graphs / f"{name}.npz").is_file()]:
             raise SystemExit(f"{arguments.graphs} has no {missing[0]}.npz: docs/lab.md says where it comes from")
-        run(experiments(arguments.graphs.resolve()), on_pages)
+        commands = experiments(arguments.graphs.resolve())
+        run([each for each in commands if each[0] in (arguments.only or each)], on_pages)
     tables()
     drawn = {f"{folder.name}/{figure.name}.svg" for folder, figure in figures() if draw(figure, folder)}
     for path in unshown():
         path.unlink()
     before = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     now = record()
-    kept = {name: now[name] if arguments.graphs or name in drawn else before.get(name, {}) for name in now}
+    made = tuple(arguments.only or ("",)) if arguments.graphs else ()
+    kept = {
+        name: now[name] if name in drawn or Path(name).stem.startswith(made) else before.get(name, {}) for name in now
+    }
     RECORD.write_text(json.dumps(kept, indent=1) + "\n")
 
 
