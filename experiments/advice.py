@@ -2,7 +2,7 @@
 its effect, and which order on which kind of web.
 """
 
-from experiments.harness import Row, columns
+from experiments.harness import Row, columns, reach
 from experiments.records import Difference, find, paired, record
 
 ADVICE = {"want": "you want", "set": "set", "effect": "effect", "where": "measured on"}
@@ -97,9 +97,8 @@ def _of_speed() -> list[tuple[str, str, str, str]]:
 def _of_visits() -> list[tuple[str, str, str, str]]:
     policies = {(row["policy"], row["budget"]): row["of_optimum"] for row in record("refresh/refresh-policies")[""]}
     gains = [f"{policies['index (learned)', at] / policies['fixed', at] - 1:.0%}" for at in (0.02, 0.1, 1.0)]
-    fixed, learned = (
-        find("refresh/refresh-restless", budget=0.5, policy=name)["of_optimum"] for name in ("fixed", "index (learned)")
-    )
+    restless = [find("refresh/refresh-restless", budget=0.5, policy=name) for name in ("fixed", "index (learned)")]
+    fixed, learned = (f"{row['of_optimum']:.2f} ± {reach(row['spread'], 10):.2f}" for row in restless)
     cut = find("green/green-saved", "What a cut costs", signal="mix", saved=0.4)
     return [
         (
@@ -111,7 +110,7 @@ def _of_visits() -> list[tuple[str, str, str, str]]:
         (
             "the same, where pages change faster than you can visit",
             "`index` too",
-            f"{learned:.2f} of the optimum instead of {fixed:.2f}",
+            f"{learned} of the optimum instead of {fixed}",
             "simulated, 200 pages, 10 webs",
         ),
         (
@@ -139,15 +138,19 @@ def _weights() -> str:
 
 def _of_sites() -> list[tuple[str, str, str, str]]:
     found = record("placement/partition-discovery-cnr-2000-nat")[""]
-    crossing = {row["method"]: row["crossing"] for row in found if row["level"] == "host" and row["k"] == 4}
+    crossing = {
+        row["method"]: f"{row['crossing']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        for row in found
+        if row["level"] == "host" and row["k"] == 4
+    }
     lists = [row for row in record("scan/jobs")[""] if row["part"].endswith("drawn") and row["clients"] == 5]
-    above = {row["mode"]: f"{row['ratio'] - 1:.1%}" for row in lists}
+    above = {row["mode"]: f"{row['ratio'] - 1:.1%} ± {reach(row['spread'], 300):.1%}" for row in lists}
     return [
         (
             "several sites",
             '`partitioner = "fennel"`, `rebalance_hours`',
-            f"{crossing['fennel']:.2f} crossing links per page instead of {crossing['hash']:.2f} with the ring, "
-            f"{crossing['fennel, 0.2 moved']:.2f} with rebalances whenever the crawl has doubled",
+            f"{crossing['fennel']} crossing links per page instead of {crossing['hash']} with the ring, "
+            f"{crossing['fennel, 0.2 moved']} with rebalances whenever the crawl has doubled",
             "CNR at discovery, 4 sites, 5 runs",
         ),
         (

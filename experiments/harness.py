@@ -6,6 +6,7 @@ An experiment is a module with a docstring, `options(parser)` and `run(arguments
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -230,15 +231,19 @@ def _row(claim: Claim, differences: F64, paper: Mapping[str, float]) -> dict[str
 
 
 def _interval(differences: F64) -> tuple[float | None, float | None]:
-    """Returns the 95 % interval of the mean, Student's, as there are few sets; of one set there is none."""
+    """Returns the 95 % interval of the mean; of one set there is none."""
+    if len(differences) < 2:
+        return None, None
+    mean, either_side = float(differences.mean()), reach(float(differences.std(ddof=1)), len(differences))
+    return mean - either_side, mean + either_side
+
+
+def reach(deviation: float, count: int) -> float:
+    """Returns how far the 95 % interval of a mean reaches to either side (Student's), by the standard deviation of so
+    many values."""
     from scipy.stats import t as student
 
-    count = len(differences)
-    if count < 2:
-        return None, None
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / count**0.5
-    reach = float(student.ppf(0.975, count - 1)) * error
-    return mean - reach, mean + reach
+    return float(student.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
 
 
 def _verdict(differences: F64) -> str:
