@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import complaint
 
-from experiments import actual, parity, realcrawl
+from experiments import actual, pages, parity, realcrawl
 from experiments.graphs import make
 from experiments.harness import main, parser
 from gossamer import Crawl
@@ -104,6 +104,19 @@ def test_the_command_says_whether_it_passed(graph: Path, capsys: pytest.CaptureF
     (row,) = pq.read_table(tmp_path / "parity-small.parquet").to_pylist()
     assert row["first_difference"] >= 1
     assert not row["passed"]
+
+
+def test_what_does_not_pass_is_a_result_for_the_page(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}:{here.parent}")
+    command = ["parity", "--graph", str(graph), "--pages", "40", "--only", "one", "--order", "test_lab_parity:BY_PLACE"]
+    pages.run([command], lambda _: tmp_path)
+    (row,) = pages.rows(tmp_path, "parity-small")
+    assert not row["passed"]
+    with pytest.raises(SystemExit, match=r"nowhere\.npz ended with 2"):
+        pages.run([["parity", "--graph", "nowhere.npz"]], lambda _: tmp_path)
 
 
 def test_first_difference() -> None:
