@@ -22,7 +22,7 @@ from gossamer.sim.simulator import Conditions, Knowledge, Rounds, Simulation, Tr
 from gossamer.testweb.running import RunningWeb
 
 # As they came, and as they were learnt from.
-_VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round, depth FROM visits
+_VISITS = """SELECT key, epoch_ms(time) / 1000 AS time_s, elapsed_s, round FROM visits
     WHERE NOT is_robots ORDER BY round, warc, warc_offset"""
 _NEXT_S = 1e-6  # between two that came at once, as far as the archive tells
 _LATE_S = 0.03  # a host that was asked so much later than allowed had nothing to ask for, or the machine was busy;
@@ -39,7 +39,6 @@ class Actual:
     time_s: F64  # when each had come, from the first request on; no two at once
     elapsed_s: F64  # how long it took
     round: I32
-    depth: I32
     commits_s: F64  # what each commit took, first that of the seeds
 
 
@@ -114,7 +113,6 @@ def read(graph: Graph, directory: Path) -> Actual:
         came_s(time_s - time_s.min(initial=np.inf), elapsed_s),
         elapsed_s,
         np.asarray(visits["round"], np.int32),
-        np.asarray(visits["depth"], np.int32),
         _commits_s(directory),
     )
 

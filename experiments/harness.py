@@ -6,6 +6,7 @@ An experiment is a module with a docstring, `options(parser)` and `run(arguments
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -199,6 +200,8 @@ CLAIMS_SHOWN = {
     "here": "here",
     "sets": "in sets",
     "difference": "difference",
+    "low": "from",
+    "high": "to",
     "paper": "Castillo's",
 }
 
@@ -215,13 +218,32 @@ def check(claims: Sequence[Claim], averages: Mapping[str, F64], paper: Mapping[s
 def _row(claim: Claim, differences: F64, paper: Mapping[str, float]) -> dict[str, Any]:
     wins, count = int((differences > 0).sum()), len(differences)
     theirs = paper[claim.better] - paper[claim.worse] if {claim.better, claim.worse} <= paper.keys() else None
+    low, high = _interval(differences)
     return {
         "statement": f"{claim.better} is better than {claim.worse}",
         "here": _verdict(differences),
         "sets": f"{wins} of {count}",
         "difference": float(differences.mean()),
+        "low": low,
+        "high": high,
         "paper": theirs,
     }
+
+
+def _interval(differences: F64) -> tuple[float | None, float | None]:
+    """Returns the 95 % interval of the mean; of one set there is none."""
+    if len(differences) < 2:
+        return None, None
+    mean, either_side = float(differences.mean()), reach(float(differences.std(ddof=1)), len(differences))
+    return mean - either_side, mean + either_side
+
+
+def reach(deviation: float, count: int) -> float:
+    """Returns how far the 95 % interval of a mean reaches to either side (Student's), by the standard deviation of so
+    many values."""
+    from scipy.stats import t as student
+
+    return float(student.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
 
 
 def _verdict(differences: F64) -> str:

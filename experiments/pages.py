@@ -3,6 +3,7 @@
 python -m experiments.pages                  graphs made on the spot, results into .cache/lab; needs nothing but a clone
 python -m experiments.pages --graphs DIR     the public graphs of docs/lab.md: figures and JSON into docs/, tables into
                                              lab.md, agents.md, refresh.md, green.md, cloud.md and scale.md
+python -m experiments.pages --graphs DIR --only parity    the same of one experiment, or of several: --only again
 python -m experiments.pages --tables         runs nothing: tables, and figures that show what tables say, from the JSON
 python -m experiments.pages --record         notes that all figures are those of their data (docs/figures.json)
 """
@@ -71,6 +72,8 @@ REAL = ("fixed", "adaptive", "index", "green-index")
 PUBLIC = ("cnr-2000-nat", "debian-docs", "cs-stanford")
 MADE = ("synthetic", "corpus", "corpus")  # what stands for them in a bare clone
 MADE_PAGES, MADE_HOSTS = 20_000, 1_000
+JUDGES = ("parity",)  # they end with 1 if something does not pass
+FIRST = ("--pages=5000", "--repeat=2")  # of debian-docs: a page there has 72 links, and all pages would take hours
 
 
 def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list[str]]:
@@ -85,7 +88,8 @@ def experiments(folder: Path, names: tuple[str, str, str] = PUBLIC) -> list[list
         ["robots", *graph(large)],
         ["batch", *graph(large)],
         ["realcrawl"],
-        *(["parity", *graph(name)] for name in dict.fromkeys((small, docs))),
+        ["parity", *graph(small)],
+        *([["parity", *graph(docs), *FIRST]] if docs != small else []),
         ["agents"],
         ["refresh"],
         ["refresh-real", "--pages=150", *(f"--policy={name}" for name in REAL)],
@@ -112,10 +116,13 @@ def make_graphs(folder: Path) -> tuple[str, str, str]:
 
 
 def run(commands: list[list[str]], place: Callable[[str], Path]) -> None:
+    """Runs all of them, or ends with the first that fails. What does not hold is a result, and goes to the page."""
     for number, arguments in enumerate(commands, 1):
         print(f"[{number} of {len(commands)}] gossamer lab", *arguments, flush=True)
         out = place(arguments[0])
-        subprocess.run([sys.executable, "-m", "experiments", *arguments, "--out", str(out)], check=True, cwd=ROOT)
+        code = subprocess.call([sys.executable, "-m", "experiments", *arguments, "--out", str(out)], cwd=ROOT)
+        if code and not (code == 1 and arguments[0] in JUDGES):
+            raise SystemExit(f"gossamer lab {' '.join(arguments)} ended with {code}")
 
 
 def on_pages(experiment: str) -> Path:
@@ -125,9 +132,9 @@ def on_pages(experiment: str) -> Path:
 
 def tables() -> None:
     """In all pages. A place is <!-- table NAME [TITLE] --> ... <!-- end -->; TITLE names a further table of the
-    experiment. <!-- figures cloud-latency --> ... <!-- end --> is for its figures. What is not on record stays as it
-    is."""
-    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement"):
+    experiment. <!-- notes NAME --> ... <!-- end --> is for its set-up, and <!-- figures cloud-latency --> ...
+    <!-- end --> for its figures. What is not on record stays as it is."""
+    for folder in (OUT, *ELSEWHERE.values(), DOCS / "placement", DOCS / "scan"):
         fill_in(folder.with_suffix(".md"), folder)
     fill_in(DOCS / "federation.md", DOCS / "sites")
     settings = DOCS / "which-settings.md"
@@ -199,7 +206,13 @@ def fill_in(page: Path, folder: Path) -> None:
         block = facts["tables"][title or facts["title"]]
         return f"<!-- table {name}{found[2]} -->\n{markdown(Block('', block['rows'], block['shown']))}<!-- end -->"
 
+    def notes(found: re.Match[str]) -> str:
+        facts = json.loads((folder / f"{found[1]}.json").read_text())
+        shown = "".join(f"- {note}\n" for note in facts["notes"])
+        return f"<!-- notes {found[1]} -->\n{shown}<!-- end -->"
+
     text = re.sub(r"<!-- table ([\w-]+)([^>]*?) -->\n.*?<!-- end -->", fill, page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"<!-- notes ([\w-]+) -->\n.*?<!-- end -->", notes, text, flags=re.DOTALL)
     page.write_text(_with_figures(text, folder))
 
 
@@ -219,7 +232,10 @@ def main() -> None:
     what.add_argument("--graphs", type=Path, metavar="DIR", help="the public graphs: results go into docs/")
     what.add_argument("--tables", action="store_true", help="run nothing, fill the pages from the JSON in docs/")
     what.add_argument("--record", action="store_true", help="all figures were drawn from the data in docs/ just now")
+    parser.add_argument("--only", action="append", metavar="NAME", help="with --graphs: only these experiments")
     arguments = parser.parse_args()
+    if arguments.only and not arguments.graphs:
+        parser.error("--only needs --graphs")
     if arguments.record:
         RECORD.write_text(json.dumps(record(), indent=1) + "\n")
         return
@@ -231,14 +247,20 @@ def main() -> None:
     if arguments.graphs:
         if missing := [name for name in PUBLIC if not (arguments.graphs / f"{name}.npz").is_file()]:
             raise SystemExit(f"{arguments.graphs} has no {missing[0]}.npz: docs/lab.md says where it comes from")
-        run(experiments(arguments.graphs.resolve()), on_pages)
+        commands = experiments(arguments.graphs.resolve())
+        if wrong := set(arguments.only or ()).difference(each[0] for each in commands):
+            parser.error(f"no page shows the experiment {min(wrong)} from here")
+        run([each for each in commands if each[0] in (arguments.only or each)], on_pages)
     tables()
     drawn = {f"{folder.name}/{figure.name}.svg" for folder, figure in figures() if draw(figure, folder)}
     for path in unshown():
         path.unlink()
     before = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     now = record()
-    kept = {name: now[name] if arguments.graphs or name in drawn else before.get(name, {}) for name in now}
+    made = tuple(arguments.only or ("",)) if arguments.graphs else ()
+    kept = {
+        name: now[name] if name in drawn or Path(name).stem.startswith(made) else before.get(name, {}) for name in now
+    }
     RECORD.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -6,6 +6,7 @@ PageRank, at every 5 % of the crawl.
 """
 
 import argparse
+import hashlib
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import numpy as np
 from experiments import actual
 from experiments.graphs import given_or_made
 from experiments.harness import Results, Row, add_graph, add_orders, add_pages, add_starts, publish
+from gossamer import sim
 from gossamer.arrays import F64, I32
 from gossamer.config import Config
 from gossamer.errors import ConfigError
@@ -127,6 +129,7 @@ def with_history(setting: Setting) -> Setting:
 
 def compare(name: str, setting: Setting) -> tuple[Row, Sequence[Row]]:
     row: dict[str, object] = {"graph": setting.source.graph.name, "strategy": name, "pages": 0}
+    row["simulator"] = simulator()
     row |= dict.fromkeys(("first_difference", "largest_difference", "at_percent", "single_crawl", "between_crawls"))
     passed, curves = True, []
     if setting.one is not None:
@@ -149,6 +152,12 @@ def compare(name: str, setting: Setting) -> tuple[Row, Sequence[Row]]:
             for mark, (a, b) in enumerate(zip(crawled.mean(0).tolist(), simulated.mean(0).tolist(), strict=True))
         ]
     return row | {"passed": passed}, curves
+
+
+def simulator() -> str:
+    """Returns a digest of the code that simulates: all rows of a table must have the same."""
+    sources = sorted(Path(sim.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
 def differences(crawled: F64, simulated: F64) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """This experiment runs the production crawler on a test web, against the clock and against its simulation.
 
-It repeats Castillo 2004, section 4.5, Figures 4.12 to 4.16: crawls of .cl and .gr from one page of every known host, in
-batches, with 15 seconds between two connections to a host (or 5, and 15 for small hosts). Here every second is scaled
-down.
+It repeats Castillo 2004, section 4.5, Figures 4.12, 4.13, 4.15 and 4.16: crawls of .cl and .gr from one page of every
+known host, in batches, with 15 seconds between two connections to a host (or 5, and 15 for small hosts). Here every
+second is scaled down.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 from experiments import actual
 from experiments.graphs import given_or_made
 from experiments.harness import Results, Row, add_graph, add_orders, add_pages, columns, publish
-from gossamer.arrays import F64, I32, Integers
+from gossamer.arrays import F64, I32
 from gossamer.config import Config
 from gossamer.crawl.scheduler import per_host
 from gossamer.errors import ConfigError
@@ -160,8 +160,7 @@ def _results(graph: Graph, crawls: Sequence[Crawled], conditions: Conditions, ar
         "of each host's first, second, ... page, and of each commit",
         *_statements(crawls),
     ]
-    figures = [_over_time(crawls, scale), _by_day(crawls, longest_s), _by_round(crawls), _by_depth(crawls)]
-    figures.append(_against_simulated(crawls))
+    figures = [_over_time(crawls, scale), _by_day(crawls, longest_s), _against_simulated(crawls)]
     series = [point for one in crawls for point in _points(one, scale)]
     return Results("realcrawl", "A real crawl", rows, SHOWN, notes, figures, series=series)
 
@@ -231,36 +230,16 @@ def _over_time(crawls: Sequence[Crawled], scale: float) -> Figure:
     return Figure("realcrawl-time", "PageRank and pages over time", "hours", "part of all", curves)
 
 
-def _means(one: Crawled, group: Integers, least: int = 1) -> tuple[F64, F64]:
-    """The average PageRank in each group, as a multiple of that of all pages."""
-    count = np.bincount(group)
-    total = np.bincount(group, one.rank[one.done.order])
-    used = np.flatnonzero(count >= least)
-    whole = float(one.rank[one.done.order].mean())
-    return used.astype(np.float64), total[used] / count[used] / whole
-
-
-def _bars(name: str, title: str, x: str, found: Sequence[tuple[str, tuple[F64, F64]]], log_y: bool = False) -> Figure:
-    curves = [Curve(label, *values, color=color) for (label, values), color in zip(found, COLORS, strict=False)]
-    return Figure(name, title, x, "average PageRank (1: that of all pages)", curves, log_y=log_y, markers=True)
-
-
 def _by_day(crawls: Sequence[Crawled], longest_s: float) -> Figure:
-    found = []
-    for one in crawls:
+    curves = []
+    for one, color in zip(crawls, COLORS, strict=False):
         day = 1 + np.minimum((one.done.time_s * DAYS / longest_s).astype(np.int64), DAYS - 1)
-        found.append((one.name, _means(one, day)))
-    return _bars("realcrawl-day", "Average PageRank of each day's pages", "day of eight", found)
-
-
-def _by_round(crawls: Sequence[Crawled]) -> Figure:
-    found = [(one.name, _means(one, one.done.round - one.done.round.min() + 1, least=10)) for one in crawls]
-    return _bars("realcrawl-round", "Average PageRank of each round's pages", "round", found)
-
-
-def _by_depth(crawls: Sequence[Crawled]) -> Figure:
-    found = [(one.name, _means(one, one.done.depth)) for one in crawls]
-    return _bars("realcrawl-depth", "PageRank by depth", "links from a start page", found)
+        rank = one.rank[one.done.order]
+        used = np.flatnonzero(np.bincount(day))
+        mean = np.bincount(day, rank)[used] / np.bincount(day)[used]
+        curves.append(Curve(one.name, used.astype(np.float64), mean / float(rank.mean()), color=color))
+    title, y = "Average PageRank of each day's pages", "average PageRank (1: that of all pages)"
+    return Figure("realcrawl-day", title, "day of eight", y, curves, markers=True)
 
 
 def _against_simulated(crawls: Sequence[Crawled]) -> Figure:

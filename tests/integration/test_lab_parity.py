@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import complaint
 
-from experiments import actual, parity, realcrawl
+from experiments import actual, pages, parity, realcrawl
 from experiments.graphs import make
 from experiments.harness import main, parser
 from gossamer import Crawl
@@ -97,12 +97,26 @@ def test_the_command_says_whether_it_passed(graph: Path, capsys: pytest.CaptureF
     assert json.loads(line) == {
         "graph": "small", "strategy": "opic", "pages": 40, "first_difference": None, "largest_difference": None,
         "at_percent": None, "single_crawl": None, "between_crawls": None, "passed": True,
+        "simulator": parity.simulator(),
     }  # fmt: skip
     assert main([*command, "--order", f"{__name__}:BY_PLACE", "--out", str(tmp_path)]) == 1
     assert "first other page" in capsys.readouterr().out
     (row,) = pq.read_table(tmp_path / "parity-small.parquet").to_pylist()
     assert row["first_difference"] >= 1
     assert not row["passed"]
+
+
+def test_what_does_not_pass_is_a_result_for_the_page(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}:{here.parent}")
+    command = ["parity", "--graph", str(graph), "--pages", "40", "--only", "one", "--order", "test_lab_parity:BY_PLACE"]
+    pages.run([command], lambda _: tmp_path)
+    (row,) = pages.rows(tmp_path, "parity-small")
+    assert not row["passed"]
+    with pytest.raises(SystemExit, match=r"nowhere\.npz ended with 2"):
+        pages.run([["parity", "--graph", "nowhere.npz"]], lambda _: tmp_path)
 
 
 def test_first_difference() -> None:
@@ -143,7 +157,7 @@ def by_hand(links: dict[int, list[int]]) -> Graph:
 def simulated(graph: Graph, order: list[int], time_s: F64, elapsed_s: F64, starts: list[int]) -> list[int]:
     """After a crawl that went like this."""
     none = np.zeros(4, np.int32)
-    done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none, none, np.zeros(3))
+    done = actual.Actual(np.array(order, np.int32), time_s, elapsed_s, none, np.zeros(3))
     replay = actual.as_measured(graph, Conditions(8, delay_s=0.005, width=4), done)
     return replay.simulate(strategy("breadth-first"), starts).order.tolist()
 
@@ -185,7 +199,7 @@ def test_a_real_crawl_leaves_its_figures(graph: Path, tmp_path: Path, capsys: py
     assert "3000 s become 1 s" in said
     assert "slightly better than the simulated" in said
     names = {path.stem for path in tmp_path.glob("*.svg")}
-    assert names == {f"realcrawl-{name}" for name in ("time", "day", "round", "depth", "simulated")}
+    assert names == {f"realcrawl-{name}" for name in ("time", "day", "simulated")}
     assert pq.read_table(tmp_path / "realcrawl.parquet")["pages"].to_pylist()[-1] == PAGES
 
 

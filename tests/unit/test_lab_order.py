@@ -115,6 +115,11 @@ def test_claims() -> None:
     assert rows[0]["difference"] == pytest.approx(0.1)
     assert rows[0]["paper"] == pytest.approx(0.1)
     assert rows[2]["paper"] is None
+    assert (rows[0]["low"], rows[0]["high"]) == pytest.approx((0.1, 0.1)), "each set differs by as much"
+    reach = 12.706 * 0.05  # Student's t of one degree of freedom, and the error of a mean of 0.05 and -0.05
+    assert (rows[2]["low"], rows[2]["high"]) == pytest.approx((-reach, reach), abs=1e-3)
+    alone = check([Claim("a", "b")], {"a": np.array([0.5]), "b": np.array([0.4])}, {})
+    assert (alone[0]["low"], alone[0]["high"]) == (None, None), "of one set nobody knows"
 
 
 # Averages (value at 10 %) over 50 random start pages that two other implementations found. What they call

@@ -9,9 +9,9 @@ from pathlib import Path
 import case_files
 import pytest
 
-from experiments import claims
+from experiments import claims, records
 from experiments import pages as lab_page
-from experiments.harness import main, parser
+from experiments.harness import cell, main, parser
 from gossamer.sim.figures import draw
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,10 @@ def test_no_figure_is_older_than_its_data_and_every_one_is_shown() -> None:
     assert lab_page.record() == recorded, "draw it again; then python -m experiments.pages --record"
 
 
-@pytest.mark.parametrize("name", ["lab", "agents", "refresh", "green", "cloud", "placement", "federation", "scale"])
+PAGES_WITH_TABLES = ("lab", "agents", "refresh", "green", "cloud", "placement", "scan", "federation", "scale")
+
+
+@pytest.mark.parametrize("name", PAGES_WITH_TABLES)
 def test_the_tables_of_a_page_are_those_on_record(name: str, tmp_path: Path) -> None:
     page = tmp_path / f"{name}.md"
     shutil.copy(ROOT / "docs" / page.name, page)
@@ -59,6 +62,88 @@ def test_advice_and_claims_are_those_on_record() -> None:
     assert page.count("\n| ") > 25
     for linked in ("README.md", "docs/getting-started.md"):
         assert "which-settings.md" in (ROOT / linked).read_text()
+
+
+@pytest.mark.parametrize(
+    ("here", "verdict"),
+    [
+        ("rises; 19 of 19 second differences not negative", "holds"),
+        ("does not always rise; 9 of 9 second differences not negative", "half: convex, but it falls first"),
+        ("rises; 17 of 19 second differences not negative", "does not hold"),
+        ("falls; R² of a straight line 0.9942, at most 5.2% of its range off", "holds"),
+        ("falls; R² of a straight line 0.9100, at most 20% of its range off", "does not hold"),
+        ("does not always fall; R² of a straight line 0.9942, at most 5.2% of its range off", "does not hold"),
+    ],
+)
+def test_whether_a_curve_has_its_shape_follows_from_the_record(here: str, verdict: str) -> None:
+    assert claims.shape(here) == verdict
+
+
+def test_a_claim_holds_where_the_whole_interval_is_on_its_side() -> None:
+    above, across, below = (
+        records.Difference(graph, mean, mean - 0.02, mean + 0.02, False)
+        for graph, mean in (("a", 0.05), ("b", 0.01), ("c", -0.05))
+    )
+    assert records.verdict([above, across]) == "on 1 of 2"
+    assert records.verdict([above, across, below]) == "on 1 of 3; the opposite on 1"
+    assert records.ends([across, below, above]) == ("-0.0500 [-0.0700, -0.0300] (c) to +0.0500 [+0.0300, +0.0700] (a)")
+
+
+def test_the_rows_of_a_table_of_parity_are_of_one_simulator() -> None:
+    """Rows that were made before the simulator's digest was recorded have none, and then the page says so."""
+    graphs = ("cs-stanford", "debian-docs")
+    made = [{row.get("simulator") for row in lab_page.rows(lab_page.OUT, f"parity-{graph}")} for graph in graphs]
+    assert [len(each) for each in made] == [1, 1]
+    says_so = "not all made by one version of the simulator" in (ROOT / "docs" / "lab.md").read_text()
+    assert says_so == ({None} in made)
+
+
+def table_of(page: str, *starts: str) -> list[list[str]]:
+    """Cells of the table on a page whose head begins so, without the head."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    (table,) = re.findall(rf"^\| {re.escape(' | '.join(starts))}.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    return [[each.strip() for each in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("cnr-2000-nat", ("method", "4, random", "4, natural", "4, bfs", "16")), ("cs-stanford", ())]
+)
+def test_edges_cut_on_the_page_on_placement_are_those_on_record(name: str, head: tuple[str, ...]) -> None:
+    head = head or ("method", "4, random", "4, natural", "4, bfs", "4, dfs")
+    text = (ROOT / "docs" / "placement.md").read_text()
+    (line,) = re.findall(rf"^\| {re.escape(' | '.join(head))}.*$", text, re.MULTILINE)
+    columns = [each.strip() for each in line.strip("|").split("|")][1:]
+    rows = {
+        (row["method"], f"{row['k']}, {row['order']}"): 100 * row["cut"]
+        for row in lab_page.rows(ROOT / "docs" / "placement", f"partition-{name}")
+    }
+    for method, *cells in table_of("placement", *head):
+        for column, shown in zip(columns, cells, strict=True):
+            k = column.partition(",")[0]
+            cut = rows.get((method, column), rows.get((method, f"{k}, any")))
+            assert cut is not None, (method, column)
+            assert shown == (f"{cut:.1f}" if cut >= 1 else f"{cut:.2f}"), (method, column)
+
+
+def clock(seconds: float | None) -> str:
+    whole = int(seconds or 0)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}" if seconds else "-"
+
+
+def test_figures_of_clients_on_the_page_on_scans_are_those_on_record() -> None:
+    rows = lab_page.rows(ROOT / "docs" / "scan", "jobs")
+    again = [
+        [str(row["clients"]), row["mode"], clock(row["makespan_s"]), cell(row["ratio"]), cell(row["gain"]),
+         clock(row["paper_s"]), cell(row["paper_gain"])]
+        for row in rows if row["part"] == "re-enacted"
+    ]  # fmt: skip
+    assert table_of("scan", "clients", "mode", "h:mm:ss") == again
+    drawn = [
+        [str(row["clients"]), row["mode"], cell(row["ratio"]), cell(row["spread"]), cell(row["gain"])]
+        for row in rows
+        if row["part"].endswith("drawn")
+    ]
+    assert table_of("scan", "clients", "mode", "to the bound, mean") == drawn
 
 
 def verdicts(name: str) -> list[tuple[str, str]]:
