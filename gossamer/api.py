@@ -115,8 +115,9 @@ class Crawl:
             )
         _check_crawled(store)
         is_far = not isinstance(store, Directory)
-        is_alone_there = is_far and config.site.copies == 1
-        copied = store if is_alone_there else copies.open_store(self.directory, config, config.crawl.agent, clock.now())
+        copied: Store = store
+        if config.site.copies > 1:
+            copied = copies.open_store(self.directory, config, config.crawl.agent, clock.now())
         with store.lock(config.crawl.agent), log_of(folder_of(self.directory), config.log) as log:
             inbox = FarInbox(store, clock) if is_far else Inbox(store)
             is_new = not chains(store)
@@ -295,9 +296,7 @@ def _functions(extract: Function | str | list[Function | str] | None, links: Fun
 
 def _is_shared(store: Store, config: Config) -> bool:
     """Returns whether it takes more than one agent. A crawl that was always alone need not ask the cluster."""
-    if config.site.engine != PROCESSES:
-        return True
-    if config.site.max_agents:
+    if config.site.engine != PROCESSES or config.site.max_agents:
         return True
     if config.site.agents == 1 and chains(store) <= {config.crawl.agent}:
         return False

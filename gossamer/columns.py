@@ -475,3 +475,6 @@ SIGNALS = Table(
         Column("source", "dict", "where the figure comes from"),
     ),
 )
+
+# The tables that rounds write as Parquet files, and merges join.
+STORED = {table.name: table for table in (VISITS, PAGES, DEPTHS, LINKS, ROBOTS, SIGNALS, ITEMS, FILES, FUNCTION_ERRORS)}

@@ -3,6 +3,7 @@
 import json
 import threading
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -86,17 +87,11 @@ class EventLog:
         return file
 
     def _rotate(self) -> None:
-        if self._files <= 1:
-            self.path.unlink(missing_ok=True)
-            return
-        for number in range(self._files - 2, 0, -1):
-            older = self._numbered(number)
-            if older.exists():
-                older.replace(self._numbered(number + 1))
-        self.path.replace(self._numbered(1))
-
-    def _numbered(self, number: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{number}")
+        names = [self.path, *(self.path.with_name(f"{self.path.name}.{number}") for number in range(1, self._files))]
+        for newer, older in reversed([*pairwise(names)]):
+            if newer.exists():
+                newer.replace(older)
+        self.path.unlink(missing_ok=True)
 
     def _close(self) -> None:
         if self._file is not None:

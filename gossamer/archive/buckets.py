@@ -6,7 +6,7 @@ Credentials come from where each store's other programs find them, and never get
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _EXTRA = "archives in buckets need obstore: pip install 'gossamer-crawler[cloud]'"
+# The variables that name another endpoint, of which the first that is set counts.
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+}
 _PROFILES = "profiles in ~/.aws need boto3: pip install 'gossamer-crawler[cloud]', or set AWS_ACCESS_KEY_ID"
 _CLIENT: dict[str, Any] = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(seconds=120)}
 # Throttling (503 SlowDown, 429) and short failures are waited out, longer and longer, for three minutes at most.
@@ -50,23 +56,25 @@ def connect(address: Address, retry: dict[str, Any] | None = None) -> "Bucket":
         from obstore import store as stores
     except ImportError:
         raise StoreError(f"{address}: {_EXTRA}") from None
-    options: dict[str, Any] = {"client_options": {**_CLIENT}, "retry_config": {**_RETRY, **(retry or {})}}
-    prefix = address.prefix or None
+    kinds: dict[str, Any] = {"s3": stores.S3Store, "az": stores.AzureStore, "gs": stores.GCSStore}
     with _explained(address):
-        if address.scheme == "s3":
-            return stores.S3Store(address.bucket, prefix=prefix, **options, **_s3(options["client_options"]))
-        if address.scheme == "az":
-            return stores.AzureStore(address.bucket, prefix=prefix, **options, **_azure(options["client_options"]))
-        _google(options["client_options"])
-        return stores.GCSStore(address.bucket, prefix=prefix, **options)
+        endpoint, client = _endpoint(_ENDPOINTS[address.scheme]), {**_CLIENT}
+        if endpoint.startswith("http://") or (address.scheme == "az" and _is_emulated()):
+            client["allow_http"] = True
+        found: Bucket = kinds[address.scheme](
+            address.bucket,
+            prefix=address.prefix or None,
+            client_options=client,
+            retry_config={**_RETRY, **(retry or {})},
+            **(_s3(endpoint) if address.scheme == "s3" else {}),
+        )
+    return found
 
 
-def _s3(client: dict[str, Any]) -> dict[str, Any]:
-    """Returns what obstore does not find by itself: plain HTTP, if the endpoint has it, and profiles."""
-    settings, endpoint = os.environ, _endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+def _s3(endpoint: str) -> dict[str, Any]:
+    """Returns what obstore does not find by itself: endpoint, region and profiles."""
+    settings = os.environ
     found: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
-    if endpoint.startswith("http://"):
-        client["allow_http"] = True
     if not (settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION")):
         found["region"] = "us-east-1"
     file = Path(settings.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials")
@@ -89,19 +97,11 @@ def _profile() -> dict[str, Any]:
         raise StoreError(f"the profile in AWS_PROFILE cannot be used: {error}") from None
 
 
-def _azure(client: dict[str, Any]) -> dict[str, Any]:
-    _endpoint("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
-    if os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true"):
-        client["allow_http"] = True
-    return {}
+def _is_emulated() -> bool:
+    return os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
 
 
-def _google(client: dict[str, Any]) -> None:
-    if _endpoint("GOOGLE_BASE_URL").startswith("http://"):
-        client["allow_http"] = True
-
-
-def _endpoint(*names: str) -> str:
+def _endpoint(names: Sequence[str]) -> str:
     """Returns the first of these variables that is set. The library panics over one that is no URL."""
     name = next(filter(os.environ.get, names), "")
     if name and not _URL.fullmatch(os.environ[name]):

@@ -117,14 +117,10 @@ class Contents:
                 for statement in statements(self._visits, {"visits": self._at.paths("visits")}):
                     self._visits.execute(statement)
             rows = self._visits.execute(_ORIGINALS, [[url for url, _ in wanted]]).fetchall()
-        exact: dict[Visited, Place] = {(url, ms): (warc, offset) for url, ms, warc, offset in rows}
-        # Earlier versions noted the second alone.
-        seconds: dict[Visited, Place] = {(url, ms // 1000): (warc, offset) for url, ms, warc, offset in rows}
-        found = {
-            (url, ms): exact.get((url, ms)) or (seconds.get((url, ms // 1000)) if ms % 1000 == 0 else None)
-            for url, ms in wanted
-        }
-        return {visit: place for visit, place in found.items() if place is not None}
+        # Others, and earlier versions, note the second alone.
+        places: dict[Visited, Place] = {(url, ms // 1000 * 1000): (warc, offset) for url, ms, warc, offset in rows}
+        places |= {(url, ms): (warc, offset) for url, ms, warc, offset in rows}
+        return {visit: places[visit] for visit in wanted if visit in places}
 
     def close(self) -> None:
         with self._lock:

@@ -4,6 +4,7 @@ there before it counts."""
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from itertools import permutations
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +39,7 @@ class Copied:
 
     def put(self, name: str, data: bytes | Path) -> None:
         for copy in self._copies:
-            copy.put(name, _copied(data, copy.scratch(name)) if isinstance(data, Path) else data)
+            copy.put(name, copied(data, copy.scratch(name)) if isinstance(data, Path) else data)
         self._first.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
@@ -72,7 +73,7 @@ class Copied:
         except FileNotFoundError:
             for copy in self._copies:
                 if has(copy, name):
-                    self._first.put(name, _copied(copy.local(name), self._first.scratch(name)))
+                    self._first.put(name, copied(copy.local(name), self._first.scratch(name)))
                     return read()
             raise
 
@@ -100,7 +101,7 @@ class Copied:
         """Copies what a crash, or a new disk, left without its copies. Returns how many files that were."""
         missing = [(copy, name) for copy in self._copies for name in sorted({*names} - {*copy.list("")})]
         for copy, name in missing:
-            copy.put(name, _copied(self.local(name), copy.scratch(name)))
+            copy.put(name, copied(self.local(name), copy.scratch(name)))
         return len(missing)
 
 
@@ -118,9 +119,8 @@ def check_apart(found: Sequence[Place]) -> None:
     """Raises an error if two places are the same, or one is inside another of the same bucket."""
     directories = [place.resolve() for place in found if isinstance(place, Path)]
     addresses = [f"{place}/" for place in found if isinstance(place, Address)]
-    inside = any(one.startswith(other) for at, one in enumerate(addresses) for other in addresses[:at])
-    around = any(other.startswith(one) for at, one in enumerate(addresses) for other in addresses[:at])
-    if len({*directories}) < len(directories) or inside or around:
+    is_inside = any(one.startswith(other) for one, other in permutations(addresses, 2))
+    if len({*directories}) < len(directories) or is_inside:
         raise ArchiveError("site.disks must be different directories or addresses, and not the crawl's own")
 
 
@@ -136,8 +136,7 @@ def disks_of(agent: str, disks: Sequence[str], copies: int) -> list[str]:
         raise ArchiveError(
             f"site.copies is {copies}: that takes {copies - 1} more in site.disks, where {len(disks)} are given"
         )
-    digits = "".join(c for c in agent if c.isdigit())
-    start = int(digits or "0")
+    start = int("".join(filter(str.isdigit, agent)) or "0")
     return [disks[(start + i) % len(disks)] for i in range(copies - 1)]
 
 
@@ -171,7 +170,7 @@ def restore(target: Place, disks: Sequence[Place]) -> int:
     # Manifests last, and the mark that makes it an archive after them: half of a restoration is none.
     for step in (lambda n: n != MARK and not _is_manifest(n), _is_manifest, lambda n: n == MARK):
         for name in filter(step, sorted(names)):
-            into.put(name, _copied(names[name].local(name), into.scratch(name)))
+            into.put(name, copied(names[name].local(name), into.scratch(name)))
         into.settle()
     return len(names)
 
@@ -204,7 +203,8 @@ def _named(copies: Sequence[Store]) -> set[str]:
     return named
 
 
-def _copied(source: Path, target: Path) -> Path:
+def copied(source: Path, target: Path) -> Path:
+    """Copies a file, and returns where the copy is."""
     with disk_full_guard(target):
         shutil.copyfile(source, target)
     return target

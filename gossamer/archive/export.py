@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from gossamer.archive import cdxj
 from gossamer.archive.outputs import check_free, is_stdout, opened
-from gossamer.archive.permitted import permitted
-from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.query import open_reading, permitted, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
 

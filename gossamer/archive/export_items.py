@@ -3,19 +3,19 @@
 import csv
 import io
 import json
-from contextlib import ExitStack, closing
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gossamer.archive.outputs import check_free, is_stdout, opened
-from gossamer.archive.permitted import permitted
-from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.outputs import check_free, is_stdout, moment
+from gossamer.archive.query import open_reading, permitted, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
-from gossamer.archive.shards import remove_others, shard_names
+from gossamer.archive.shards import Sink, remove_others, shard_names, write_shards
 from gossamer.errors import ConfigError
 
 _KEYS_SQL = """SELECT key FROM (SELECT unnest(json_keys(item)) AS key, time, number FROM items)
@@ -24,87 +24,66 @@ _KEYS_SQL = """SELECT key FROM (SELECT unnest(json_keys(item)) AS key, time, num
 _ENDINGS = ("", ".jsonl", ".ndjson", ".csv", ".parquet")
 
 
-class _Format(Protocol):
-    """`_Format` writes rows of `items` to one file after the other."""
-
-    def begin(self, file: BinaryIO) -> None: ...
-
-    def write(self, rows: pa.RecordBatch) -> None: ...
-
-    def end(self) -> None: ...
-
-
 class _Lines:
     """Each line is an item, as it was yielded; or with its page's URL and time before it."""
 
-    def __init__(self, with_page: bool) -> None:
-        self._with_page = with_page
+    def __init__(self, file: BinaryIO, with_page: bool) -> None:
+        self._file, self._with_page = file, with_page
 
-    def begin(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, rows: pa.RecordBatch) -> None:
+    def write(self, rows: pa.RecordBatch) -> int:
         items = rows.column("item").to_pylist()
         if self._with_page:
             pages = zip(rows.column("url").to_pylist(), rows.column("time").to_pylist(), items, strict=True)
             items = [_with_page(*each) for each in pages]
-        self._file.write("".join(f"{item}\n" for item in items).encode())
+        return self._file.write("".join(f"{item}\n" for item in items).encode())
 
-    def end(self) -> None:
+    def close(self) -> None:
         return
 
 
 class _Csv:
     """A column for each key of any item; nested values are JSON."""
 
-    def __init__(self, keys: list[str], with_page: bool) -> None:
-        self._keys, self._with_page = keys, with_page
+    def __init__(self, file: BinaryIO, keys: list[str], with_page: bool) -> None:
+        self._file, self._keys, self._with_page = file, keys, with_page
+        self._lines([["_url", *["_time"] * with_page, *keys]])
 
-    def begin(self, file: BinaryIO) -> None:
-        self._file = file
-        self._lines([["_url", *["_time"] * self._with_page, *self._keys]])
-
-    def write(self, rows: pa.RecordBatch) -> None:
+    def write(self, rows: pa.RecordBatch) -> int:
         urls, items = rows.column("url").to_pylist(), map(json.loads, rows.column("item").to_pylist())
-        times = [[_moment(time)] for time in rows.column("time").to_pylist()] if self._with_page else [[]] * len(urls)
+        times = [[moment(time)] for time in rows.column("time").to_pylist()] if self._with_page else [[]] * len(urls)
         found = zip(urls, times, items, strict=True)
-        self._lines([url, *time, *(_cell(item.get(key)) for key in self._keys)] for url, time, item in found)
+        return self._lines([url, *time, *(_cell(item.get(key)) for key in self._keys)] for url, time, item in found)
 
-    def _lines(self, rows: Any) -> None:
+    def _lines(self, rows: Any) -> int:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
-        self._file.write(text.getvalue().encode("utf-8", "replace"))
+        return self._file.write(text.getvalue().encode("utf-8", "replace"))
 
-    def end(self) -> None:
+    def close(self) -> None:
         return
 
 
 class _Parquet:
     """The table as it is, with its typed columns."""
 
-    def begin(self, file: BinaryIO) -> None:
-        self._file = file
-        self._writer: Any = None
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._file, self._writer = file, pq.ParquetWriter(file, schema, compression="zstd")
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        self._writer = self._writer or pq.ParquetWriter(self._file, rows.schema, compression="zstd")
+    def write(self, rows: pa.RecordBatch) -> int:
+        before = self._file.tell()
         self._writer.write_batch(rows)
+        return self._file.tell() - before
 
-    def end(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+    def close(self) -> None:
+        self._writer.close()
 
 
 def _with_page(url: str, time: datetime, item: str) -> str:
     """Returns an item with _url and _time, unless it has those itself."""
-    page = {"_url": url, "_time": _moment(time)}
+    page = {"_url": url, "_time": moment(time)}
     if '"_url"' in item or '"_time"' in item:
         return json.dumps(page | json.loads(item), ensure_ascii=False)
     return f"{json.dumps(page, ensure_ascii=False)[:-1]}{', ' if item != '{}' else ''}{item[1:]}"
-
-
-def _moment(time: datetime) -> str:
-    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def _cell(value: Any) -> Any:
@@ -137,32 +116,22 @@ def export_items(
 
     def work(at: Reading) -> int:
         with closing(open_reading(at)) as database:
-            form: _Format = _Lines(with_page)
-            if str(out).endswith(".csv"):
-                form = _Csv([key for (key,) in database.execute(_KEYS_SQL).fetchall()], with_page)
-            elif str(out).endswith(".parquet"):
-                form = _Parquet()
+            keys = [key for (key,) in database.execute(_KEYS_SQL).fetchall()] if str(out).endswith(".csv") else []
             with streamed(database, f"SELECT * FROM items{pages}") as rows:
-                return _written(started(rows), form, out, force, shard_bytes)
+                names, sink = shard_names(out, shard_bytes), _sink(out, keys, with_page, rows.schema)
+                written = write_shards(iter(started(rows)), sink, names, force, shard_bytes)
+            if force:
+                remove_others(names)
+            return written
 
     return reading(where, work)
 
 
-def _written(rows: pa.RecordBatchReader, form: _Format, out: str | Path, force: bool, shard_bytes: int) -> int:
-    names, written, batches = shard_names(out, shard_bytes), 0, iter(rows)
-    following: pa.RecordBatch | None = next(batches, None)
-    while True:
-        with ExitStack() as stack:
-            file = stack.enter_context(opened(next(names), force))
-            form.begin(file)
-            while following is not None:
-                form.write(following)
-                written += following.num_rows
-                following = next(batches, None)
-                if shard_bytes and file.tell() >= shard_bytes:
-                    break
-            form.end()
-        if following is None:
-            if force:
-                remove_others(names)
-            return written
+def _sink(
+    out: str | Path, keys: list[str], with_page: bool, schema: pa.Schema
+) -> Callable[[BinaryIO], Sink[pa.RecordBatch]]:
+    if str(out).endswith(".csv"):
+        return lambda file: _Csv(file, keys, with_page)
+    if str(out).endswith(".parquet"):
+        return lambda file: _Parquet(file, schema)
+    return lambda file: _Lines(file, with_page)

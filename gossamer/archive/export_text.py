@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.contents import Contents
-from gossamer.archive.outputs import check_free, is_stdout, opened
-from gossamer.archive.permitted import permitted
-from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.outputs import check_free, is_stdout, json_line
+from gossamer.archive.query import open_reading, permitted, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
-from gossamer.archive.shards import check_options, new_shards, shards
+from gossamer.archive.shards import Sink, check_options, new_shards, shards, write_shards
 from gossamer.errors import ConfigError
 from gossamer.web.answer import TEXT_BYTES, Answer
 
@@ -105,13 +104,12 @@ def export_text(
             closing(Contents(at)) as contents,
             streamed(database, sql) as rows,
         ):
-            found = (row for row in texts(started(rows), contents, form, done) if row["url"] not in repeated)
+            found = ([row] for row in texts(started(rows), contents, form, done) if row["url"] not in repeated)
             first = list(islice(found, 1))
             if kept and not first:
                 return 0
             names = new_shards(out, options, resume, force) if shard_bytes else iter([out])
-            rest = chain(first, found)
-            return _written(rest, names, force, shard_bytes, _writer(out, form, group_characters))
+            return write_shards(chain(first, found), _sink(out, form, group_characters), names, force, shard_bytes)
 
     return reading(where, work)
 
@@ -176,9 +174,9 @@ class _Lines:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def write(self, row: Row) -> None:
-        line = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_iso)
-        self._file.writelines((line.encode("utf-8", "replace"), b"\n"))
+    def write(self, rows: list[Row]) -> int:
+        self._file.writelines(map(json_line, rows))
+        return _characters(rows)
 
     def close(self) -> None:
         return
@@ -191,11 +189,12 @@ class _Parquet:
         self._waiting: list[Row] = []
         self._characters = 0
 
-    def write(self, row: Row) -> None:
-        self._waiting.append(row)
-        self._characters += len(row["text"])
+    def write(self, rows: list[Row]) -> int:
+        self._waiting += rows
+        self._characters += _characters(rows)
         if self._characters >= self._most:
             self._flush()
+        return _characters(rows)
 
     def _flush(self) -> None:
         self._writer.write_table(pa.Table.from_pylist(self._waiting, self._schema))
@@ -206,32 +205,12 @@ class _Parquet:
         self._writer.close()
 
 
-def _writer(out: str | Path, form: Form, group_characters: int) -> Callable[[BinaryIO], _Lines | _Parquet]:
+def _characters(rows: list[Row]) -> int:
+    """Returns how long texts are before they are compressed: so shards have about as many words each."""
+    return sum(len(row["text"]) for row in rows)
+
+
+def _sink(out: str | Path, form: Form, group_characters: int) -> Callable[[BinaryIO], Sink[list[Row]]]:
     if str(out).endswith(".parquet"):
         return lambda file: _Parquet(file, form, group_characters)
     return _Lines
-
-
-def _written(
-    rows: Iterator[Row],
-    names: Iterator[str | Path],
-    force: bool,
-    shard_bytes: int,
-    writer: Callable[[BinaryIO], _Lines | _Parquet],
-) -> int:
-    written, following = 0, next(rows, None)
-    while True:
-        with opened(next(names), force) as file:
-            sink, room = writer(file), shard_bytes
-            while following is not None and (room > 0 or not shard_bytes):
-                sink.write(following)
-                room -= len(following["text"])  # before they are compressed: shards have about as many words each
-                written += 1
-                following = next(rows, None)
-            sink.close()
-        if following is None:
-            return written
-
-
-def _iso(time: datetime) -> str:
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,15 +1,13 @@
 """The mark is the file that makes a directory an archive: its layout and its writer."""
 
-import os
 from pathlib import Path
 
 import msgspec
 
-from gossamer.archive.state import encoded
-from gossamer.errors import ArchiveError, ArchiveVersion, disk_full_guard
+from gossamer.errors import ArchiveError, ArchiveVersion
 
 LAYOUT = 4
-MIGRATED = 3  # the first layout that `gossamer migrate` can bring up to date
+MIGRATED = 3  # the first layout that can be read, and that `gossamer migrate` brings up to date
 MARK = "gossamer.json"
 SCRATCH = "tmp/"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -29,31 +27,6 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def this_boot() -> str:
     """Returns an identifier that changes when the machine was down."""
     return _BOOT.read_text().strip()
-
-
-def read_mark(path: Path) -> Mark:
-    return msgspec.json.decode((path / MARK).read_bytes(), type=Mark)
-
-
-def write_mark(path: Path, mark: Mark) -> None:
-    """Writes a mark. It is on disk when this returns."""
-    with disk_full_guard(path):
-        (path / SCRATCH).mkdir(exist_ok=True)
-        scratch = path / SCRATCH / f"{os.getpid()}-{MARK}"
-        scratch.write_bytes(encoded(mark))
-        sync(scratch)
-        os.replace(scratch, path / MARK)  # another process may have been faster: the same archive
-        sync(path)
-        sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Syncs a file or folder: it is on disk when this returns."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def shield(path: Path, name: str) -> None:
@@ -88,9 +61,7 @@ def decode_mark(data: bytes) -> Mark | None:
 
 def judged(mark: Mark | None, path: Path | str, read_only: bool = False) -> Mark:
     """Returns the mark of the archive at `path` if its layout can be used."""
-    mark = _readable(mark, path)
-    if mark.layout < MIGRATED and not read_only:
-        raise _is_old(path, mark)
+    mark = judged_to_migrate(mark, path)
     if (mark.layout < LAYOUT or mark.migrating) and not read_only:
         why = f"has layout {mark.layout}, of an earlier Gossamer" if mark.layout < LAYOUT else "is half migrated"
         raise ArchiveVersion(
@@ -105,15 +76,27 @@ def check_migrates(path: Path) -> Mark:
 
 
 def judged_to_migrate(mark: Mark | None, path: Path | str) -> Mark:
-    mark = _readable(mark, path)
-    if mark.layout < MIGRATED:
-        raise _is_old(path, mark)
-    return mark
+    """Returns the mark if its layout is this one or the one before."""
+    if mark is None or mark.layout < 1:
+        raise ArchiveError(
+            f"{path}/{MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
+            "or choose another --dir"
+        )
+    if MIGRATED <= mark.layout <= LAYOUT:
+        return mark
+    is_later = mark.layout > LAYOUT
+    by = f"Gossamer {mark.gossamer}" if mark.gossamer else f"{'a later' if is_later else 'an earlier'} Gossamer"
+    known = f"up to {LAYOUT}" if is_later else f"from {MIGRATED} on"
+    raise ArchiveVersion(
+        f"{path} has layout {mark.layout}, written by {by}; this Gossamer knows layouts {known}: use the version that "
+        "wrote it, or choose another --dir"
+    )
 
 
-def _known_mark(path: Path) -> Mark:
+def _known_mark(path: Path) -> Mark | None:
+    """Returns the mark of a directory, None if it is damaged; an error says what else is there if there is none."""
     try:
-        return _readable(decode_mark((path / MARK).read_bytes()), path)
+        return decode_mark((path / MARK).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         if holds_scans(path):
             raise ArchiveError(
@@ -127,25 +110,3 @@ def _known_mark(path: Path) -> Mark:
 
 def no_crawl(path: Path | str) -> ArchiveError:
     return ArchiveError(f"{path} holds no crawl; `gossamer crawl --dir {path} URL` starts one")
-
-
-def _readable(mark: Mark | None, path: Path | str) -> Mark:
-    if mark is None or mark.layout < 1:
-        raise ArchiveError(
-            f"{path}/{MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "
-            "or choose another --dir"
-        )
-    if mark.layout > LAYOUT:
-        by = f"Gossamer {mark.gossamer}" if mark.gossamer else "a later Gossamer"
-        raise ArchiveVersion(
-            f"{path} has layout {mark.layout}, written by {by}; this Gossamer knows layouts up to {LAYOUT}: "
-            "use the version that wrote it, or choose another --dir"
-        )
-    return mark
-
-
-def _is_old(path: Path | str, mark: Mark) -> ArchiveVersion:
-    return ArchiveVersion(
-        f"{path} has layout {mark.layout}: it can be read ({_READERS}), but neither crawled on nor migrated, as its "
-        "index and its tables lack columns; use the version that wrote it, or choose another --dir"
-    )

@@ -23,7 +23,6 @@ from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.store import Store
 from gossamer.archive.tables import parquet_options
-from gossamer.columns import SIGNALS
 from gossamer.config import Config
 from gossamer.errors import ArchiveError, disk_full_guard
 
@@ -34,20 +33,6 @@ _LATE = 2  # times as many files of a kind as are worth merging: then they are m
 _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being merged
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
-_TABLES = {
-    table.name: table
-    for table in (
-        columns.VISITS,
-        columns.PAGES,
-        columns.DEPTHS,
-        columns.LINKS,
-        columns.ROBOTS,
-        SIGNALS,
-        columns.ITEMS,
-        columns.FILES,
-        columns.FUNCTION_ERRORS,
-    )
-}
 _PLACED = ("visits", "cdxj")  # kinds that have the places of records
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 _PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
@@ -65,7 +50,7 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
     if config.archive.merge_files < 2:
         return changes
     work = _Merger(store, config, number)
-    packs = {kind: [pack] if (pack := work.pack(kind, files)) else [] for kind in ("warc", "cdxj", *_TABLES)}
+    packs = {kind: [pack] if (pack := work.pack(kind, files)) else [] for kind in ("warc", "cdxj", *columns.STORED)}
     for warc in packs.pop("warc"):
         # Whatever has the places of moved records must be rewritten.
         moved = {kind: work.rewritten(files.get(kind, ()), warc, packs[kind]) for kind in _PLACED}
@@ -73,7 +58,7 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
         if needed <= room or work.is_late(files["warc"]):
             changes |= work.join_warc(warc, places)
             packs, room = {**packs, **moved}, max(room - 1, needed - 1)
-    for kind in (*_PLACED, *_TABLES):
+    for kind in (*_PLACED, *columns.STORED):
         for names in packs.pop(kind, []):
             if room > 0 or work.is_late(files[kind]):
                 changes |= work.join_cdxj(names, places) if kind == "cdxj" else work.join_table(kind, names, places)
@@ -180,7 +165,9 @@ class _Merger:
         self._store.fetch(pack)
         path = self._store.scratch(name)
         paths = [self._store.local(old) for old in pack]
-        schema = pq.read_schema(paths[0]) if kind in columns.GROWING else _joint_schema(_TABLES[kind].arrow, paths)
+        schema = (
+            pq.read_schema(paths[0]) if kind in columns.GROWING else _joint_schema(columns.STORED[kind].arrow, paths)
+        )
         with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
             for rows in _grouped(paths, schema):
                 writer.write_table(_moved(rows, places) if kind in _PLACED else rows)
@@ -202,7 +189,7 @@ def _joint_schema(known: pa.Schema, paths: list[Path]) -> pa.Schema:
     return pa.schema([*known, *(field for name, field in more.items() if name not in known.names)])
 
 
-def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Returns rows with all of the columns; those that an earlier version did not write are NULL."""
     if rows.schema.equals(schema):
         return rows
@@ -220,16 +207,15 @@ def _grouped(paths: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     for path in paths:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
-                waiting.append(_aligned(file.read_row_group(group), schema))
-                if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS or sum(map(_size, waiting)) >= _GROUP_BYTES:
+                waiting.append(aligned(file.read_row_group(group), schema))
+                if (
+                    sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS
+                    or sum(rows.nbytes for rows in waiting) >= _GROUP_BYTES
+                ):
                     yield _together(waiting)
                     waiting = []
     if waiting:
         yield _together(waiting)
-
-
-def _size(rows: pa.Table) -> int:
-    return int(rows.nbytes)
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:

@@ -14,7 +14,6 @@ from gossamer.arrays import U32, U64
 from gossamer.web.similar import HASHES, LEAST_RUNS, NEAR, Words, groups, groups_of, minhash, simhash
 
 MAIN = Form("main_text")
-_GROWTH = 1 << 14  # signatures by which the table grows
 # The oldest page of a group is the one that the others repeat.
 _SQL = f"""SELECT url, last_visit AS time, warc, warc_offset FROM pages
     WHERE {WITH_TEXT} ORDER BY version_time, url"""
@@ -39,14 +38,13 @@ def near_duplicates(where: Where, form: Form = MAIN, near: float = NEAR, is_quic
 
 
 def repeats(at: Reading, form: Form = MAIN, near: float = NEAR) -> list[Repeat]:
-    urls, signatures = list[str](), _Signatures()
-    words = Words()
+    urls, signatures, words = list[str](), bytearray(), Words()
     for row in _rows(at, _SQL, form):
         runs = words.runs(row["text"])
         if len(runs) >= LEAST_RUNS:
             urls.append(row["url"])
-            signatures.add(minhash(runs))
-    rows = signatures.rows
+            signatures += minhash(runs).tobytes()
+    rows: U32 = np.frombuffer(signatures, np.uint32).reshape(-1, HASHES)
     found = groups(rows, near)
     return [
         Repeat(urls[i], urls[first], float((rows[i] == rows[first]).mean()))
@@ -79,19 +77,3 @@ def quick_repeats(at: Reading) -> list[Repeat]:
 def _rows(at: Reading, sql: str, form: Form) -> Iterator[dict[str, Any]]:
     with closing(open_reading(at)) as database, closing(Contents(at)) as contents, streamed(database, sql) as rows:
         yield from texts(rows, contents, form, set(), is_described=False)
-
-
-class _Signatures:
-    def __init__(self) -> None:
-        self._rows: U32 = np.zeros((0, HASHES), np.uint32)
-        self._count = 0
-
-    def add(self, signature: U32) -> None:
-        if self._count == len(self._rows):
-            self._rows = np.concatenate((self._rows, np.zeros((_GROWTH + self._count, HASHES), np.uint32)))
-        self._rows[self._count] = signature
-        self._count += 1
-
-    @property
-    def rows(self) -> U32:
-        return self._rows[: self._count]

@@ -23,7 +23,7 @@ from gossamer.archive.buckets import asked, connect, explained
 from gossamer.archive.cache import Cache
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
 from gossamer.archive.labels import label_of
-from gossamer.archive.mark import MARK, SCRATCH, Mark, decode_mark, judged, no_crawl
+from gossamer.archive.mark import MARK, SCRATCH, decode_mark, judged, no_crawl
 from gossamer.archive.state import encoded
 from gossamer.archive.store import checked, held, holder, new_mark
 from gossamer.config.folders import Address, folder_of
@@ -105,10 +105,6 @@ class ObjectStore:
     def folder(self) -> Path:
         """Returns where this machine keeps what belongs to the crawl and is not in its archive."""
         return self._cache.folder
-
-    def mark(self) -> Mark | None:
-        found = self.mark_bytes()
-        return None if found is None else decode_mark(found)
 
     def mark_bytes(self) -> bytes | None:
         """Asks for the mark, with little patience: a wrong address should not keep the user waiting."""

@@ -1,11 +1,13 @@
 """This module writes files for a user, outside the archive: whole or not at all, and over no other file unasked."""
 
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gossamer.archive.reading import irrevocable
 from gossamer.errors import ConfigError, disk_full_guard
@@ -51,3 +53,14 @@ def opened(out: str | Path, force: bool) -> Iterator[BinaryIO]:
         return
     with replaced(Path(out), force) as part, part.open("wb") as file:
         yield file
+
+
+def json_line(value: Mapping[str, Any]) -> bytes:
+    """Returns a line of JSON in UTF-8. Characters that are none, as a page may have them, become question marks."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=moment)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def moment(time: datetime) -> str:
+    """Returns a time of the tables as exports write it. It is UTC, whether it says so or not."""
+    return f"{time.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -6,7 +6,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossamer.archive.mark import MARK, Mark, check_mark, decode_mark, judged, write_mark
+from gossamer.archive.mark import MARK, Mark, check_mark, decode_mark, judged
 from gossamer.archive.state import encoded
 from gossamer.archive.store import Directory, Store, Unchecked
 from gossamer.config import Config, last_run
@@ -20,41 +20,38 @@ def prepare(crawl: Place, config: Config, now_s: float) -> "Directory | ObjectSt
     """Opens an archive to crawl into it, or begins one."""
     if isinstance(crawl, Path):
         return Directory.prepare(crawl, now_s)
-    from gossamer.archive.object_store import ObjectStore  # obstore: whoever crawls into a directory need not have it
-
-    return ObjectStore.prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)
+    return _object_store().prepare(crawl, now_s, cache_bytes=config.archive.cache_mb << 20)
 
 
 def opened(crawl: Place, config: Config | None = None) -> "Directory | ObjectStore":
     """Opens an archive that exists; with a configuration, to write to it as that says."""
     if isinstance(crawl, Path):
         return Directory(crawl)
-    from gossamer.archive.object_store import ObjectStore
-
     bound: dict[str, Any] = {"cache_bytes": config.archive.cache_mb << 20} if config else {}
-    return ObjectStore.open(crawl, **bound)
+    return _object_store().open(crawl, **bound)
 
 
 def unmarked(crawl: Place) -> "Directory | ObjectStore":
     """Opens a place where there need not be an archive yet, or only part of one."""
-    if isinstance(crawl, Path):
-        return Unchecked(crawl)
-    from gossamer.archive.object_store import ObjectStore
-
-    return ObjectStore(crawl)
+    return Unchecked(crawl) if isinstance(crawl, Path) else _object_store()(crawl)
 
 
 def fresh(crawl: Place) -> "Directory | ObjectStore":
     """Opens a place so that all is read from there: what this machine's cache has of it says nothing about it."""
     if isinstance(crawl, Path):
         return Unchecked(crawl)
-    from gossamer.archive.object_store import ObjectStore
-
     cache_folder().mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="fresh-", dir=cache_folder()))
-    store = ObjectStore(crawl, folder=folder)
+    store = _object_store()(crawl, folder=folder)
     weakref.finalize(store, shutil.rmtree, folder, True)
     return store
+
+
+def _object_store() -> "type[ObjectStore]":
+    """Loads obstore, which whoever crawls into a directory need not have."""
+    from gossamer.archive.object_store import ObjectStore
+
+    return ObjectStore
 
 
 def check_marked(store: "Directory | ObjectStore", read_only: bool = False) -> None:
@@ -68,9 +65,6 @@ def check_marked(store: "Directory | ObjectStore", read_only: bool = False) -> N
 
 def put_mark(store: "Directory | ObjectStore", mark: Mark) -> None:
     """Replaces the mark, after all that was put before it is durable."""
-    if isinstance(store, Directory):
-        write_mark(store.path, mark)
-        return
     store.settle()
     store.put(MARK, encoded(mark))
     store.settle()
@@ -79,19 +73,11 @@ def put_mark(store: "Directory | ObjectStore", mark: Mark) -> None:
 def apart(store: Store) -> Store:
     """Returns the same archive, opened once more: small files then do not wait for the uploads of large ones."""
     address = getattr(store, "path", None)
-    if not isinstance(address, Address):
-        return store
-    from gossamer.archive.object_store import ObjectStore
-
-    return ObjectStore(address)
+    return _object_store()(address) if isinstance(address, Address) else store
 
 
 def exists(crawl: Place) -> bool:
-    if isinstance(crawl, Path):
-        return (crawl / MARK).exists()
-    from gossamer.archive.object_store import ObjectStore
-
-    return ObjectStore(crawl).mark() is not None
+    return (crawl / MARK).exists() if isinstance(crawl, Path) else _object_store()(crawl).mark_bytes() is not None
 
 
 def remember(store: "Directory | ObjectStore", config: Config) -> None:
@@ -108,9 +94,7 @@ def remembered(crawl: Place) -> Config | None:
     """Returns the options of the last run, None if there was none."""
     if isinstance(crawl, Path):
         return last_run.recall(crawl)
-    from gossamer.archive.object_store import ObjectStore
-
-    store = ObjectStore(crawl)
+    store = _object_store()(crawl)
     store.mark_bytes()  # this is the first request: if the store cannot be reached, the user learns it soon
     try:
         found = store.get(last_run.FILE)

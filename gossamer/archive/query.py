@@ -19,7 +19,8 @@ from duckdb.sqltypes import BLOB, UBIGINT, VARCHAR
 
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.archive.views import FROM_INDEX, KINDS, SQL_TYPES, TABLES, quoted, statements
-from gossamer.errors import QueryError
+from gossamer.config import PURPOSES
+from gossamer.errors import ConfigError, QueryError
 
 if TYPE_CHECKING:
     from gossamer.archive.contents import Contents, Place
@@ -268,6 +269,16 @@ def started(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Returns the same rows, after the first have come: until then nothing is written, and all can be repeated."""
     first = list(islice(rows, 1))
     return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
+
+
+def permitted(purpose: str) -> str:
+    """Returns the SQL condition on `pages` that selects those whose publishers do not refuse a purpose
+    (docs/preferences.md); without a purpose, all of them."""
+    if not purpose:
+        return "true"
+    if purpose not in PURPOSES:
+        raise ConfigError(f"a purpose is one of {', '.join(PURPOSES)}, not {purpose!r}")
+    return f"NOT list_contains(string_split(coalesce(not_for, ''), ' '), '{purpose}')"
 
 
 def _prepared(database: duckdb.DuckDBPyConnection, sql: str) -> str:

@@ -10,8 +10,8 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.damage import check_named
 from gossamer.archive.labels import FOLDERS
 from gossamer.archive.manifest import Snapshot
-from gossamer.archive.store import ReadOnly
-from gossamer.config.folders import Address, Place, as_place, folder_of
+from gossamer.archive.store import Files, ReadOnly, Store
+from gossamer.config.folders import Place, as_place, folder_of
 from gossamer.config.last_run import recall
 from gossamer.errors import ArchiveError
 
@@ -21,12 +21,10 @@ _TRIES = 30  # a crawl that commits several times a second may merge files durin
 _FINAL = "is_final"  # of an error that came after some output
 
 
-class Distant(Protocol):
+class Distant(Files, Protocol):
     """Port: the part of a Store that readers need of an archive that is not on this machine."""
 
     def fetch(self, names: Iterable[str]) -> None: ...
-
-    def local(self, name: str) -> Path: ...
 
     def size(self, name: str) -> int: ...
 
@@ -128,54 +126,41 @@ class Location(Protocol):
 
 
 @dataclass(frozen=True)
-class CrawlDirectory:
-    """`CrawlDirectory` is the location of most crawls: one directory of this machine."""
+class OnePlace:
+    """`OnePlace` is the location of most crawls: a directory of this machine, or an address. What is read at an address
+    is fetched into the cache."""
 
-    path: Path
-
-    def read(self) -> Reading:
-        store = ReadOnly(self.path)
-        found = snapshots(store)
-        if not found:
-            check_named(store)
-        return Reading(self.path.resolve(), found)
-
-    def left_out(self) -> str:
-        return ""
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-
-@dataclass(frozen=True)
-class CrawlAddress:
-    """`CrawlAddress` is the location of a crawl in an object store. What is read of it is fetched into the cache."""
-
-    address: Address
+    place: Place
 
     def read(self) -> Reading:
+        if isinstance(self.place, Path):
+            return Reading(self.place.resolve(), _committed(ReadOnly(self.place)))
         from gossamer.archive.object_store import ObjectStore
 
-        before = recall(folder_of(self.address))
+        before = recall(folder_of(self.place))
         bound = {"cache_bytes": before.archive.cache_mb << 20} if before else {}
-        store = ObjectStore.open(self.address, read_only=True, pinning=True, **bound)
-        found = snapshots(store)
-        if not found:
-            check_named(store)
-        return Reading(self.address, found, stores={self.address: store})
+        store = ObjectStore.open(self.place, read_only=True, pinning=True, **bound)
+        return Reading(self.place, _committed(store), stores={self.place: store})
 
     def left_out(self) -> str:
         return ""
 
     def __str__(self) -> str:
-        return self.address
+        return str(self.place)
+
+
+def _committed(store: Store) -> dict[str, Snapshot]:
+    found = snapshots(store)
+    if not found:
+        check_named(store)
+    return found
 
 
 Where = str | Path | Location  # a name of a directory or an address; `cluster.location.locate` knows federations, too
 
 
 def location_of(crawl: Place) -> Location:
-    return CrawlDirectory(crawl) if isinstance(crawl, Path) else CrawlAddress(crawl)
+    return OnePlace(crawl)
 
 
 def reading(where: Where, work: Callable[[Reading], T]) -> T:

@@ -2,8 +2,8 @@
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
-from gossamer.archive.row_files import Files, RowFiles, read_rows
-from gossamer.archive.store import Store
+from gossamer.archive.row_files import RowFiles, read_rows
+from gossamer.archive.store import Files, Store
 from gossamer.columns import RESTING
 
 Rests = dict[str, tuple[float, int]]  # by host name: until when, and failures in a row

@@ -4,15 +4,14 @@ A commit adds one file, with the rows that changed since the one before. If the 
 takes their place: each row is written about as often as the logarithm of their number, and few files stay.
 """
 
-from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import Store
+from gossamer.archive.store import Files, Store
 from gossamer.archive.tables import write_table
 from gossamer.columns import Table
 from gossamer.errors import ArchiveError
@@ -58,12 +57,6 @@ class RowFiles(Generic[Row]):
 
     def _filled(self, rows: dict[str, Row]) -> dict[str, Row]:
         return {name: row for name, row in rows.items() if row != self._blank}
-
-
-class Files(Protocol):
-    """Whoever reads one file needs this part of a store."""
-
-    def local(self, name: str) -> Path: ...
 
 
 def read_rows(store: Files, name: str, table: Table) -> dict[str, Any]:

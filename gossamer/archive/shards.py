@@ -1,14 +1,46 @@
-"""This module names the files of an export that has several, and keeps beside them what they were made with."""
+"""This module writes exports of one file or several, and keeps beside several with what options they were made."""
 
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from gossamer.archive.outputs import check_free, opened
 from gossamer.errors import ConfigError
+
+Part = TypeVar("Part", bound=Sized, contravariant=True)
+
+
+class Sink(Protocol[Part]):
+    """`Sink` writes parts of an export, which have rows, to one file."""
+
+    def write(self, part: Part) -> int:
+        """Returns about how many bytes that were."""
+
+    def close(self) -> None: ...
+
+
+def write_shards(
+    parts: Iterator[Part],
+    sink: Callable[[BinaryIO], Sink[Part]],
+    names: Iterator[str | Path],
+    force: bool,
+    shard_bytes: int,
+) -> int:
+    """Writes all parts to one file, or each so many bytes to one; returns how many rows there were."""
+    written, following = 0, next(parts, None)
+    while True:
+        with opened(next(names), force) as file:
+            to, room = sink(file), shard_bytes
+            while following is not None and (room > 0 or not shard_bytes):
+                room -= to.write(following)
+                written += len(following)
+                following = next(parts, None)
+            to.close()
+        if following is None:
+            return written
 
 
 def shard_names(out: str | Path, shard_bytes: int, first: int = 1) -> Iterator[str | Path]:

@@ -9,21 +9,28 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from gossamer.archive.checksums import Checksum, of_bytes, of_file
-from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, shield, write_mark
-from gossamer.archive.mark import sync as sync
+from gossamer.archive.mark import LAYOUT, MARK, SCRATCH, Mark, check_mark, shield
+from gossamer.archive.state import encoded
 from gossamer.errors import ArchiveBusy, ArchiveError, disk_full_guard
 from gossamer.version import __version__
 
 _LOCK_TRIES = 5  # `holder` takes the lock for an instant; do not mistake that for a crawl
 
 
-class Store(Protocol):
+class Files(Protocol):
+    """Port: the part of a store that those need who only read."""
+
+    def local(self, name: str) -> Path:
+        """Returns a local file with the content, to be read or mapped soon."""
+
+
+class Store(Files, Protocol):
     """Port: where the archive is. Names are relative, with slashes; a missing name is a FileNotFoundError."""
 
     def put(self, name: str, data: bytes | Path) -> None:
@@ -41,9 +48,6 @@ class Store(Protocol):
         several who try, exactly one gets True."""
 
     def get(self, name: str) -> bytes: ...
-
-    def local(self, name: str) -> Path:
-        """Returns a local file with the content, to be read or mapped soon."""
 
     def fetch(self, names: Iterable[str]) -> None:
         """Brings files near that will be asked for; it says nothing of those that are missing."""
@@ -106,7 +110,9 @@ class Directory:
                 raise ArchiveError(
                     f"{path} is not empty and holds no crawl; choose another --dir (it is made if absent)"
                 )
-            write_mark(path, new_mark(now_s))
+            Unchecked(path).put(MARK, encoded(new_mark(now_s)))  # another process may be faster: the same archive
+            with disk_full_guard(path):
+                sync(path.parent)
         return cls(path)
 
     def put(self, name: str, data: bytes | Path) -> None:
@@ -202,7 +208,7 @@ class Directory:
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
 
-    def _placed(self, data: bytes, target: Path, place: "_Place") -> None:
+    def _placed(self, data: bytes, target: Path, place: Callable[[Path, Path], None]) -> None:
         """Writes and syncs a scratch file, then uses `place`: link (fails if the target exists) or replace."""
         while True:
             scratch = self.scratch(f"{os.getpid()}-{next(self._serial)}-{target.name}")
@@ -304,8 +310,13 @@ class Memory:
             self._locks.discard(agent)
 
 
-class _Place(Protocol):
-    def __call__(self, source: Path, target: Path, /) -> None: ...
+def sync(path: Path) -> None:
+    """Syncs a file or folder: it is on disk when this returns."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def new_mark(now_s: float) -> Mark:

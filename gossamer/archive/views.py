@@ -6,7 +6,6 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection as Database
 
 from gossamer.columns import (
-    DEPTHS,
     FILES,
     FUNCTION_ERRORS,
     GROWING,
@@ -15,6 +14,7 @@ from gossamer.columns import (
     PAGES,
     ROBOTS,
     SIGNALS,
+    STORED,
     VISITS,
     Column,
     Outcome,
@@ -51,19 +51,8 @@ NO_ERROR = (
     Outcome.REFUSED_USE,
 )
 
-_STORED = {
-    "visits": VISITS,
-    "pages": PAGES,
-    "depths": DEPTHS,
-    "links": LINKS,
-    "robots": ROBOTS,
-    "signals": SIGNALS,
-    "items": ITEMS,
-    "files": FILES,
-    "function_errors": FUNCTION_ERRORS,
-}
 _AS_STORED = ("links", "robots", "signals", "items", "files", "function_errors")
-KINDS = tuple(_STORED)
+KINDS = tuple(STORED)
 # What each view reads of what is stored.
 _READS = {
     **{kind: (kind,) for kind in _AS_STORED},
@@ -233,7 +222,7 @@ def statements(
     `index_...` are there. Whoever needs only some `views` waits less."""
     read = {kind for view in views for kind in _READS[view]}
     made = ["CREATE SCHEMA stored"]
-    made += [_stored(database, kind, table, files.get(kind, ())) for kind, table in _STORED.items() if kind in read]
+    made += [_stored(database, kind, table, files.get(kind, ())) for kind, table in STORED.items() if kind in read]
     if overlap and "pages" in read:
         made.append("ALTER VIEW stored.pages RENAME TO found")
         made.append(
@@ -285,7 +274,7 @@ def _selected(
 ) -> str:
     """Returns SQL for the rows of files that have the same columns, unless they are `is_mixed`; `more` are expressions
     for others."""
-    columns = [f"{_value(c, present)}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns]
+    columns = [f"{c.name if c.name in present else 'NULL'}::{SQL_TYPES[c.dtype]} AS {c.name}" for c in table.columns]
     files = f"[{', '.join(quoted(str(p)) for p in paths)}]{', union_by_name = true' if is_mixed else ''}"
     return f"SELECT {', '.join([*columns, *more])} FROM read_parquet({files})"
 
@@ -331,17 +320,9 @@ def _name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def _value(column: Column, present: set[str]) -> str:
-    """Returns SQL for a column. Earlier layouts have fewer: what was not recorded is NULL, or follows from others."""
-    if column.name in present:
-        return column.name
-    return _STATUS_SQL if column.name == "status" else "NULL"
-
-
 def _visits() -> str:
     """Returns the SQL of visits. A crawl without an account of carbon stores none: by the bytes of a visit, the
-    defaults of [carbon] and the mean of its country it follows all the same. Archives of earlier layouts do not record
-    where hosts are."""
+    defaults of [carbon] and the mean of its country it follows all the same."""
     carbon = Carbon()
     high_j, low_j = (
         f"if(address = '', 0, wire_bytes * {kwh * 3.6e6 / 1e9}::DOUBLE + {carbon.request_j}::DOUBLE)"
@@ -363,13 +344,6 @@ def _visits() -> str:
         for name, value in follows.items()
     )
     return f"CREATE VIEW visits AS SELECT * REPLACE ({values}) FROM stored.visits"
-
-
-# As crawl/states.py has it.
-_STATUS_SQL = """(CASE WHEN outcome IN ('ok', 'unchanged') THEN 'fetched'
-    WHEN outcome IN ('moved', 'denied') THEN outcome
-    WHEN outcome IN ('gone', 'rejected', 'bad_redirect', 'other') THEN 'gone'
-    WHEN outcome IN ('refused_address', 'refused_type', 'refused_use') THEN 'refused' ELSE 'failed' END)"""
 
 
 def _united(name: str, apart: str) -> str:
@@ -487,42 +461,22 @@ def describe() -> str:
     lines += ["| function | type | meaning |", "|---|---|---|"]
     lines += [f"| `{call}` | {kind} | {meaning} |" for call, kind, meaning in FUNCTIONS]
     lines += ["", "## Examples"]
-    for meaning, sql in EXAMPLES:
+    for meaning, sql in EXAMPLES.items():
         lines += ["", f"{meaning}:", "", "```sql", sql, "```"]
     return "\n".join(lines) + "\n"
 
 
-EXAMPLES = (
-    (
-        "What became of the pages",
-        "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC",
-    ),
-    (
-        "What comes next, and why",
-        "SELECT place, url, why, waits_for, due FROM frontier ORDER BY place LIMIT 10",
-    ),
-    (
-        "The most linked pages",
-        "SELECT url, hits FROM targets ORDER BY hits DESC, url LIMIT 10",
-    ),
-    (
-        "The slowest hosts",
-        "SELECT host, visits, round(mean_elapsed_s, 3) AS mean_s FROM hosts\n"
-        "WHERE mean_elapsed_s IS NOT NULL ORDER BY mean_elapsed_s DESC, host LIMIT 10",
-    ),
-    (
-        "The text of pages about something",
-        "SELECT url, text(warc, warc_offset) AS text FROM pages WHERE title ILIKE '%gossamer%'",
-    ),
-    (
-        "Which pages link to pages that are gone",
-        "SELECT s.url AS source, t.url AS target FROM links l\n"
-        "JOIN pages s ON s.key = l.source JOIN pages t ON t.key = l.target\n"
-        "WHERE t.status = 'gone' ORDER BY source, target",
-    ),
-    (
-        "Pages per minute",
-        "SELECT date_trunc('minute', time) AS minute, count(*) AS pages FROM visits\n"
-        "WHERE NOT is_robots GROUP BY minute ORDER BY minute",
-    ),
-)
+EXAMPLES = {
+    "What became of the pages": "SELECT status, count(*) AS pages FROM pages GROUP BY status ORDER BY pages DESC",
+    "What comes next, and why": "SELECT place, url, why, waits_for, due FROM frontier ORDER BY place LIMIT 10",
+    "The most linked pages": "SELECT url, hits FROM targets ORDER BY hits DESC, url LIMIT 10",
+    "The slowest hosts": "SELECT host, visits, round(mean_elapsed_s, 3) AS mean_s FROM hosts\n"
+    "WHERE mean_elapsed_s IS NOT NULL ORDER BY mean_elapsed_s DESC, host LIMIT 10",
+    "The text of pages about something": "SELECT url, text(warc, warc_offset) AS text FROM pages "
+    "WHERE title ILIKE '%gossamer%'",
+    "Which pages link to pages that are gone": "SELECT s.url AS source, t.url AS target FROM links l\n"
+    "JOIN pages s ON s.key = l.source JOIN pages t ON t.key = l.target\n"
+    "WHERE t.status = 'gone' ORDER BY source, target",
+    "Pages per minute": "SELECT date_trunc('minute', time) AS minute, count(*) AS pages FROM visits\n"
+    "WHERE NOT is_robots GROUP BY minute ORDER BY minute",
+}

@@ -18,9 +18,8 @@ from typing import Any
 from gossamer.archive.contents import Contents
 from gossamer.archive.export import OPEN_FILES, merged_lines
 from gossamer.archive.export_text import TEXT_SQL, WHOLE, texts
-from gossamer.archive.outputs import is_stdout, opened
-from gossamer.archive.permitted import permitted
-from gossamer.archive.query import open_reading, started, streamed
+from gossamer.archive.outputs import is_stdout, json_line, moment, opened
+from gossamer.archive.query import open_reading, permitted, started, streamed
 from gossamer.archive.reading import Reading, Where, reading
 from gossamer.errors import ConfigError
 from gossamer.version import __version__
@@ -128,12 +127,7 @@ def _add_pages(package: _Package, at: Reading) -> None:
 
 
 def _page_lines(rows: Any, contents: Contents) -> Iterator[bytes]:
-    yield _line({"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": True})
+    yield json_line({"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": True})
     for number, row in enumerate(texts(rows, contents, WHOLE, set())):
-        stamp = row["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        page = {"id": f"{number}", "url": row["url"], "ts": stamp, "title": row["title"], "text": row["text"]}
-        yield _line(page)
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+        of_page = {"url": row["url"], "ts": moment(row["time"]), "title": row["title"], "text": row["text"]}
+        yield json_line({"id": f"{number}", **of_page})

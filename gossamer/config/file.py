@@ -4,8 +4,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gossamer.config.schema import KINDS, keys, kind, rule, toml, unknown
-from gossamer.config.sections import KEYS, SECTIONS, Config, Host, Seed, check_renamed
+from gossamer.config.sections import KEYS, SECTIONS, Config, Host, Seed
 from gossamer.errors import ConfigError
 
 
@@ -23,7 +25,6 @@ def load(path: Path) -> Config:
 
 def parse_value(name: str, text: str) -> Any:
     """Returns the value of `section.key` given as text, as on the command line."""
-    check_renamed([name])
     part, _, leaf = name.partition(".")
     if part in ("host", "seeds"):
         header = "[[seeds]]" if part == "seeds" else '[host."example.org"]'
@@ -56,12 +57,10 @@ def document() -> str:
             choices = ", ".join((rule(hint).extra or {})["choices"])
             lines.append(f"# {rule(hint).description}{f' ({choices})' if choices else ''}")
             lines.append(f"{leaf} = {toml(getattr(part(), leaf))}")
-    lines += ["", *(f"# {line.strip()}" for line in str(Seed.__doc__).splitlines()), "# [[seeds]]"]
-    for leaf, hint in keys(Seed).items():
-        lines.append(f"# {leaf} = {toml(_SEED[leaf])}  # {rule(hint).description}")
-    lines += ["", *(f"# {line.strip()}" for line in str(Host.__doc__).splitlines()), '# [host."example.org"]']
-    for leaf, hint in keys(Host).items():
-        lines.append(f"# {leaf} = {toml(getattr(Host(), leaf))}  # {rule(hint).description}")
+    of_host = msgspec.structs.asdict(Host())
+    for part, header, values in ((Seed, "[[seeds]]", _SEED), (Host, '[host."example.org"]', of_host)):
+        lines += ["", *(f"# {line.strip()}" for line in str(part.__doc__).splitlines()), f"# {header}"]
+        lines += [f"# {leaf} = {toml(values[leaf])}  # {rule(hint).description}" for leaf, hint in keys(part).items()]
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import urlencode
@@ -24,10 +24,6 @@ PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine
 NEVER = "never"
 # Values of refresh.policy: this, and the names of refresh/policies.py, which takes too long to import here.
 REFRESH = (NEVER, "fixed", "adaptive", "azar", "harmonic", "index", "stalest", "green", "green-index")
-_RENAMED = {
-    "refresh.after_s": 'refresh.interval_s, with refresh.policy = "fixed"',
-    "fetch.accept_language": 'fetch.headers: write headers = { Accept-Language = "de" }',
-}
 
 KEEP_ALIVE_S = 15.0  # Apache's default of old; many servers keep connections for 5 s only
 
@@ -454,7 +450,7 @@ class Seed(msgspec.Struct, frozen=True):
             value = getattr(self, name)
             if value is not None:
                 words += [f"{name}={each}" for each in (value or [""] if isinstance(value, list) else [value])]
-        words += [f"json={_json_text(self.json)}"] if self.json is not None else []
+        words += [f"json={json_text(self.json)}"] if self.json is not None else []
         words += [f"data={_form_text(self.data)}"] if self.data is not None else []
         return " ".join(words)
 
@@ -463,7 +459,8 @@ BODIES = ("json", "data")  # options of a seed that make it a POST
 SEED_OPTIONS = tuple(name for name in Seed.__struct_fields__ if name not in ("url", *BODIES))
 
 
-def _json_text(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Returns the text of a JSON body: of a value, or as it was given."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -564,7 +561,6 @@ class Config(msgspec.Struct, frozen=True):
 
     def _section(self, name: str, given: Mapping[str, Any]) -> Any:
         """Returns one section of a copy with changes."""
-        check_renamed(f"{name}.{leaf}" for leaf in given)
         if name == "host":
             return {**self.host, **_hosts(given)}
         found = section(getattr(self, name), name, given, KEYS)
@@ -610,7 +606,7 @@ def _check_body(found: Seed) -> None:
         raise ConfigError("seeds.data must be the fields of a form, or its text like q=shoes&page=1")
     try:
         if found.json is not None:
-            json.loads(_json_text(found.json))
+            json.loads(json_text(found.json))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"seeds.json is no JSON: {error}") from None
 
@@ -637,9 +633,3 @@ def _check_section(name: str, given: Any) -> None:
         raise ConfigError(unknown(f"[{name}]", name, [*SECTIONS, "host", "seeds"]))
     if not isinstance(given, Mapping):
         raise ConfigError(f"{name} is a section: write its keys under [{name}]")
-
-
-def check_renamed(names: Iterable[str]) -> None:
-    for name in names:
-        if name in _RENAMED:
-            raise ConfigError(f"{name} is now called {_RENAMED[name]}")

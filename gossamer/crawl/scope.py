@@ -52,11 +52,7 @@ class WebsiteRules(Strict, frozen=True):
     @property
     def words(self) -> str:
         """Returns the rules as options of a seed."""
-        return Seed("", self.scope, self.depth, self.pages, _list(self.include), _list(self.exclude)).line.strip()
-
-
-def _list(patterns: tuple[str, ...] | None) -> list[str] | None:
-    return None if patterns is None else list(patterns)
+        return msgspec.convert(msgspec.structs.asdict(self) | {"url": ""}, Seed).line.strip()
 
 
 def bare(host: str) -> str:
@@ -130,10 +126,9 @@ class Names:
     """`Names` is a set of names that can only grow, of eight bytes each once they are many: their hashes. The agent's
     thread adds, the fetching thread asks."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._few: set[str] = set()
         self._many = array("Q")  # sorted
-        self.add(names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._few or (len(self._many) > 0 and self._is_among_many(name))
@@ -170,13 +165,13 @@ class Scope:
     @classmethod
     def read(cls, kind: str, store: Store) -> "Scope":
         """Reads what is committed: the hosts and the rules of all seeds so far, whichever agent took them in."""
-        lines = _lines(store)
+        lines = _lines(store, "scope")
         rules = (msgspec.json.decode(line, type=WebsiteRules) for line in lines if line.startswith("{"))
         return cls(kind, (line for line in lines if not line.startswith("{")), rules)
 
     def committed_hosts(self, store: Store) -> list[str]:
         """Returns the hosts of all seeds, as they are on record."""
-        return [] if self.kind == "any" else sorted({line for line in _lines(store) if not line.startswith("{")})
+        return [] if self.kind == "any" else sorted({line for line in _lines(store, "scope") if line[:1] != "{"})
 
     def admits(self, url: str, source: WebsiteRules | None = None) -> bool:
         """Returns whether a link is in scope; `source` has the rules of the website that it is on."""
@@ -210,8 +205,9 @@ class Scope:
         return new
 
 
-def _lines(store: Store) -> list[str]:
-    names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
+def _lines(store: Store, kind: str) -> list[str]:
+    """Reads the committed files of a kind, of all agents."""
+    names = [name for at in snapshots(store).values() for name in at.files.get(kind, [])]
     return [line for name in names for line in store.get(name).decode().splitlines()]
 
 
@@ -334,9 +330,7 @@ class NamedSitemaps:
     @classmethod
     def read(cls, store: Store) -> "NamedSitemaps":
         """Reads what is committed, by whichever agent."""
-        names = [name for at in snapshots(store).values() for name in at.files.get("named", [])]
-        lines = (line for name in names for line in store.get(name).decode().splitlines())
-        return cls(Naming(*line.split(" ", 1)) for line in lines)
+        return cls(Naming(*line.split(" ", 1)) for line in _lines(store, "named"))
 
     def add(self, namings: Iterable[Naming]) -> list[Naming]:
         """Adds namings; returns those that are new, for the archive."""
@@ -356,8 +350,3 @@ class NamedSitemaps:
             found |= {namer for namer in namers if "/" not in namer}
             level = {namer for namer in namers if "/" in namer}
         return found
-
-
-def document(namings: Iterable[Naming]) -> bytes:
-    """Returns the file that `NamedSitemaps.read` reads: a line for each, the namer first."""
-    return "".join(f"{naming.namer} {naming.sitemap}\n" for naming in namings).encode()

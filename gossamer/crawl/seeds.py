@@ -27,7 +27,7 @@ from gossamer.crawl.inbox import Aside, Inbox, blank, decode, encode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.reader import Visit
-from gossamer.crawl.scope import NamedSitemaps, Naming, Scope, WebsiteRules, bare, document
+from gossamer.crawl.scope import NamedSitemaps, Naming, Scope, WebsiteRules, bare
 from gossamer.crawl.update import seeds as new_seeds
 from gossamer.errors import ConfigError, SeedError, Unreadable
 from gossamer.fetch.client import Request
@@ -381,13 +381,10 @@ class Intake:
         """Writes hosts and rules that are new in the scope, and sitemaps that were named, for the next run."""
         changes = Changes()
         rules = [msgspec.json.encode(each).decode() for each in self.changed]
-        for kind, what, data in (
-            ("scope", [*hosts, *rules], "".join(f"{line}\n" for line in [*hosts, *rules]).encode()),
-            ("named", namings, document(namings)),
-        ):
-            if what:
+        for kind, written in (("scope", [*hosts, *rules]), ("named", list(map(" ".join, namings)))):
+            if written:
                 name = f"tables/{kind}-{self._chain.label}.txt"
-                self._store.put(name, data)
+                self._store.put(name, "".join(f"{line}\n" for line in written).encode())
                 changes |= Changes({kind: [name]})
         return changes
 

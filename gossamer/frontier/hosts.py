@@ -1,7 +1,6 @@
 """`Hosts` keeps hosts and registrable domains as columns in memory: how many of their pages are known and visited."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -9,35 +8,21 @@ from gossamer import columns
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.arrays import I64, U16, AnyKeys, Bools, Rows
-from gossamer.frontier.index_files import Files, Named, by_age, put, remove
-from gossamer.frontier.index_pack import Pack, age
-from gossamer.frontier.run_file import Run, write_run
-from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search, union
-
-MAX_DELTAS = 32  # rounds
-BASE = "index.host.base"
-DELTA = "index.host.delta"
+from gossamer.frontier.sorted_runs import Sorted, merge_two, raw, search
+from gossamer.frontier.table import Table
 
 
 class Hosts:
-    """There is one row per host, sorted by host, of 18 bytes: a million hosts are 22 MB."""
+    """There is one row per host, sorted by host, of 18 bytes: a million hosts are 22 MB. On disk it is a table like the
+    others, which is read as a whole when it is opened."""
 
-    def __init__(self) -> None:
-        self._hosts = Sorted.of(np.zeros(0, columns.HOST.numpy))
-        self._changed = np.zeros(0, np.uint32)
-        self._files: dict[str, list[str]] = {BASE: [], DELTA: []}
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._read()
+
+    def _read(self) -> None:
+        self._hosts = Sorted.of(np.concatenate([np.zeros(0, self.table.dtype), *self.table.scan()]))
         self._count_domains()
-
-    @classmethod
-    def open(cls, store: Files, files: Named) -> "Hosts":
-        hosts = cls()
-        for kind in (BASE, DELTA):
-            for name in by_age(files.get(kind, [])):
-                run = Run(name, store.local(name), columns.HOST, kind)
-                hosts._hosts = merge_two(hosts._hosts, Sorted.of(run.between(0, run.count)))
-                hosts._files[kind].append(name)
-        hosts._count_domains()
-        return hosts
 
     @property
     def rows(self) -> Rows:
@@ -70,10 +55,7 @@ class Hosts:
         rows["domain"][~found] = domains[~found]
         rows["known"] += known.astype(np.uint32)
         rows["visited"] = np.clip(rows["visited"].astype(np.int64) + visited, 0, rows["known"])
-        raw(self._hosts.rows)[search(self._hosts.keys, hosts)[1][found]] = raw(rows)[found]
-        if not found.all():
-            self._hosts = merge_two(self._hosts, Sorted.of(rows[~found]))
-        self._changed = union(self._changed, hosts.astype(np.uint32))
+        self._write(rows, found)
         self._grow_domains(rows["domain"], known, ~found)
 
     def locate(self, hosts: AnyKeys, country: U16) -> None:
@@ -81,38 +63,21 @@ class Hosts:
         found, rows = self.look_up(hosts)
         moved = found & (rows["country"] != country)
         if moved.any():
-            self._hosts.rows["country"][search(self._hosts.keys, hosts[moved])[1]] = country[moved]
-            self._changed = union(self._changed, hosts[moved].astype(np.uint32))
+            rows["country"] = country
+            self._write(rows[moved], found[moved])
 
-    def urgency(self, number: int) -> float:
-        return age(self._files[DELTA], number) / MAX_DELTAS
-
-    def write_delta(self, pack: Pack) -> None:
-        """Adds the changed rows to the round's pack."""
-        if len(self._changed):
-            path = pack.scratch(DELTA)
-            self._write(path, self.look_up(self._changed)[1])
-            self._files[DELTA].append(pack.add(DELTA, path))
-            self._changed = np.zeros(0, np.uint32)
-
-    def fold(self, store: Store, label: str) -> Changes:
-        """Writes all rows."""
-        changes = Changes()
-        for kind, names in self._files.items():
-            remove(changes, kind, names)
-        self._files, self._changed = {BASE: [], DELTA: []}, np.zeros(0, np.uint32)
-        if len(self):
-            self._files[BASE] = [put(store, changes, BASE, label, lambda path: self._write(path, self.rows))[0]]
-        return changes
+    def _write(self, rows: Rows, found: Bools) -> None:
+        """Writes rows; hosts that are not `found` are new."""
+        raw(self._hosts.rows)[search(self._hosts.keys, rows["host"])[1][found]] = raw(rows)[found]
+        if not found.all():
+            self._hosts = merge_two(self._hosts, Sorted.of(rows[~found]))
+        self.table.write(rows, int((~found).sum()))
 
     def retain(self, store: Store, label: str, keep: Callable[[Rows], Bools]) -> Changes:
-        """Keeps only rows that pass."""
-        self._hosts = Sorted.of(self.rows[keep(self.rows)])
-        self._count_domains()
-        return self.fold(store, label)
-
-    def _write(self, path: Path, rows: Rows) -> None:
-        write_run(path, columns.HOST, [rows], len(rows), Sorted.of(rows).bounds(), len(self))
+        """Keeps only rows that pass. Nothing may be unflushed."""
+        changes = self.table.retain(store, label, keep)
+        self._read()
+        return changes
 
     @property
     def memory_bytes(self) -> int:

@@ -3,7 +3,6 @@
 import mmap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes
@@ -11,12 +10,6 @@ from gossamer.archive.store import Store
 from gossamer.errors import ArchiveError
 
 Named = Mapping[str, list[str]]  # kind -> names, as the manifests add them up
-
-
-class Files(Protocol):
-    """Whoever only reads the index needs this of a store."""
-
-    def local(self, name: str) -> Path: ...
 
 
 def file_name(kind: str, label: str, extra: str = "") -> str:

@@ -37,8 +37,7 @@ class KnownPages:
 
     @cached_property
     def hosts(self) -> Hosts:
-        self._fetch(columns.HOST)
-        return Hosts.open(self, self.snapshot.files)
+        return Hosts(self._table(columns.HOST))
 
     @cached_property
     def rests(self) -> Rests:
@@ -67,13 +66,10 @@ class KnownPages:
         return self.at.of_agent(self.agent, [name])[0]
 
     def _table(self, table: columns.Table) -> Table:
-        self._fetch(table)
-        return Table.open(table, self, self.snapshot.files, 0)
-
-    def _fetch(self, table: columns.Table) -> None:
-        """Fetches all files at once, if they are in a bucket."""
+        """Opens a table. Its files are fetched at once, if they are in a bucket."""
         names = [name for level in _LEVELS for name in self.snapshot.files.get(f"index.{table.name}.{level}", ())]
         self.at.of_agent(self.agent, names)
+        return Table.open(table, self, self.snapshot.files, 0)
 
 
 def rows_of(table: Table, keys: Keys) -> tuple[Bools, Rows]:

@@ -1,6 +1,7 @@
 """`PageIndex` is the index of the crawl: known pages, visited pages, their texts and their hosts, flushed as one."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,27 +20,24 @@ HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
 ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
+@dataclass(eq=False)
 class PageIndex:
     """It divides `index.memory_mb`: a sixth for the pages' overlay, a sixteenth for the visited ones' and half of that
     for what these have onward, a sixth for the frontier's candidates; the rest is work space (a merge needs twice its
     overlay for a moment)."""
 
-    def __init__(
-        self, pages: Table, visited: Table, onward: Table, heap: TextHeap, hosts: Hosts, traps: WildcardTraps
-    ) -> None:
-        self.pages = pages
-        self.visited = visited
-        self.onward = onward
-        self.heap = heap
-        self.hosts = hosts
-        self.traps = traps
-        self._tables = (pages, visited, onward, traps.table)
+    pages: Table
+    visited: Table
+    onward: Table
+    heap: TextHeap
+    hosts: Hosts
+    traps: WildcardTraps
 
     @classmethod
     def open(cls, store: Store, files: Named, settings: config.Index) -> "PageIndex":
         """Opens the named files; without names the index is empty."""
         memory = settings.memory_mb << 20
-        hosts = Hosts.open(store, files)
+        hosts = Hosts(Table.open(columns.HOST, store, files, memory // 64))
         return cls(
             Table.open(columns.PAGE, store, files, memory // 6),
             Table.open(columns.VISITED, store, files, memory // 16),
@@ -60,12 +58,12 @@ class PageIndex:
 
     def flush(self, store: Store, label: str) -> Changes:
         """Writes what changed since the last flush. Once per round: the round's number names the files."""
-        return flush((*self._tables, self.heap, self.hosts), store, label)
+        return flush(self._parts, store, label)
 
     def retain(self, store: Store, label: str, keep: Callable[[AnyKeys], Bools]) -> Changes:
         """Forgets all pages and hosts but those whose host keys pass; their texts stay. Nothing may be unflushed."""
         changes = Changes()
-        for table in self._tables:
+        for table in (self.pages, self.visited, self.onward, self.traps.table):
             changes |= table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
         self.traps.recount()
@@ -74,12 +72,16 @@ class PageIndex:
     def release(self, changes: Changes) -> None:
         """Lets go of the files that a commit has removed."""
         for names in changes.removed.values():
-            for part in (*self._tables, self.heap):
+            for part in self._parts:
                 part.release(names)
 
     @property
     def memory_bytes(self) -> int:
-        return sum(part.memory_bytes for part in (*self._tables, self.heap, self.hosts))
+        return sum(part.memory_bytes for part in (*self._parts, self.hosts))
+
+    @property
+    def _parts(self) -> tuple[Table | TextHeap, ...]:
+        return self.pages, self.visited, self.onward, self.traps.table, self.hosts.table, self.heap
 
 
 def zone_of_key(keys: AnyKeys) -> AnyKeys:

@@ -15,10 +15,10 @@ import numpy as np
 
 from gossamer import columns
 from gossamer.archive.manifest import Changes
-from gossamer.archive.store import Store
+from gossamer.archive.store import Files, Store
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.errors import ArchiveError
-from gossamer.frontier.index_files import Files, Named, by_age, put, remove
+from gossamer.frontier.index_files import Named, by_age, put, remove
 from gossamer.frontier.index_pack import Pack, age
 from gossamer.frontier.run_file import Run, write_merged, write_run
 from gossamer.frontier.sorted_runs import (

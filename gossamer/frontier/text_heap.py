@@ -7,6 +7,7 @@ bytes.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,15 +23,17 @@ MAX_DELTAS = 32  # rounds, before their small segments are joined
 SEGMENT_BYTES = 256 << 20  # longer segments are never joined again
 
 
-class Segment:
+class Segment(NamedTuple):
     """A segment is memory-mapped. Its start is in the name of its file, or in the directory of its pack."""
 
-    def __init__(self, name: str, kind: str, start: int, view: memoryview) -> None:
-        self.name = name
-        self.kind = kind
-        self.start = start
-        self.bytes = view
-        self.stop = start + len(view)
+    name: str
+    kind: str
+    start: int
+    bytes: memoryview
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.bytes)
 
     @classmethod
     def open(cls, store: Store, name: str, kind: str) -> "Segment":

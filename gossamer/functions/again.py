@@ -27,7 +27,7 @@ from gossamer.archive.contents import Contents
 from gossamer.archive.copies import open_store
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import Changes, Message
-from gossamer.archive.merge import merged_name
+from gossamer.archive.merge import aligned, merged_name
 from gossamer.archive.places import opened, remembered
 from gossamer.archive.query import answered, open_reading
 from gossamer.archive.reading import Reading, location_of
@@ -47,7 +47,6 @@ from gossamer.web.answer import Answer
 
 _PIECE = 2_000  # visits; so many are done again after a crash
 _GROUP = 64  # answers that are read together
-_BEHIND_BYTES = 64 << 20
 _LARGEST = 16 << 20  # bytes of a body
 _LOOK_S = 0.25
 _WRITTEN = (ITEMS, FILES, FUNCTION_ERRORS)
@@ -154,13 +153,11 @@ class _Again:
                 self.pool.put(_task(group[place], given[group[place]], answer))
 
             contents.each([given[number].place for number in group], put)
-            while self.pool.held_bytes > _BEHIND_BYTES:
+            while self.pool.is_behind:
                 self.pool.wait(_LOOK_S)
 
     def _finished(self) -> dict[int, Result]:
-        while not self.pool.wait(_LOOK_S):
-            pass
-        return {result.number: result for result in self.pool.take()}
+        return {result.number: result for result in self.pool.finish()}
 
 
 def _task(number: int, visit: _Visit, answer: Answer, path: Path | None = None) -> Task:
@@ -327,13 +324,6 @@ def _joined(store: Store, name: str, table: Table, parts: Sequence[Path]) -> Cha
     path = store.scratch(name)
     with disk_full_guard(path), pq.ParquetWriter(path, schema, **parquet_options(schema)) as writer:
         for part in parts:
-            rows = pq.read_table(part)
-            columns = [
-                rows.column(field.name).cast(field.type)
-                if field.name in rows.column_names
-                else pa.nulls(len(rows), field.type)
-                for field in schema
-            ]
-            writer.write_table(pa.table(columns, schema=schema))
+            writer.write_table(aligned(pq.read_table(part), schema))
     store.put(name, path)
     return Changes({table.name: [name]})

@@ -29,7 +29,6 @@ from gossamer.functions.tables import Rows, Source
 from gossamer.web.http import rendered_head
 from gossamer.web.url import host_of, page_key
 
-_BEHIND_BYTES = 64 << 20  # of pages that wait for functions; beyond that the agent takes no more
 _SHOWN = 200  # characters of a failure
 _ROW_BYTES = 200  # what an item takes besides its text
 
@@ -112,7 +111,7 @@ class Functions:
 
     @property
     def is_behind(self) -> bool:
-        return self._pool.held_bytes > _BEHIND_BYTES
+        return self._pool.is_behind
 
     def wait(self, patience_s: float) -> bool:
         return self._pool.wait(patience_s)

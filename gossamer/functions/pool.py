@@ -37,6 +37,7 @@ from gossamer.functions.protocol import (
 
 _BATCH_PAGES = 32
 _BATCH_BYTES = 512 << 10
+_BEHIND_BYTES = 64 << 20  # of pages that wait for functions; beyond that no more should be put
 _BATCHES = 2  # given to a worker at a time: it need not wait for the next one
 _START_S = 60.0  # until a worker is ready; it imports the user's module
 _GRACE_S = 2.0  # after the time limit, before the process is killed
@@ -188,6 +189,16 @@ class Pool:
                 self._queue.append(self._batch)
             self._batch, self._batch_bytes = [], 0
             os.eventfd_write(self._wake_fd, 1)
+
+    @property
+    def is_behind(self) -> bool:
+        return self.held_bytes > _BEHIND_BYTES
+
+    def finish(self) -> list[Result]:
+        """Waits until all pages are done, and takes their results."""
+        while not self.wait(_LOOK_S):
+            pass
+        return self.take()
 
     def take(self) -> list[Result]:
         """Returns the results that have come since the last call."""

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
+import msgspec
+
 from gossamer.config import Config
 from gossamer.fetch.request import Response
 from gossamer.functions.functions import setup_of
 from gossamer.functions.pool import Pool
 from gossamer.functions.protocol import Task
-
-_LOOK_S = 0.25
 
 
 class Trial:
@@ -31,9 +31,7 @@ class Trial:
         request = response.request
         page = (response.http_status, response.started_s, request.depth, response.head, response.body)
         self._pool.put(Task(1, request.name, *page))
-        while not self._pool.wait(_LOOK_S):
-            pass
-        (result,) = self._pool.take()
+        (result,) = self._pool.finish()
         names = [*self._setup.functions]
         return {
             "items": [{"function": names[place], "item": json.loads(item)} for place, item in result.items],
@@ -41,8 +39,5 @@ class Trial:
             "files": [
                 {"function": names[place], "name": name, "bytes": len(data)} for place, name, data in result.files
             ],
-            "function_errors": [
-                {"function": each.function, "kind": each.kind, "error": each.error, "traceback": each.traceback}
-                for each in result.errors
-            ],
+            "function_errors": [msgspec.structs.asdict(each) for each in result.errors],
         }

@@ -7,7 +7,6 @@ such a crawl is for reading.
 
 import math
 import re
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.archive.chain import Chain
+from gossamer.archive.copies import copied
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import Changes
 from gossamer.archive.state import Counters, replace
@@ -31,7 +31,7 @@ from gossamer.config import Config
 from gossamer.crawl.reader import VERDICTS, Reader
 from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
-from gossamer.errors import ConfigError, disk_full_guard
+from gossamer.errors import ConfigError
 from gossamer.fetch.outcome import outcome_of_status
 from gossamer.fetch.request import Request, Response
 from gossamer.geography import countries
@@ -124,8 +124,7 @@ def _round(store: Directory, chain: Chain, path: Path, reader: Reader, found: Im
     name = f"warc/{agent}-{number:08d}-0.warc.gz"
     scratch = store.scratch(name)
     if _is_by_record(path):
-        with disk_full_guard(scratch):
-            shutil.copyfile(path, scratch)
+        copied(path, scratch)
     else:
         found.damaged += recompress(path, scratch).damaged
     placed = _Placed(store, Location(name, 0, 0))

@@ -154,11 +154,8 @@ def _mended(
     done: list[Mended] = []
     for name, kind in sorted(bad.items(), key=lambda each: each[1] != "warc"):  # indices are made of them
         if kind == "warc":
-            done.append(
-                mend_warc(
-                    store, aside, name, [store.local(other) for other in files.get("cdxj", []) if has(store, other)]
-                )
-            )
+            lines = [store.local(other) for other in files.get("cdxj", []) if has(store, other)]
+            done.append(mend_warc(store, aside, name, lines))
         elif kind == "cdxj":
             done.append(mend_cdxj(store, name, covered(name, result.get("warc", [])), number))
         elif is_mendable(kind) and has(store, name):

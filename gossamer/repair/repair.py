@@ -7,13 +7,12 @@
 4. `recommit.py` names them in new manifests; `found_files.py` and `rebuilt_index.py` serve when the old ones are lost.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gossamer.archive.checksums import of_file
-from gossamer.archive.copies import Copied, has
+from gossamer.archive.copies import Copied, copied, has
 from gossamer.archive.damage import UNFINISHED, files_in_words
 from gossamer.archive.labels import label_of
 from gossamer.archive.manifest import MANIFEST, chains, load, load_best, read_document, site_of
@@ -24,7 +23,7 @@ from gossamer.archive.state import replace
 from gossamer.archive.store import Store, new_mark
 from gossamer.config import Config
 from gossamer.config.folders import Address, Place, as_place
-from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, disk_full_guard
+from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion
 from gossamer.frontier.frontier_file import KIND as FRONTIER
 from gossamer.repair.aside import Aside
 from gossamer.repair.mend_files import is_mendable
@@ -176,10 +175,7 @@ class Repair:
         if MANIFEST.search(name):
             self._first.put(name, self._copies[disk].get(name))
             return
-        path = self._store.scratch(name)
-        with disk_full_guard(path):
-            shutil.copyfile(self._copies[disk].local(name), path)
-        self._first.put(name, path)
+        self._first.put(name, copied(self._copies[disk].local(name), self._store.scratch(name)))
 
     def _is_replaced(self, name: str) -> bool:
         """Returns whether a file is of a commit that manifests know, and do not name any more."""

@@ -40,8 +40,7 @@ class Answer:
 
     def content(self) -> str | None:
         """Returns the body as text; None if it is not text. Of a very large one, as of all texts, the beginning."""
-        mime, declared = content_type(self.headers)
-        return decode(self._start, declared_charset(self._start, declared)) if self._is_text(mime) else None
+        return self._decoded() if self._is_text(content_type(self.headers)[0]) else None
 
     def utf8(self) -> bytes | None:
         """Returns the same in UTF-8. What was valid UTF-8 is not encoded again: that takes as long as to parse it."""
@@ -59,35 +58,34 @@ class Answer:
 
     def text(self) -> str | None:
         """Returns the text that a person would read."""
+        if not self._is_html():
+            return self.content()
         mime, declared = content_type(self.headers)
-        looks_html = mime in _UNTYPED and self.body[:_SNIFFED].lstrip()[:1] == b"<"
-        if looks_html:
-            declared = "text/html" + declared[len(mime) :]
-        return text_of(self._start, declared) if mime in HTML or looks_html else self.content()
+        return text_of(self._start, declared if mime in HTML else "text/html" + declared[len(mime) :])
 
     def main_text(self, extractor: str = "resiliparse") -> str | None:
         """Returns the text of the page itself, without what surrounds it; of what is no HTML all of it."""
         from gossamer.web.main_text import main_text
 
-        return main_text(self._html(), extractor) if self._is_html() else self.text()
+        return main_text(self._decoded(), extractor) if self._is_html() else self.text()
 
     def markdown(self, extractor: str = "resiliparse") -> str | None:
         """Returns the same as Markdown."""
         from gossamer.web.main_text import markdown
 
-        return markdown(self._html(), extractor) if self._is_html() else self.text()
+        return markdown(self._decoded(), extractor) if self._is_html() else self.text()
 
     def licences(self) -> list[str]:
         """Returns what the page says of its licence."""
         from gossamer.web.main_text import licences_of
 
-        return licences_of(self._html()) if self._is_html() else []
+        return licences_of(self._decoded()) if self._is_html() else []
 
     @property
     def _start(self) -> bytes:
         return self.body[:TEXT_BYTES]
 
-    def _html(self) -> str:
+    def _decoded(self) -> str:
         return decode(self._start, declared_charset(self._start, content_type(self.headers)[1]))
 
     def _is_html(self) -> bool:

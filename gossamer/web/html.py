@@ -24,7 +24,7 @@ from gossamer.web.links import Links, Listed
 from gossamer.web.preferences import directives, has_rules, header_directives
 from gossamer.web.text import text_of
 from gossamer.web.tokens import FOLLOW, Hrefs, Tokens
-from gossamer.web.url import remembered, resolve, resolve_all, whatwg
+from gossamer.web.url import resolve, resolve_all, whatwg
 
 try:
     from gossamer.web._scan import scan
@@ -128,7 +128,7 @@ def parse_html(
         frames.add(tokens.frames, base)
         targets: Links = Listed(list(dict.fromkeys([*follow, *avoid])), len(set(follow)))
     else:
-        targets = tokens.hrefs.resolved(base, base == url, partial(_remembered, base, charset), first)
+        targets = tokens.hrefs.resolved(base, base == url, partial(_resolved, base, charset), first)
     return Document(
         charset=charset,
         title=tokens.title,
@@ -197,8 +197,8 @@ def _split(hrefs: Hrefs, base: str, url: str, charset: str) -> tuple[list[str], 
     return resolve_all(followed, base), resolve_all(marked, base)
 
 
-def _remembered(base: str, charset: str, href: str) -> str | None:
-    return remembered(_in_charset(href, charset), base)
+def _resolved(base: str, charset: str, href: str) -> str | None:
+    return resolve(_in_charset(href, charset), base)
 
 
 def _anchors(texts: dict[str, str], base: str, charset: str) -> dict[str, str]:

@@ -73,13 +73,17 @@ def licences_of(html: str) -> list[str]:
     """Returns what a page says of its licence: rel=license, meta elements, JSON-LD. They are hints, as they stand."""
     html, found = html[:_LICENCE_BYTES], dict[str, None]()
     for tag in filter(_LICENCE_WORD.search, _LICENCE_TAG.findall(html)):
-        given = {name.lower(): unescape(a or b or c) for name, a, b, c in _NAMED.findall(tag)}
+        given = _attributes(tag)
         if "license" in given.get("rel", "").lower().split():
             found[given.get("href", "")] = None
         elif (given.get("name") or given.get("property", "")).lower() in _LICENCE_NAMES:
             found[given.get("content", "")] = None
     found |= {a or b: None for a, b in _LICENCE_JSON.findall(html)}
     return [text.strip()[:500] for text in found if text.strip()][:_LICENCES]
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    return {name.lower(): unescape(a or b or c) for name, a, b, c in _NAMED.findall(tag)}
 
 
 def check_extractor() -> None:
@@ -139,8 +143,7 @@ def _as_markdown(minimal: str) -> str:
         elif tag == "li":
             made.append(_bullet(numbers))
         elif tag == "a":
-            given = {name.lower(): unescape(a or b or c) for name, a, b, c in _NAMED.findall(match[0])}
-            targets.append(given.get("href", ""))
+            targets.append(_attributes(match[0]).get("href", ""))
             made.append("[")
         elif tag == "/a" and targets:
             made.append(f"]({targets.pop().replace(' ', '%20').replace(')', '%29')})")

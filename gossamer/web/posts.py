@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
+from gossamer.config.sections import json_text
+
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MOST_BYTES = 50_000  # of a name: the index has room for 65,535
 _MARK = "#POST:"
@@ -18,10 +20,9 @@ _SAFE = "".join(map(chr, range(0x21, 0x7F))).translate(str.maketrans("", "", "%#
 
 def post_of_json(value: Any) -> str:
     """Returns the end of a page's name for a JSON body: a value, or JSON text."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, str):
         json.loads(value)  # raises ValueError
-    return _post(JSON, text.encode())
+    return _post(JSON, json_text(value).encode())
 
 
 def post_of_data(value: Any) -> str:

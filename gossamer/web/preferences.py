@@ -136,7 +136,8 @@ def asked(before: str, said: Said, agent: str, is_image: bool = False) -> Asked:
         if source == "tdmrep.json":
             reservations.append((line, "1" if _RESERVED in text else "0"))
         else:
-            found.append((line, _stated(*_parted(text))))
+            name, _, value = text.partition(":")
+            found.append((line, _stated(name.strip().lower(), value)))
     for name, value in said.fields:
         line = f"header: {_FIELDS[name]}: {value}"
         if name == "tdm-reservation":
@@ -173,11 +174,6 @@ def _summed(found: Sequence[tuple[str, tuple[Rule, ...]]], is_image: bool) -> As
 def _is_explicit(line: str) -> bool:
     """Returns whether a line that refuses nothing is a statement all the same: it may allow something."""
     return ": robots: " not in line and ": X-Robots-Tag: " not in line
-
-
-def _parted(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.strip().lower(), value
 
 
 def _stated(name: str, value: str) -> tuple[Rule, ...]:

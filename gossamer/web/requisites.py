@@ -32,6 +32,16 @@ _NEEDED = frozenset((
 _RELATIONS = {"stylesheet": "style", "icon": "icon", "manifest": "manifest", "modulepreload": "script"}
 _ICONS = ("apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon")
 _PRELOADED = {"image": "image", "style": "style", "script": "script", "font": "font", "track": "track"}
+# Elements that name what they show in one attribute: which, and what it is.
+_SHOWN = {
+    "img": ("src", "image"),
+    "script": ("src", "script"),
+    "video": ("src", "video"),
+    "audio": ("src", "audio"),
+    "track": ("src", "track"),
+    "object": ("data", "object"),
+    "embed": ("src", "object"),
+}
 _SOURCES = {"video": "video", "audio": "audio", "picture": "image"}
 _DEEPEST_SHADOW = 8
 _CANDIDATE = re.compile(r"[\s,]*+(\S++)")
@@ -103,32 +113,22 @@ def _collect(parser: LexborHTMLParser, found: _Found, shadows: int = 0) -> None:
 
 
 def _element(node: LexborNode, tag: str, attributes: dict[str, str | None], found: _Found) -> None:
-    src = attributes.get("src")
-    if tag == "img":
-        found.add(src, "image")
+    if tag in _SHOWN:
+        name, kind = _SHOWN[tag]
+        found.add(attributes.get(name), kind)
+    if tag in ("img", "source"):
+        if tag == "source":
+            parent = node.parent.tag if node.parent else ""
+            found.add(attributes.get("src"), _SOURCES.get(str(parent), "video"))
         found.add_srcset(attributes.get("srcset"))
     elif tag == "link":
         _link(attributes, found)
-    elif tag == "script":
-        found.add(src, "script")
     elif tag == "style":
         found.add_css(node.text(deep=True))
     elif tag in ("video", "audio"):
-        found.add(src, tag)
         found.add(attributes.get("poster"), "image")
-    elif tag == "source":
-        parent = node.parent.tag if node.parent else ""
-        found.add(src, _SOURCES.get(str(parent), "video"))
-        found.add_srcset(attributes.get("srcset"))
-    elif tag == "track":
-        found.add(src, "track")
-    elif tag == "object":
-        found.add(attributes.get("data"), "object")
-    elif tag == "embed":
-        found.add(src, "object")
-    elif tag == "input":
-        if (attributes.get("type") or "").lower() == "image":
-            found.add(src, "image")
+    elif tag == "input" and (attributes.get("type") or "").lower() == "image":
+        found.add(attributes.get("src"), "image")
     elif tag in ("image", "use"):
         found.add(attributes.get("href") or attributes.get("xlink:href"), "image")
 

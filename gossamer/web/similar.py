@@ -106,10 +106,10 @@ def groups(signatures: NDArray[Any], near: float = NEAR) -> Sequence[int]:
     return _joined(len(signatures), _in_bands(signatures, near))
 
 
-def groups_of(simhashes: U64, bits: int = SIMHASH_BITS) -> Sequence[int]:
-    """Returns the same by simhashes of which at most so many `bits` differ, 4 or fewer."""
+def groups_of(simhashes: U64) -> Sequence[int]:
+    """Returns the same by simhashes of which at most four bits differ."""
     values, firsts, where = np.unique(simhashes, return_index=True, return_inverse=True)
-    found = _joined(len(values), _in_blocks(values, bits))
+    found = _joined(len(values), _in_blocks(values))
     least = firsts.copy()
     np.minimum.at(least, found, firsts)
     return list(map(int, least[np.array(found, np.int64)[where]]))
@@ -133,7 +133,7 @@ def _joined(count: int, pairs: Iterable[tuple[Indices, Indices]]) -> Sequence[in
     return [root(i) for i in range(count)]
 
 
-def _in_blocks(values: U64, bits: int) -> Iterator[tuple[Indices, Indices]]:
+def _in_blocks(values: U64) -> Iterator[tuple[Indices, Indices]]:
     """Yields pairs of simhashes, each of which is there once. Those that agree in two blocks are compared."""
     ends = np.cumsum(_BLOCKS).tolist()
     masks = [((1 << size) - 1) << (end - size) for size, end in zip(_BLOCKS, ends, strict=True)]
@@ -147,7 +147,7 @@ def _in_blocks(values: U64, bits: int) -> Iterator[tuple[Indices, Indices]]:
             if not len(places):
                 break
             a, b = order[places], order[places + step]
-            near = np.bitwise_count(values[a] ^ values[b]) <= bits
+            near = np.bitwise_count(values[a] ^ values[b]) <= SIMHASH_BITS
             yield a[near], b[near]
 
 

@@ -5,7 +5,7 @@ every step is linear in the file's size. (A strict parser rejects a good part of
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gossamer.web import charset, coding
@@ -189,17 +189,12 @@ def _items(markup: bytes, prefix: bytes, name: bytes) -> Iterator[bytes]:
         found = following
 
 
-def _in_text(markup: bytes) -> Iterator[bytes]:
-    for line in _LINE.finditer(markup):
-        yield line[0]
-
-
-_FINDERS = {
+_FINDERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "urlset": _in_sitemap,
     "index": _in_sitemap,
     "rss": _in_rss,
     "atom": _in_atom,
-    "text": _in_text,
+    "text": lambda markup: (line[0] for line in _LINE.finditer(markup)),
 }
 
 

@@ -43,8 +43,6 @@ _AUTHORITY = re.compile(r"^(https?:[/\\]+(?:[^/\\?#]*@)?)([^/\\?#]*)", re.IGNORE
 _RULE = re.compile(r"^(?!//)\S+", re.MULTILINE)  # of the public suffix list
 _PUNYCODE = re.compile(r"(?<![^.])xn--", re.IGNORECASE)
 
-_MEMO_ENTRIES = 50_000
-_MEMO_HREF = 300  # longer references are rarely seen twice, and bound the memory; so do longer directories
 _MEMO_NAME = 300  # no host name that can be looked up is longer
 _LONGEST_LABEL = 64  # one more than DNS allows
 
@@ -69,72 +67,14 @@ def resolve(href: str, base: str) -> str | None:
 
 def resolve_all(hrefs: Iterable[str], base: str) -> list[str]:
     """Returns the distinct normal forms of references, in order of first appearance; what leads nowhere is left out."""
-    found = dict.fromkeys(remembered(href, base) for href in hrefs)
+    found = dict.fromkeys(resolve(href, base) for href in hrefs)
     found.pop(None, None)
     return list(found)  # type: ignore[arg-type]
-
-
-def remembered(href: str, base: str) -> str | None:
-    """Does the same as `resolve`. Pages of one directory repeat each other's navigation, so pairs of directory and
-    reference are remembered."""
-    known = _memo.of(_directory(base))
-    target = known.get(href, "")
-    if target == "":
-        target = _normal(whatwg(href, base))
-        if _is_memorable(href):
-            _memo.entries += 1
-            known[href] = target
-    return target
-
-
-class _Memo:
-    """The memo has what references mean in a directory. It starts anew when full, which costs little."""
-
-    def __init__(self) -> None:
-        self.entries = 0
-        self.directories: dict[str, dict[str, str | None]] = {}
-
-    def of(self, directory: str) -> dict[str, str | None]:
-        if self.entries > _MEMO_ENTRIES:
-            self.entries, self.directories = 0, {}
-        found = self.directories.get(directory)
-        if found is None:
-            found = {}
-            if directory:
-                self.entries += 1
-                self.directories[directory] = found
-        return found
-
-
-_memo = _Memo()
-
-
-def _is_memorable(href: str) -> bool:
-    """Returns whether a reference means the same on all pages of a directory: not so for '', '?query' and
-    'http:?query'."""
-    if not href or len(href) > _MEMO_HREF:
-        return False
-    first = href[0]
-    return first > " " and first not in "?#" and (first not in "hH" or ":" not in href or "://" in href[:8])
 
 
 @lru_cache(maxsize=256)
 def _parsed(base: str) -> URL:
     return URL.parse(base)
-
-
-@lru_cache(maxsize=256)
-def _directory(base: str) -> str:
-    """Returns what references are relative to, "" if unknown: two bases with the same one resolve them alike."""
-    try:
-        serialised = str(_parsed(base))
-    except (URLError, UnicodeEncodeError):
-        return ""
-    if not serialised.startswith(("http://", "https://")):
-        return ""
-    path = serialised.partition("#")[0].partition("?")[0]
-    end = path.rindex("/") + 1
-    return path[:end] if end <= _MEMO_HREF else ""
 
 
 def _whatwg_odd(href: str, base: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """What one needs while writing functions: try one on a URL, see which one crashed, follow lists, hear of bad seeds."""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,16 @@ def test_the_function_that_crashed_is_named(site: Callable[[dict[str, bytes]], R
     assert row == {"function": "page_functions:falls", "kind": "crashed"}
 
 
+@pytest.fixture(params=["UTC", "Asia/Tokyo"])
+def _zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_zone")
 def test_items_are_exported_with_their_pages(site: Callable[[dict[str, bytes]], RawServer], tmp_path: Path) -> None:
     server = site({"/": b"<h1>One</h1>"})
     functions = ["page_functions:heading", "page_functions:empty"]

@@ -22,7 +22,7 @@ from gossamer.archive.store import Directory, Memory
 from gossamer.columns import NEVER, PAGES, Status
 from gossamer.crawl import onward
 from gossamer.errors import ArchiveBusy, ArchiveError
-from gossamer.frontier import frontier, hosts, table, text_heap
+from gossamer.frontier import frontier, table, text_heap
 from gossamer.frontier.pages import PageIndex
 from gossamer.repair import aside
 from gossamer.repair.rebuilt_index import RebuiltIndex, seed_hosts
@@ -46,7 +46,7 @@ def half(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("half") / "crawl"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier, "KEEP_SHARE", 0)
-        for part in (table, hosts, text_heap):
+        for part in (table, text_heap):
             patch.setattr(part, "MAX_DELTAS", 3)
         crawl(web, directory, {**VALUES, "crawl.pages": 120})
     assert {"warc", "cdxj", "visits", "pages", "links", "robots", "index.frontier"} <= set(at(directory).files)

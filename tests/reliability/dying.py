@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from support import crawl_here
 
 from gossamer.archive import chain
-from gossamer.frontier import frontier, hosts, table, text_heap
+from gossamer.frontier import frontier, table, text_heap
 
 _open, _fsync, _pwrite, _unlink, _replace = io.open, os.fsync, os.pwrite, os.unlink, os.replace
 _PIECE_BYTES = 8 << 10
@@ -43,7 +43,7 @@ class Death:
         if self.eager:
             chain.FULL_EVERY = 1
             frontier.KEEP_SHARE = 0
-            table.MAX_DELTAS = hosts.MAX_DELTAS = text_heap.MAX_DELTAS = 1
+            table.MAX_DELTAS = text_heap.MAX_DELTAS = 1
         install(Operations(self))
         crawl_here(arguments, output)
 

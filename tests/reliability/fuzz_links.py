@@ -127,7 +127,7 @@ class Pages:
 def corpus() -> Iterator[str]:
     """Yields differences on whole real pages, under their own addresses."""
     pages, links, slow = 0, 0, Counted()
-    html._remembered = slow
+    html._resolved = slow
     for path in sorted(CORPUS.rglob("*.html")):
         if path.is_file():
             url = html.resolve(str(path.relative_to(CORPUS)), "http://docs.test/") or ""
@@ -236,7 +236,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.calls = 0
-        self._inner = html._remembered
+        self._inner = html._resolved
 
     def __call__(self, base: str, charset: str, href: str) -> str | None:
         self.calls += 1
@@ -246,7 +246,7 @@ class Counted:
 def fuzz(seed: int, first: int, count: int) -> Iterator[str]:
     """Yields differences, and prints at last how many pages and links there were."""
     pages, links, slow = Pages(seed), 0, Counted()
-    html._remembered = slow
+    html._resolved = slow
     try:
         for number in range(first, first + count):
             page = pages.page(number)
@@ -257,7 +257,7 @@ def fuzz(seed: int, first: int, count: int) -> Iterator[str]:
             for difference in different:
                 yield f"seed {seed}, page {number}, {page[1]}, {page[2]!r}: {difference}"
     finally:
-        html._remembered = slow._inner
+        html._resolved = slow._inner
     print(
         f"{count:,} pages from seed {seed}: {links:,} links, and {slow.calls:,} references that are not plain",
         flush=True,

@@ -14,7 +14,7 @@ from raw_server import Loopback
 from scripted import VALUES, Web, page
 
 from gossamer import Config, Crawl
-from gossamer.archive.mark import LAYOUT, read_mark
+from gossamer.archive.mark import LAYOUT, MARK, decode_mark
 from gossamer.archive.migrate import migrate
 from gossamer.archive.query import ask
 from gossamer.errors import ArchiveVersion
@@ -50,7 +50,8 @@ def archive_of(directory: Path) -> dict[str, bytes]:
 
 
 def is_done(directory: Path) -> bool:
-    mark = read_mark(directory)
+    mark = decode_mark((directory / MARK).read_bytes())
+    assert mark is not None
     return mark.layout == LAYOUT and not mark.migrating
 
 

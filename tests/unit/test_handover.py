@@ -23,7 +23,6 @@ from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
 from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed, Unreadable
-from gossamer.frontier import hosts as hosts_of_index
 from gossamer.frontier import table
 from gossamer.frontier.frontier import Frontier
 from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
@@ -430,7 +429,6 @@ def test_retain_keeps_what_it_shall(rounds: list[list[tuple[int, int]]], zones: 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "MAX_DELTAS", deltas)
-        patch.setattr(hosts_of_index, "MAX_DELTAS", deltas)
         for pages in rounds:
             write(pages)
         commit(index.retain(store, f"a0-{number + 1:08d}", lambda hosts: np.isin(hosts >> 16, list(zones))))

@@ -10,7 +10,6 @@ from gossamer.archive.store import Memory
 from gossamer.columns import HOST, PAGE
 from gossamer.config import Index
 from gossamer.errors import ArchiveError
-from gossamer.frontier import hosts as hosts_module
 from gossamer.frontier import table as table_module
 from gossamer.frontier import text_heap
 from gossamer.frontier.hosts import Hosts
@@ -97,7 +96,7 @@ def test_parts_fold_in_turns_and_no_pack_stays_for_long() -> None:
 
 
 def test_a_part_that_cannot_wait_folds_beside_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (table_module, hosts_module, text_heap):
+    for module in (table_module, text_heap):
         monkeypatch.setattr(module, "MAX_DELTAS", 1)
     crawled = Crawled()
     for _ in range(9):
@@ -154,5 +153,5 @@ def test_hosts_may_all_leave() -> None:
     crawled.round(3)
     crawled.number += 1
     crawled.commit(crawled.index.hosts.retain(crawled.store, "a0-00000002", lambda rows: rows["host"] == 77))
-    assert len(Hosts.open(crawled.store, crawled.files)) == 0
+    assert len(Hosts(Table.open(HOST, crawled.store, crawled.files, 1 << 20))) == 0
     assert HOST.numpy == crawled.index.hosts.rows.dtype

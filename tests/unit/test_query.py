@@ -189,7 +189,7 @@ def test_the_documentation_is_current() -> None:
     assert page_.read_text() == describe()
 
 
-@pytest.mark.parametrize("sql", [sql for _, sql in EXAMPLES])
+@pytest.mark.parametrize("sql", EXAMPLES.values())
 def test_documented_examples_run(ask: Ask, sql: str) -> None:
     ask(sql)
 

@@ -143,15 +143,6 @@ def test_many_at_once_are_resolved_like_one(references: list[str], base: str) ->
     assert resolve_all(references, base) == [form for form in forms if form is not None]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "_MEMO_ENTRIES", 100)
-    for directory in range(3):
-        resolve_all(map(str, range(100)), f"http://h/{directory}/")
-    assert urls._memo.entries <= 202
-    assert sum(map(len, urls._memo.directories.values())) <= 202
-    assert resolve_all(["7"], "http://h/2/") == ["http://h/2/7"]
-
-
 def test_more_slashes_than_two() -> None:
     assert whatwg("///host/path", "https://example.org/") == "https://host/path"
 
