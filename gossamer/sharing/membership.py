@@ -66,20 +66,23 @@ class Membership:
         self._due = word if is_settled(self._store, place.version) else ""
 
     def messages(self, scope: Callable[[], list[str]], rules: Sequence[Any] = ()) -> list[Message]:
-        """Returns messages for the next commit: new sites also receive what the others know already. `scope` reads the
-        hosts of all seeds."""
+        """Returns messages for the next commit. With the first report new sites also receive what the others know
+        already, and all receive what we know of sites that are gone. `scope` reads the hosts of all seeds."""
         if not self._due or self._place is None:
             return []
-        place, made = self._place, []
+        place, made, is_first = self._place, [], self._due == RELEASED
         known = set.intersection(*(set(ring.sites) for ring in place.before)) if place.before else set()
+        new = [name for name in place.others if is_first and name not in known]
+        to_new: list[dict[str, Any]] = [{"scope": scope(), "rules": list(rules)}] if new else []
+        to_all: list[dict[str, Any]] = []
+        if place.placing is not None and (new or (is_first and place.gone)):
+            entries = place.placing.known(self._on_their_way())
+            to_new += [place.placing.round_trips(), *place.placing.in_parts(entries)]
+            hosts = entries["host"] if place.gone else entries["host"][:0]
+            is_lost = place.placing.is_orphaned(hosts) | place.had_lost_home(hosts)
+            to_all = place.placing.in_parts(entries[: len(hosts)][is_lost])
         for site in place.others:
-            news: list[dict[str, Any]] = []
-            if self._due == RELEASED and site not in known:
-                news = [
-                    {"scope": scope(), "rules": list(rules)},
-                    *(place.placing.all_news(self._on_their_way()) if place.placing else []),
-                ]
-            news.append({self._due: place.version})
+            news = [*(to_new if site in new else to_all), {self._due: place.version}]
             made += [self._chain.message(site, data, NEWS) for each in news for data in news_parts(each)]
         self._reported[self._due], self._due = place.version, ""
         return made

@@ -32,7 +32,7 @@ OPTIONS = [
     "--width", "20", "--scope", "any", "--connections", "16", "--depth", "250", "--delay", "0.1",
     "--set", "limits.depth_dynamic=250", "--set", f"site.lease_s={LEASE_S}", "--set", "fetch.timeout_s=5",
 ]  # fmt: skip
-GOOD = {"number": "1", "part": "0", "parts": "1", "previous": "0", "kind": LINKS, "protocol": "3"}
+GOOD = {"number": "1", "part": "0", "parts": "1", "previous": "0", "kind": LINKS, "protocol": "4"}
 GARBAGE = b"\x00\xffgarbage\n"
 # What is not a message of ours at all, and what is one that says nothing that can be read.
 NO_ENVELOPE: list[dict[str, str] | None] = [
@@ -136,7 +136,7 @@ def test_bad_messages_are_removed_and_later_versions_stay(site: Server) -> None:
         one = Message("a0", 1, 0, "a1", b"one")
         assert sender.publish(one)
         send(wire, "links.a1.a0", GARBAGE, {"number": "2"})
-        send(wire, "links.a1.a0", b"later", {**GOOD, "number": "2", "previous": "1", "protocol": "4"})
+        send(wire, "links.a1.a0", b"later", {**GOOD, "number": "2", "previous": "1", "protocol": "5"})
         assert sender.publish(replace(one, number=3, previous=2))
         eventually(lambda: refused(store) and set_aside(store))
         assert receiver.pending("a1", {}) == [one]

@@ -349,7 +349,7 @@ SUBJECT = "links.lima.a1"
 
 def test_an_envelope() -> None:
     assert joined([opened(SUBJECT, HEADERS, b"data")]) == [BATCH]
-    assert HEADERS["protocol"] == "3"
+    assert HEADERS["protocol"] == "4"
     (old,) = joined([opened(SUBJECT, {k: v for k, v in HEADERS.items() if k != "protocol"}, b"data")])
     assert old.protocol == 1, "who wrote it did not know that there are versions"
 
@@ -379,8 +379,8 @@ def test_a_flipped_bit_is_noticed(place: int) -> None:
 
 def test_a_later_version_is_named() -> None:
     """Whatever else it says: a later version may say it otherwise."""
-    with pytest.raises(TooNew, match="version 4 of the protocol"):
-        opened(SUBJECT, {"protocol": "4"}, b"")
+    with pytest.raises(TooNew, match="version 5 of the protocol"):
+        opened(SUBJECT, {"protocol": "5"}, b"")
 
 
 @given(st.text(max_size=30), st.dictionaries(st.sampled_from(sorted(HEADERS)) | st.text(), st.text()), st.binary())
