@@ -129,6 +129,10 @@ class Placing:
         entries["turn"][late] -= 1
         return entries
 
+    def about(self, host_keys: Integers) -> list[dict[str, Any]]:
+        """Returns once more what is decided about these hosts, for somebody who does not know it."""
+        return self.in_parts(self._hosts.entries(host_keys))
+
     def receive(self, news: Mapping[str, Any]) -> None:
         """Takes a message: decisions, how many pages its sender's site has, and how far hosts are from there."""
         new = self._hosts.record(unpacked(news["hosts"]))

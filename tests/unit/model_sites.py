@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import HOSTS, Message, site_of
+from gossamer.archive.manifest import HOSTS, NEWS, Message, site_of
 from gossamer.archive.state import replace as renew
 from gossamer.archive.store import Memory
 from gossamer.arrays import Rows
@@ -53,6 +53,12 @@ class Post:
         """All that one site has said to another until now."""
         stream = f"{sender.agent}>{to}"
         self._arrived[stream] = sender.chain.snapshot.sent.get(stream, 0)
+
+    def spoil(self, to: str) -> None:
+        """News for a site that are on their way cannot be read: they are set aside, and count as read."""
+        for key, message in self._sent._batches.items():
+            if (message.to, message.kind) == (to, NEWS):
+                self._sent._batches[key] = renew(message, data=b"{}")
 
     def of(self, site: str) -> "Box":
         return Box(self._sent, self._arrived, site)

@@ -125,6 +125,20 @@ class World:
         assert set(known.values()) <= {1}
 
 
+def test_a_site_that_has_missed_news_is_told_again() -> None:
+    """Otherwise links to its own hosts would go to and fro between it and their homes, for ever."""
+    world = World(visits=1)
+    for _ in range(6):
+        world.round()
+        world.post.spoil("east")
+    for _ in range(30):
+        world.round(5)
+    assert set(world.visited) == set(WEB)
+    sent = [site.chain.snapshot.sent for name, site in world.sites.items() if name in BEFORE]
+    world.round()
+    assert sent == [site.chain.snapshot.sent for name, site in world.sites.items() if name in BEFORE]
+
+
 def test_news_of_a_host_overtake_the_host() -> None:
     """South gives its hosts to all others, and says so to west, which is new. West passes the news on; the hosts
     themselves wait, as the links from south to north and east are down."""
