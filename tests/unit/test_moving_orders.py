@@ -170,6 +170,19 @@ def test_news_of_a_site_overtake_the_list_of_sites() -> None:
     world.finish()
 
 
+def test_a_site_is_lost_that_has_told_its_decisions_to_one_and_not_to_the_other() -> None:
+    """South has hosts by them. East would decide about the same hosts anew, and otherwise."""
+    world = World(visits=2)
+    for _ in range(4):
+        for name in world.running:
+            world.sites[name].step()
+        for sender, to in LINKS:
+            if (sender, to) != ("north", "east"):
+                world.deliver(sender, to)
+    world.lose("north")
+    world.finish_without_lost()
+
+
 def test_a_site_that_has_given_its_hosts_away_is_lost_before_they_came() -> None:
     """Nobody but west was told, which is new: the hosts are decided about again, and found by the links to them."""
     world = World(visits=24)
