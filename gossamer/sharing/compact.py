@@ -97,7 +97,7 @@ def _encoded(columns: Contributions, is_known: Bools) -> bytes:
 
 def encode_entries(entries: Rows) -> bytes:
     """Encodes entries as runs of one site and one turn. In a run only the differences of the sorted keys are sent: all
-    low bytes, all middle ones, all high ones."""
+    low bytes, as they are, all middle ones, all high ones. So no message has more entries than bytes."""
     entries = entries[np.lexsort((entries["host"], entries["turn"], entries["site"]))]
     of_run = entries[["site", "turn"]]
     starts = np.flatnonzero(np.r_[True, of_run[1:] != of_run[:-1]][: len(entries)])
@@ -107,7 +107,8 @@ def encode_entries(entries: Rows) -> bytes:
     numbers = [len(starts)]
     for row, count in zip(entries[starts].tolist(), counts.tolist(), strict=True):
         numbers += [row[1], row[2], count]
-    return b"".join([*map(_number, numbers), *map(_block, _planes(steps, "<u4")[:_KEY_BYTES])])
+    low, *others = _planes(steps, "<u4")[:_KEY_BYTES]
+    return b"".join([*map(_number, numbers), low, *map(_block, others)])
 
 
 def decode_entries(data: bytes) -> Rows:
@@ -116,9 +117,9 @@ def decode_entries(data: bytes) -> Rows:
     runs = [(rows.number(), rows.number(), rows.number()) for _ in range(rows.number())]
     sites, turns, counts = (list(column) for column in zip(*runs, strict=True)) if runs else ([], [], [])
     count = sum(counts)
-    if count > 1 << HOST_BITS or max(sites, default=0) > 0xFF or max(turns, default=0) > 0xFFFF or 0 in counts:
-        raise Unreadable("it speaks of more hosts, sites or turns than there can be")
-    planes = b"".join(rows.block() for _ in range(_KEY_BYTES))
+    if max(sites, default=0) > 0xFF or max(turns, default=0) > 0xFFFF or 0 in counts:
+        raise Unreadable("it speaks of sites or turns that cannot be")
+    planes = rows.plain(count) + b"".join(rows.block() for _ in range(_KEY_BYTES - 1))
     if len(planes) != _KEY_BYTES * count or not rows.is_at_end:
         raise Unreadable("it does not have the entries that it says it has")
     total = np.cumsum(_joined(planes + bytes(count), 4, count), dtype=np.int64)
@@ -149,6 +150,13 @@ class _Reader:
                 return value
             if shift > _LONGEST:
                 raise Unreadable("a number in it has no end")
+
+    def plain(self, size: int) -> bytes:
+        data = self._data[self._at : self._at + size]
+        if len(data) < size:
+            raise Unreadable(_TOO_LONG)
+        self._at += size
+        return data
 
     def block(self) -> bytes:
         size, how = divmod(self.number(), len(_HOW))

@@ -115,7 +115,8 @@ def test_a_decision_takes_less_than_half_of_what_it_took() -> None:
 def one(host: int, site: int, turn: int, count: int) -> bytes:
     """An entry, and how many its run says that it has."""
     said = bytes([1, site, turn, count]) if max(site, turn) < 128 else bytes([1, 255, 255, 127, 0, count])
-    return said + b"".join(bytes([3, byte]) for byte in host.to_bytes(3, "little"))
+    low, middle, high = host.to_bytes(3, "little")
+    return said + bytes([low, 3, middle, 3, high])
 
 
 @pytest.mark.parametrize(
@@ -136,12 +137,25 @@ def test_entries_that_are_none(data: bytes) -> None:
         compact.decode_entries(data)
 
 
+def test_entries_cannot_be_more_than_bytes() -> None:
+    """A few bytes must not become millions of entries in memory, and on disk."""
+    dense = np.zeros(5_000, ENTRY)
+    dense["host"] = np.arange(len(dense))
+    data = compact.encode_entries(dense)
+    assert compact.decode_entries(data)["host"].tolist() == dense["host"].tolist()
+    assert len(data) > len(dense)
+    many = bytes([1, 0, 0, 255, 255, 3]) + data[4:]
+    with pytest.raises(Unreadable, match="cut off"):
+        compact.decode_entries(many)
+
+
 def test_a_host_that_cannot_be() -> None:
     """It would be looked up in a table that ends before it."""
     beyond = np.array([(1 << HOST_BITS, 0, 0)], ENTRY)
     with pytest.raises(Unreadable, match="a host"):
         placing.unpacked(base64.b85encode(beyond.tobytes()).decode())
     steps = np.array([(1 << HOST_BITS) - 1, 5], "<u4").view(np.uint8).reshape(2, 4).T[:3]
-    data = bytes([1, 0, 0, 2]) + b"".join(bytes([6, *plane.tolist()]) for plane in steps)
+    low, middle, high = (bytes(plane.tolist()) for plane in steps)
+    data = bytes([1, 0, 0, 2]) + low + b"\x06" + middle + b"\x06" + high
     with pytest.raises(Unreadable, match="a host"):
         placing.unpacked(":" + base64.b85encode(data).decode())
