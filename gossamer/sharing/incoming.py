@@ -156,7 +156,9 @@ class Incoming(Intake):
         """Tells those who sent us links to hosts of their own where these are: links would come back for ever. They do
         not know it if news were damaged, or if an agent began while they were on their way."""
         found: list[Message] = []
-        for sender, keys in came if owners.placing and owners.remote_sites else ():
+        if owners.placing is None or not owners.remote_sites:
+            return found
+        for sender, keys in came:
             for name, rows in owners.by_name(keys):
                 if name in (sender, site_of(sender)):
                     news = owners.placing.about(host_of_key(keys[rows]))
