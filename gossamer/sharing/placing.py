@@ -124,7 +124,8 @@ class Placing:
         """Returns all entries. Hosts that we gave away, and that may not have been taken in, are here, as before: their
         new site will report them. If we are lost before, they never come there; nor do they if that site is gone."""
         entries = self._hosts.entries()
-        late = np.isin(entries, on_their_way) & ~self.is_orphaned(entries["host"]) & (entries["site"] != self._here)
+        late = np.isin(_states(entries), _states(on_their_way)) & (entries["site"] != self._here)
+        late &= ~self.is_orphaned(entries["host"])
         entries["site"][late] = self._here
         entries["turn"][late] -= 1
         return entries
@@ -164,6 +165,12 @@ class Placing:
     @property
     def _site(self) -> str:
         return self._hosts.sites[self._here]
+
+
+def _states(entries: Rows) -> I64:
+    """Returns each entry as one number: a host has one site in each turn."""
+    states: I64 = entries["host"].astype(np.int64) << 16 | entries["turn"]
+    return states
 
 
 def packed(entries: Rows) -> str:
