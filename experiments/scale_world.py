@@ -300,7 +300,7 @@ class OneAgent:
         """Writes what was decided about hosts before; one agent of a site does so for all."""
         if self is not self._site.home or not self._world.is_mapped:
             return Changes()
-        return placing.write(self.books.store, f"{self.chain.label}-0", [placing.packed(self._world.decided)])
+        return placing.write(self.books.store, f"{self.chain.label}-0", self._world.decided)
 
     def _count(self, links: int) -> None:
         """Counts what went out: of the links to other sites, those that had to be sent."""

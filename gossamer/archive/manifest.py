@@ -26,7 +26,7 @@ MOVES = "moves"  # the sender of those that order which hosts go to other sites
 # Kinds of messages.
 LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 HELD = "held"  # the kind of files with links that are for other agents, and go out with a later round
-PROTOCOL = 3  # the version in which messages are written; every one before it can be read
+PROTOCOL = 4  # the version in which messages are written; every one before it can be read
 ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")

@@ -78,9 +78,9 @@ class HostMap:
         """Returns the entries that go with hosts to their new sites."""
         return _entries(host_keys, sites, self._turn[host_keys] + 1 | 1)
 
-    def entries(self) -> Rows:
-        """Returns all decisions."""
-        hosts = np.flatnonzero(self._site)
+    def entries(self, host_keys: Integers | None = None) -> Rows:
+        """Returns all decisions, or those about these hosts that stand."""
+        hosts = np.flatnonzero(self._site) if host_keys is None else np.unique(host_keys[self.is_settled(host_keys)])
         found = np.zeros(len(hosts), ENTRY)
         found["host"], found["site"], found["turn"] = hosts, self._site[hosts] - 1, self._turn[hosts]
         return found

@@ -1,5 +1,5 @@
-"""This module encodes links between sites in few bytes: URLs as sorted text, known pages as sorted keys, cash rounded
-to two bytes.
+"""This module encodes what sites send each other in few bytes. Links: URLs as sorted text, known pages as sorted keys,
+cash rounded to two bytes. Entries of the host map: hosts of one site as sorted keys.
 
 A part is two numbers, of URLs and of keys, and blocks, each packed in the way that takes least: the low bytes of the
 keys' differences, which are random; their high ones; the low bytes of the cash, and the high ones; all other columns,
@@ -16,14 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from gossamer.arrays import I64, U16, Bools, Integers
-from gossamer.columns import Contributions
+from gossamer.arrays import I64, U16, Bools, Integers, Rows
+from gossamer.columns import HOST_BITS, Contributions
 from gossamer.crawl.inbox import PART_BYTES
 from gossamer.errors import Unreadable
+from gossamer.placement.hostmap import ENTRY
 from gossamer.web.url import page_keys
 
 MANTISSA = 11  # bits: cash is rounded down by less than a five-hundredth
 _RANDOM = 4  # bytes of a key that differences leave as they are
+_KEY_BYTES = HOST_BITS // 8  # of a host's key
 _LEVEL = 12
 _LONGEST = 63  # bits of a number
 MOST_BYTES = 1 << 26  # of a part, unpacked: whoever sends more wants to fill our memory
@@ -90,6 +92,44 @@ def _encoded(columns: Contributions, is_known: Bools) -> bytes:
     return b"".join(parts) + (_text([columns.url[row] for row in new.tolist()]) if len(new) else b"")
 
 
+# Entries of the host map
+
+
+def encode_entries(entries: Rows) -> bytes:
+    """Encodes entries as runs of one site and one turn. In a run only the differences of the sorted keys are sent: all
+    low bytes, as they are, all middle ones, all high ones. So no message has more entries than bytes."""
+    entries = entries[np.lexsort((entries["host"], entries["turn"], entries["site"]))]
+    of_run = entries[["site", "turn"]]
+    starts = np.flatnonzero(np.r_[True, of_run[1:] != of_run[:-1]][: len(entries)])
+    counts = np.diff(starts, append=len(entries))
+    steps = np.diff(entries["host"], prepend=np.uint32(0))
+    steps[starts] = entries["host"][starts]
+    numbers = [len(starts)]
+    for row, count in zip(entries[starts].tolist(), counts.tolist(), strict=True):
+        numbers += [row[1], row[2], count]
+    low, *others = _planes(steps, "<u4")[:_KEY_BYTES]
+    return b"".join([*map(_number, numbers), low, *map(_block, others)])
+
+
+def decode_entries(data: bytes) -> Rows:
+    """Decodes what `encode_entries` made; anything else is an error."""
+    rows = _Reader(data)
+    runs = [(rows.number(), rows.number(), rows.number()) for _ in range(rows.number())]
+    sites, turns, counts = (list(column) for column in zip(*runs, strict=True)) if runs else ([], [], [])
+    count = sum(counts)
+    if max(sites, default=0) > 0xFF or max(turns, default=0) > 0xFFFF or 0 in counts:
+        raise Unreadable("it speaks of sites or turns that cannot be")
+    planes = rows.plain(count) + b"".join(rows.block() for _ in range(_KEY_BYTES - 1))
+    if len(planes) != _KEY_BYTES * count or not rows.is_at_end:
+        raise Unreadable("it does not have the entries that it says it has")
+    total = np.cumsum(_joined(planes + bytes(count), 4, count), dtype=np.int64)
+    before = np.concatenate(([0], total))[np.cumsum([0, *counts])[:-1]]  # where each run begins
+    entries = np.zeros(count, ENTRY)
+    entries["host"] = total - np.repeat(before, counts)
+    entries["site"], entries["turn"] = np.repeat(sites, counts), np.repeat(turns, counts)
+    return entries
+
+
 # Blocks
 
 
@@ -110,6 +150,13 @@ class _Reader:
                 return value
             if shift > _LONGEST:
                 raise Unreadable("a number in it has no end")
+
+    def plain(self, size: int) -> bytes:
+        data = self._data[self._at : self._at + size]
+        if len(data) < size:
+            raise Unreadable(_TOO_LONG)
+        self._at += size
+        return data
 
     def block(self) -> bytes:
         size, how = divmod(self.number(), len(_HOW))

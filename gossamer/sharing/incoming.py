@@ -31,7 +31,7 @@ from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.scope import Naming, Scope, WebsiteRules
 from gossamer.crawl.seeds import Intake, minted
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.sharing import compact
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import Exchange, news_parts
@@ -97,6 +97,7 @@ class Incoming(Intake):
         parts = [mentioned(list(sitemaps)), self.again]
         self.again = Contributions.none()
         links: list[Links] = []
+        came: list[tuple[str, U64]] = []  # links, by sender
         names, from_remote = set[str](), set[str]()
         unknown_there: dict[str, list[int]] = {}
         unknown_here: list[int] = []
@@ -126,14 +127,17 @@ class Incoming(Intake):
             elif message.kind == REMOTE_LINKS:
                 parts.append(compact.decode(message.data))
                 links.append((parts[-1].key, parts[-1].hits, site_of(message.sender)))
+                came.append((message.sender, parts[-1].key))
             elif message.kind == LINKS and message.sender not in (SEEDS, SEED_FILES, SEED_RULES):
                 parts.append(decode(message.data))
+                came.append((message.sender, parts[-1].key))
+        reminders = self._reminders(owners, came)
         if owners.may_decide:
             self._place_hosts(owners, links, parts, seeds, followed(), index)
         of_seeds, passed_on = self.scope.widen(seeds), self.scope.add(from_remote)
         new = sorted({*of_seeds, *passed_on, *self.scope.add(names)})
         own, outbox = self._sorted_out(seeds, owners)
-        outbox += forwarded
+        outbox += forwarded + reminders
         parts.append(minted(own, index, ledger))
         others = sorted(orders.others)
         outbox += self._news("scope", sorted({*of_seeds, *passed_on}), others)
@@ -147,6 +151,19 @@ class Incoming(Intake):
         rows = Contributions.joined(parts)
         widened = bool(new or self.has_other_rules)
         return Arrived(rows, changes, outbox, widened, unknown_there, unknown_here, remote, received)
+
+    def _reminders(self, owners: Owners, came: Iterable[tuple[str, U64]]) -> list[Message]:
+        """Tells those who sent us links to hosts of their own where these are: links would come back for ever. They do
+        not know it if news were damaged, or if an agent began while they were on their way."""
+        found: list[Message] = []
+        if owners.placing is None or not owners.remote_sites:
+            return found
+        for sender, keys in came:
+            for name, rows in owners.by_name(keys):
+                if name in (sender, site_of(sender)):
+                    news = owners.placing.about(host_of_key(keys[rows]))
+                    found += [self._chain.message(name, data, NEWS) for each in news for data in news_parts(each)]
+        return found
 
     def _place_hosts(
         self,

@@ -66,23 +66,35 @@ class Membership:
         self._due = word if is_settled(self._store, place.version) else ""
 
     def messages(self, scope: Callable[[], list[str]], rules: Sequence[Any] = ()) -> list[Message]:
-        """Returns messages for the next commit: new sites also receive what the others know already. `scope` reads the
-        hosts of all seeds."""
+        """Returns messages for the next commit. With the first report new sites also receive what the others know
+        already, and those receive what we know of sites that are gone. `scope` reads the hosts of all seeds."""
         if not self._due or self._place is None:
             return []
-        place, made = self._place, []
+        place, made, is_first = self._place, [], self._due == RELEASED
         known = set.intersection(*(set(ring.sites) for ring in place.before)) if place.before else set()
+        new = [name for name in place.others if is_first and name not in known]
+        to_new = [{"scope": scope(), "rules": list(rules)}, *self._map(place)] if new else []
+        to_known = self._of_lost(place) if is_first and place.gone else []
         for site in place.others:
-            news: list[dict[str, Any]] = []
-            if self._due == RELEASED and site not in known:
-                news = [
-                    {"scope": scope(), "rules": list(rules)},
-                    *(place.placing.all_news(self._on_their_way()) if place.placing else []),
-                ]
-            news.append({self._due: place.version})
+            news = [*(to_new if site in new else to_known), {self._due: place.version}]
             made += [self._chain.message(site, data, NEWS) for each in news for data in news_parts(each)]
         self._reported[self._due], self._due = place.version, ""
         return made
+
+    def _map(self, place: SiteView) -> list[dict[str, Any]]:
+        """Returns the host map, if there is one."""
+        if place.placing is None:
+            return []
+        return [place.placing.round_trips(), *place.placing.in_parts(place.placing.known(self._on_their_way()))]
+
+    def _of_lost(self, place: SiteView) -> list[dict[str, Any]]:
+        """Returns what we know of hosts about which sites that are gone have decided, or that these had: they may have
+        told only some of us."""
+        if place.placing is None:
+            return []
+        entries = place.placing.known(self._on_their_way())
+        hosts = entries["host"]
+        return place.placing.in_parts(entries[place.placing.is_orphaned(hosts) | place.had_lost_home(hosts)])
 
     def _on_their_way(self) -> Rows:
         """Returns the hosts that we gave to other sites, and that may not be there yet."""

@@ -64,13 +64,18 @@ class SiteView:
 
     def was_lost(self, host_keys: Integers) -> Bools:
         """Returns which hosts were at sites that are gone; also undecided ones, if such a site was to decide."""
+        lost = self.had_lost_home(host_keys)
+        if self.placing is None:
+            return lost
+        return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
+
+    def had_lost_home(self, host_keys: Integers) -> Bools:
+        """Returns which hosts had a home, by an earlier list, at a site that is gone."""
         lost: Bools = np.full(len(host_keys), self.before is None)
         for earlier in self.before or ():
             gone = [number for number, name in enumerate(earlier.sites) if name in self.gone]
             lost |= np.isin(earlier.of_keys(host_keys), gone)
-        if self.placing is None:
-            return lost
-        return self.placing.is_orphaned(host_keys) | lost & ~self.sites.is_settled(host_keys)
+        return lost
 
     def has_arrived(self, host_keys: Integers) -> Bools:
         """Returns which hosts, of ours by a host map, are here: a transfer of the others is on its way to us."""

@@ -187,10 +187,10 @@ class Sharing:
             messages += outgoing.shares(self._others)
         if self._place and self._place.placing:
             self._place.placing.saw(*(closed.visits[name] for name in ("country", "address", "connect_s")))
-            if news := self._place.placing.take_news():
-                written = placing.write(books.store, books.chain.label, [each["hosts"] for each in news])
-                sent = sent._replace(changes=held | written)
-                messages += outgoing.news(news, [*sorted(self._orders.others), *owners.remote_sites])
+            news = self._place.placing.take_news()
+            sent = sent._replace(changes=held | placing.write(books.store, books.chain.label, news.entries))
+            messages += outgoing.news(news.to_agents, sorted(self._orders.others))
+            messages += outgoing.news(news.to_sites, owners.remote_sites)
         scope = self.intake.scope
         hosts = partial(scope.committed_hosts, books.store)
         messages += self._membership.messages(hosts, msgspec.to_builtins(scope.websites.all()))

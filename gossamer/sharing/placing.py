@@ -1,8 +1,13 @@
-"""`Placing` gives each newly discovered host to a site: the host's home on the ring decides, once, and informs all."""
+"""`Placing` gives each newly discovered host to a site: the host's home on the ring decides, once, and informs all.
+
+Whoever decides tells each other site once, and the agents of its own site. Who speaks for a site tells its agents what
+it was told; nobody else passes anything on. So what a site that is lost has decided may be known to some and not to
+others: these tell each other what they know of it with the list that says that it is gone (`membership`).
+"""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +17,13 @@ from gossamer.archive.manifest import Changes
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Store
 from gossamer.arrays import F64, I64, U32, Bools, Integers, Keys, Rows
+from gossamer.columns import HOST_BITS
+from gossamer.errors import Unreadable
 from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.placement.hostmap import ENTRY, HostMap
 from gossamer.placement.network import RoundTrips, block_of
+from gossamer.sharing import compact
 
 Links = tuple[Keys, npt.NDArray[Any], str]  # pages, how many links to each, and from which site they come
 
@@ -24,6 +32,15 @@ Partitioner = Callable[[U32, Sequence[str], F64, F64], I64]
 
 KIND = "hostmap"
 _ENTRIES = 100_000  # of a message
+_SHORT = ":"  # what the text of entries begins with; until version 3 of the protocol they were sent as they are
+
+
+class News(NamedTuple):
+    """`News` is what a commit says about hosts, as messages that are not too long, and puts on record."""
+
+    to_sites: list[dict[str, Any]]
+    to_agents: list[dict[str, Any]]  # of our own site
+    entries: Rows
 
 
 class Placing:
@@ -36,7 +53,8 @@ class Placing:
         self._round_trips = round_trips or RoundTrips(hosts.sites)
         self._here = list(hosts.sites).index(site)
         self._pages = np.zeros(len(hosts.sites))  # of each site, as last received
-        self._new: list[Rows] = []  # since the last commit
+        self._decided: list[Rows] = []  # here, since the last commit
+        self._heard: list[Rows] = []  # from other sites, since then
         self._arrived: U32 = np.zeros(0, np.uint32)  # hosts that our index has, sorted
 
     def open(self, store: Store, files: Iterable[str], state: AgentState) -> None:
@@ -75,7 +93,7 @@ class Placing:
         np.add.at(table, (inverse, source[open_]), weight[open_])
         examples = [urls(int(key)) for key in keys[open_][first]]
         sites = self._partitioner(found, examples, table, self._pages)
-        self._new.append(self._hosts.record(self._hosts.decided(found, sites)))
+        self._decided.append(self._hosts.record(self._hosts.decided(found, sites)))
 
     def saw(self, countries: Sequence[str], addresses: Sequence[str], connect_s: Sequence[float]) -> None:
         """Measures how long connecting took, at each visit of a round: the decision depends on how far hosts are."""
@@ -102,28 +120,43 @@ class Placing:
         """Records entries of hosts that pass through us, or come to us."""
         self._hosts.record(entries)
 
-    def all_news(self, on_their_way: Rows) -> Iterator[dict[str, Any]]:
-        """Iterates over all decisions, for a site that is new, without hosts that we gave away and that have not been
-        taken in. Their new site will report these: if we are lost before, they never come there."""
-        yield self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
+    def known(self, on_their_way: Rows) -> Rows:
+        """Returns all entries. Hosts that we gave away, and that may not have been taken in, are here, as before: their
+        new site will report them. If we are lost before, they never come there; nor do they if that site is gone."""
         entries = self._hosts.entries()
-        entries = entries[~np.isin(entries["host"], on_their_way["host"])]
-        for start in range(0, len(entries), _ENTRIES):
-            yield self.news(entries[start : start + _ENTRIES])
+        late = np.isin(_states(entries), _states(on_their_way)) & (entries["site"] != self._here)
+        late &= ~self.is_orphaned(entries["host"])
+        entries["site"][late] = self._here
+        entries["turn"][late] -= 1
+        return entries
+
+    def about(self, host_keys: Integers) -> list[dict[str, Any]]:
+        """Returns once more what is decided about these hosts, for somebody who does not know it."""
+        return self.in_parts(self._hosts.entries(host_keys))
 
     def receive(self, news: Mapping[str, Any]) -> None:
         """Takes a message: decisions, how many pages its sender's site has, and how far hosts are from there."""
-        self._new.append(self._hosts.record(unpacked(news["hosts"])))
+        new = self._hosts.record(unpacked(news["hosts"]))
+        if news["site"] != self._site:  # then we speak for ours; what agents of ours say is on record, and known to all
+            self._heard.append(new)
         self._round_trips.receive(news["site"], news.get("round_trips", {}))
         self._pages[list(self._hosts.sites).index(news["site"])] = news["pages"]
 
-    def take_news(self) -> list[dict[str, Any]]:
-        """Returns what is new since the last call, for others, in messages that are not too long."""
-        entries = np.concatenate([np.zeros(0, ENTRY), *self._new])
-        self._new = []
+    def take_news(self) -> News:
+        """Returns what is new since the last call."""
+        decided = np.concatenate([np.zeros(0, ENTRY), *self._decided])
+        entries = np.concatenate([decided, *self._heard])
+        self._decided, self._heard = [], []
         far = self._round_trips.news(self._site) if self._partitioner is not None else {}
-        news = [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
-        return [self.news(entries[:0], far), *news] if far else news
+        to_sites = [self.news(decided[:0], far)] if far else []
+        return News([*to_sites, *self.in_parts(decided)], self.in_parts(entries), entries)
+
+    def round_trips(self) -> dict[str, Any]:
+        """Returns all that our site has measured, for a site that is new."""
+        return self.news(np.zeros(0, ENTRY), self._round_trips.as_dict().get(self._site, {}))
+
+    def in_parts(self, entries: Rows) -> list[dict[str, Any]]:
+        return [self.news(entries[start : start + _ENTRIES]) for start in range(0, len(entries), _ENTRIES)]
 
     def news(self, entries: Rows, round_trips: Mapping[str, float] | None = None) -> dict[str, Any]:
         news = {"hosts": packed(entries), "site": self._site, "pages": int(self._pages[self._here])}
@@ -134,20 +167,32 @@ class Placing:
         return self._hosts.sites[self._here]
 
 
+def _states(entries: Rows) -> I64:
+    """Returns each entry as one number: a host has one site in each turn."""
+    states: I64 = entries["host"].astype(np.int64) << 16 | entries["turn"]
+    return states
+
+
 def packed(entries: Rows) -> str:
-    return base64.b85encode(entries.tobytes()).decode()
+    return _SHORT + base64.b85encode(compact.encode_entries(entries)).decode()
 
 
 def unpacked(text: str) -> Rows:
-    return np.frombuffer(base64.b85decode(text), ENTRY)
+    if text.startswith(_SHORT):
+        entries = compact.decode_entries(base64.b85decode(text.removeprefix(_SHORT)))
+    else:
+        entries = np.frombuffer(base64.b85decode(text), ENTRY)
+    if entries["host"].max(initial=0) >> HOST_BITS:
+        raise Unreadable("it speaks of a host that cannot be")
+    return entries
 
 
-def write(store: Store, label: str, hosts: Iterable[str]) -> Changes:
-    """Writes decisions, packed, with the commit that makes or receives them."""
-    if not any(hosts := list(hosts)):
+def write(store: Store, label: str, entries: Rows) -> Changes:
+    """Writes entries with the commit that makes or receives them."""
+    if not len(entries):
         return Changes()
     name = f"tables/{KIND}-{label}.bin"
-    store.put(name, b"".join(map(base64.b85decode, hosts)))
+    store.put(name, entries.tobytes())
     return Changes({KIND: [name]})
 
 

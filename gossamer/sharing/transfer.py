@@ -26,6 +26,7 @@ from gossamer.config import CROSS_OVER
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
 from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
+from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import estate, placing
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import Exchange
@@ -156,11 +157,11 @@ class Transfer:
         books, keys = self.books, hosts["host"].astype(np.uint32)
         first = keys.astype(np.uint64) << HOST_SHIFT
         parts = estate.gather(books, first, first | np.uint64((1 << int(HOST_SHIFT)) - 1), hosts)
-        entries, changes = "", Changes()
+        entries, changes = np.zeros(0, ENTRY), Changes()
         if place.placing is not None:
-            entries = placing.packed(place.placing.give(keys, to))
-            changes = placing.write(books.store, books.chain.label, [entries])
-        header = {"site": to, "version": place.version, "hosts": entries}
+            entries = place.placing.give(keys, to)
+            changes = placing.write(books.store, books.chain.label, entries)
+        header = {"site": to, "version": place.version, "hosts": placing.packed(entries)}
         to = place.towards(books.chain.agent, to)
         self._give(HOSTS, to, header, parts, lambda hosts: np.isin(hosts, keys), changes)
 
@@ -197,8 +198,9 @@ class Transfer:
         books, chain, owners = self.books, self.books.chain, self.orders.owners
         changes = Changes()
         if place.placing is not None:  # so that we know where to send links that come behind them
-            place.placing.record(placing.unpacked(header["hosts"]))
-            changes = placing.write(books.store, chain.label, [header["hosts"]])
+            entries = placing.unpacked(header["hosts"])
+            place.placing.record(entries)
+            changes = placing.write(books.store, chain.label, entries)
         # The old owner may have contacted the hosts just before: `now_s` is quiet time.
         if header["site"] != place.site:
             to = place.towards(chain.agent, header["site"])

@@ -13,7 +13,7 @@ from site_support import LEASE_S, Site, check_same, snapshots
 from support import Command
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import HOSTS, LINKS, NEWS, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
+from gossamer.archive.manifest import HOSTS, LINKS, NEWS, PROTOCOL, REMOTE_LINKS, SEEDS, ZONES, Changes, Message
 from gossamer.archive.resting import Resting
 from gossamer.archive.state import replace
 from gossamer.archive.store import Directory, Memory
@@ -32,7 +32,7 @@ OPTIONS = [
     "--width", "20", "--scope", "any", "--connections", "16", "--depth", "250", "--delay", "0.1",
     "--set", "limits.depth_dynamic=250", "--set", f"site.lease_s={LEASE_S}", "--set", "fetch.timeout_s=5",
 ]  # fmt: skip
-GOOD = {"number": "1", "part": "0", "parts": "1", "previous": "0", "kind": LINKS, "protocol": "3"}
+GOOD = {"number": "1", "part": "0", "parts": "1", "previous": "0", "kind": LINKS, "protocol": str(PROTOCOL)}
 GARBAGE = b"\x00\xffgarbage\n"
 # What is not a message of ours at all, and what is one that says nothing that can be read.
 NO_ENVELOPE: list[dict[str, str] | None] = [
@@ -136,7 +136,7 @@ def test_bad_messages_are_removed_and_later_versions_stay(site: Server) -> None:
         one = Message("a0", 1, 0, "a1", b"one")
         assert sender.publish(one)
         send(wire, "links.a1.a0", GARBAGE, {"number": "2"})
-        send(wire, "links.a1.a0", b"later", {**GOOD, "number": "2", "previous": "1", "protocol": "4"})
+        send(wire, "links.a1.a0", b"later", {**GOOD, "number": "2", "previous": "1", "protocol": str(PROTOCOL + 1)})
         assert sender.publish(replace(one, number=3, previous=2))
         eventually(lambda: refused(store) and set_aside(store))
         assert receiver.pending("a1", {}) == [one]
@@ -145,7 +145,7 @@ def test_bad_messages_are_removed_and_later_versions_stay(site: Server) -> None:
         eventually(lambda: receiver.pending("a1", {"a0>a1": 1}) == [] and count(wire) == 2)
         (note,) = refused(store)
         assert note["sender"] == "a0"
-        assert "version 4" in note["why"]
+        assert f"version {PROTOCOL + 1}" in note["why"]
         again = NatsExchange(wire, "a1", aside=Aside("a1", store))
         eventually(lambda: refused(store))
         assert again.pending("a1", {"a0>a1": 1}) == []

@@ -13,7 +13,18 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gossamer.archive.manifest import HOSTS, LINKS, MOVES, NEWS, REMOTE_LINKS, SEED_FILES, SEEDS, ZONES, Message
+from gossamer.archive.manifest import (
+    HOSTS,
+    LINKS,
+    MOVES,
+    NEWS,
+    PROTOCOL,
+    REMOTE_LINKS,
+    SEED_FILES,
+    SEEDS,
+    ZONES,
+    Message,
+)
 from gossamer.archive.state import replace
 from gossamer.archive.store import Memory
 from gossamer.columns import PAGE, Contributions
@@ -349,7 +360,7 @@ SUBJECT = "links.lima.a1"
 
 def test_an_envelope() -> None:
     assert joined([opened(SUBJECT, HEADERS, b"data")]) == [BATCH]
-    assert HEADERS["protocol"] == "3"
+    assert HEADERS["protocol"] == str(PROTOCOL)
     (old,) = joined([opened(SUBJECT, {k: v for k, v in HEADERS.items() if k != "protocol"}, b"data")])
     assert old.protocol == 1, "who wrote it did not know that there are versions"
 
@@ -379,8 +390,8 @@ def test_a_flipped_bit_is_noticed(place: int) -> None:
 
 def test_a_later_version_is_named() -> None:
     """Whatever else it says: a later version may say it otherwise."""
-    with pytest.raises(TooNew, match="version 4 of the protocol"):
-        opened(SUBJECT, {"protocol": "4"}, b"")
+    with pytest.raises(TooNew, match=f"version {PROTOCOL + 1} of the protocol"):
+        opened(SUBJECT, {"protocol": str(PROTOCOL + 1)}, b"")
 
 
 @given(st.text(max_size=30), st.dictionaries(st.sampled_from(sorted(HEADERS)) | st.text(), st.text()), st.binary())

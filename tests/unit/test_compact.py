@@ -1,11 +1,16 @@
-"""Links between sites: what arrives is what was sent, in few bytes."""
+"""Links and host-map entries between sites: what arrives is what was sent, in few bytes."""
+
+import base64
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.columns import Contributions
-from gossamer.sharing import compact
+from gossamer.columns import HOST_BITS, Contributions
+from gossamer.errors import Unreadable
+from gossamer.placement.hostmap import ENTRY
+from gossamer.sharing import compact, placing
 from gossamer.sharing.sent_cache import SentCache
 from gossamer.web.url import page_keys
 
@@ -86,3 +91,71 @@ def test_the_cache_forgets_but_never_invents() -> None:
     cache.add("x", keys)
     cache.forget("x", keys[:1])
     assert cache.add("x", keys).tolist() == [False, True]
+
+
+hosts = st.tuples(st.integers(0, (1 << HOST_BITS) - 1), st.integers(0, 255), st.integers(0, 65_535))
+
+
+@given(st.lists(hosts, max_size=60))
+def test_entries_arrive_as_they_were_sent(sent: list[tuple[int, int, int]]) -> None:
+    entries = np.array(sent, ENTRY)
+    assert sorted(placing.unpacked(placing.packed(entries)).tolist()) == sorted(sent)
+    as_before = base64.b85encode(entries.tobytes()).decode()  # until version 3 of the protocol
+    assert placing.unpacked(as_before).tolist() == sent
+
+
+def test_a_decision_takes_less_than_half_of_what_it_took() -> None:
+    rng = np.random.default_rng(3)
+    entries = np.zeros(1_000, ENTRY)
+    entries["host"] = rng.choice(1 << HOST_BITS, len(entries), replace=False)
+    entries["site"] = rng.integers(0, 16, len(entries))
+    assert len(placing.packed(entries)) < 0.4 * len(base64.b85encode(entries.tobytes()))
+
+
+def one(host: int, site: int, turn: int, count: int) -> bytes:
+    """An entry, and how many its run says that it has."""
+    said = bytes([1, site, turn, count]) if max(site, turn) < 128 else bytes([1, 255, 255, 127, 0, count])
+    low, middle, high = host.to_bytes(3, "little")
+    return said + bytes([low, 3, middle, 3, high])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 20,
+        one(7, 1, 0, 1)[:-1],
+        one(7, 1, 0, 1) + b"x",
+        one(7, 1, 0, 2),
+        one(7, 1, 0, 0),
+        one(7, 200, 0, 1),
+    ],
+)
+def test_entries_that_are_none(data: bytes) -> None:
+    assert compact.decode_entries(one(7, 1, 0, 1)).tolist() == [(7, 1, 0)]
+    with pytest.raises((Unreadable, IndexError)):
+        compact.decode_entries(data)
+
+
+def test_entries_cannot_be_more_than_bytes() -> None:
+    """A few bytes must not become millions of entries in memory, and on disk."""
+    dense = np.zeros(5_000, ENTRY)
+    dense["host"] = np.arange(len(dense))
+    data = compact.encode_entries(dense)
+    assert compact.decode_entries(data)["host"].tolist() == dense["host"].tolist()
+    assert len(data) > len(dense)
+    many = bytes([1, 0, 0, 255, 255, 3]) + data[4:]
+    with pytest.raises(Unreadable, match="cut off"):
+        compact.decode_entries(many)
+
+
+def test_a_host_that_cannot_be() -> None:
+    """It would be looked up in a table that ends before it."""
+    beyond = np.array([(1 << HOST_BITS, 0, 0)], ENTRY)
+    with pytest.raises(Unreadable, match="a host"):
+        placing.unpacked(base64.b85encode(beyond.tobytes()).decode())
+    steps = np.array([(1 << HOST_BITS) - 1, 5], "<u4").view(np.uint8).reshape(2, 4).T[:3]
+    low, middle, high = (bytes(plane.tolist()) for plane in steps)
+    data = bytes([1, 0, 0, 2]) + low + b"\x06" + middle + b"\x06" + high
+    with pytest.raises(Unreadable, match="a host"):
+        placing.unpacked(":" + base64.b85encode(data).decode())

@@ -49,6 +49,19 @@ def test_a_site_joins_and_every_host_has_one_owner(partitioner: str) -> None:
     assert (moved > len(hosts) // 10) == (partitioner == "ring"), "hosts that a map has given to a site stay there"
 
 
+def test_an_agent_that_has_missed_decisions_is_told_again() -> None:
+    """As one that begins while they are on their way to all others."""
+    world = World(Shape(2, 2, partitioner="fennel", **SMALL))
+    world.rounds(1)
+    agent = world.sites[0].agents["s00_a1"]
+    assert agent.place
+    hosts, known = agent.books.index.hosts.rows["host"], agent.place.sites
+    known._site[hosts] = 0  # type: ignore[attr-defined]
+    world.rounds(4)
+    assert known.is_settled(hosts).sum() > 10
+    assert world.missing() == 0
+
+
 def test_a_row_is_of_one_agents_round() -> None:
     row = scale.at_work(Shape(agents=3, **SMALL))
     assert (row["agents"], row["far_bytes"]) == (3, None)

@@ -1,13 +1,17 @@
 """Sites come and go while messages are late: whatever overtakes whatever, no page is visited by two sites."""
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from itertools import permutations
 
 import hypothesis.strategies as st
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from model_sites import OneSite, Post
 
-from gossamer.cluster.site_list import Members
+from gossamer.archive.state import replace
+from gossamer.cluster.site_list import Members, is_holding
+from gossamer.frontier.pages import host_of_key
 from gossamer.web.url import page_keys
 
 BEFORE = {"north": 1.0, "east": 1.0, "south": 1.0}
@@ -35,6 +39,7 @@ class World:
     def __init__(self, visits: int) -> None:
         self.visited: Counter[str] = Counter()
         self.post = Post()
+        self.gone: tuple[str, ...] = ()
         self.sites = {name: OneSite(name, self.post, WEB, self.visited) for name in AFTER}
         for name in BEFORE:
             self.sites[name].begin(FIRST, [url(0, 0)] if name == "north" else [])
@@ -48,6 +53,25 @@ class World:
 
     def read_file(self, name: str) -> None:
         self.sites[name].begin(SECOND if name in BEFORE else Members(2, AFTER, "fennel", None))
+
+    def lose(self, name: str) -> None:
+        """A site is gone with its archive: the pages that only it knew may be visited again."""
+        del self.sites[name]
+        self.gone = (*self.gone, name)
+        self.visited.clear()
+        self.visited.update({page for each in self.running for page in self.sites[each].remembered(self.gone)})
+
+    def read_file_without_lost(self, name: str) -> None:
+        """Reads the list that says who is gone, as `to_carry_out` does."""
+        weights = {each: weight * (each not in self.gone) for each, weight in AFTER.items()}
+        site, new = self.sites[name], Members(2 + len(self.gone), weights, "fennel")
+        if name in self.running:
+            old = site.members
+            before = [old.weights]
+            if is_holding(old.version, self.sites.keys() - {name}, site.clean):
+                before = None if old.before is None else [*old.before, old.weights]
+            new = old if old.version == new.version else replace(new, before=before)
+        site.begin(new, gone=self.gone)
 
     def deliver(self, sender: str, to: str) -> None:
         """Sites fetch from those that they know of."""
@@ -76,6 +100,43 @@ class World:
         known = Counter(page for site in self.sites.values() for page in site.pages())
         assert known == Counter(WEB.keys())
         assert not self.sites["south"].pages()
+
+    def finish_without_lost(self) -> None:
+        """In the end those that are left agree, nothing is on its way, and all that they know is visited."""
+        for name in self.sites:
+            if name not in self.running or self.sites[name].members.version < 2 + len(self.gone):
+                self.read_file_without_lost(name)
+        calm, sent = 0, list[Mapping[str, int]]()
+        for _ in range(60):
+            self.round(5)
+            before, sent = sent, [site.chain.snapshot.sent for site in self.sites.values()]
+            at_work = sent != before or any(site.is_holding or site.left() for site in self.sites.values())
+            calm = 0 if at_work else calm + 1
+            if calm == 3:
+                break
+        assert calm, "links go round, or a site waits for ever"
+        hosts = np.unique(host_of_key(page_keys(list(WEB))))
+        views = [site.place.sites for site in self.sites.values()]
+        assert len({tuple(view.of_keys(hosts).tolist()) for view in views}) == 1
+        assert len({tuple(view.is_settled(hosts).tolist()) for view in views}) == 1
+        waiting = [entry.message for site in self.sites.values() for entry in site.chain.snapshot.outbox]
+        assert not [message for message in waiting if message.sender == message.to], "nobody waits for what never comes"
+        known = Counter(page for site in self.sites.values() for page in site.pages())
+        assert set(known.values()) <= {1}
+
+
+def test_a_site_that_has_missed_news_is_told_again() -> None:
+    """Otherwise links to its own hosts would go to and fro between it and their homes, for ever."""
+    world = World(visits=1)
+    for _ in range(6):
+        world.round()
+        world.post.spoil("east")
+    for _ in range(30):
+        world.round(5)
+    assert set(world.visited) == set(WEB)
+    sent = [site.chain.snapshot.sent for name, site in world.sites.items() if name in BEFORE]
+    world.round()
+    assert sent == [site.chain.snapshot.sent for name, site in world.sites.items() if name in BEFORE]
 
 
 def test_news_of_a_host_overtake_the_host() -> None:
@@ -109,6 +170,19 @@ def test_news_of_a_site_overtake_the_list_of_sites() -> None:
     world.finish()
 
 
+def test_a_site_is_lost_that_has_told_its_decisions_to_one_and_not_to_the_other() -> None:
+    """South has hosts by them. East would decide about the same hosts anew, and otherwise."""
+    world = World(visits=2)
+    for _ in range(4):
+        for name in world.running:
+            world.sites[name].step()
+        for sender, to in LINKS:
+            if (sender, to) != ("north", "east"):
+                world.deliver(sender, to)
+    world.lose("north")
+    world.finish_without_lost()
+
+
 def test_a_site_that_has_given_its_hosts_away_is_lost_before_they_came() -> None:
     """Nobody but west was told, which is new: the hosts are decided about again, and found by the links to them."""
     world = World(visits=24)
@@ -135,23 +209,51 @@ def test_a_site_that_has_given_its_hosts_away_is_lost_before_they_came() -> None
     assert not any(site.is_holding for site in world.sites.values())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    visits=st.integers(6, 30),
-    reads=st.fixed_dictionaries({name: st.sets(st.integers(0, 9), min_size=1, max_size=2) for name in AFTER}),
-    down=st.sets(st.sampled_from(LINKS)),
-)
-def test_whichever_links_are_down(visits: int, reads: dict[str, set[int]], down: set[tuple[str, str]]) -> None:
-    """Each site reads the new list in a round of its own, or is started in one; some links are down, each for one
+READS = st.fixed_dictionaries({name: st.sets(st.integers(0, 9), min_size=1, max_size=2) for name in AFTER})
+DOWN = st.sets(st.sampled_from(LINKS))
+few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def ten_rounds(world: World, reads: dict[str, set[int]], down: Collection[tuple[str, str]]) -> None:
+    """Each site reads the latest list in a round of its own, or is started in one; some links are down, each for one
     direction."""
-    world = World(visits)
+    read = world.read_file_without_lost if world.gone else world.read_file
     for number in range(10):
-        for name in AFTER:
+        for name in world.sites:
             if number in reads[name]:
-                world.read_file(name)
+                read(name)
         for name in world.running:
             world.sites[name].step()
         for sender, to in LINKS:
             if (sender, to) not in down:
                 world.deliver(sender, to)
+
+
+@few
+@given(visits=st.integers(6, 30), reads=READS, down=DOWN)
+def test_whichever_links_are_down(visits: int, reads: dict[str, set[int]], down: set[tuple[str, str]]) -> None:
+    world = World(visits)
+    ten_rounds(world, reads, down)
     world.finish()
+
+
+@few
+@given(
+    visits=st.integers(6, 40),
+    begins=st.tuples(READS, DOWN),
+    losses=st.lists(
+        st.tuples(st.sampled_from(list(AFTER)), READS, DOWN), min_size=1, max_size=2, unique_by=lambda each: each[0]
+    ),
+)
+def test_whoever_is_lost_whichever_links_are_down(
+    visits: int,
+    begins: tuple[dict[str, set[int]], set[tuple[str, str]]],
+    losses: list[tuple[str, dict[str, set[int]], set[tuple[str, str]]]],
+) -> None:
+    """Sites are lost after they have told some of the others, and not all, what they decided."""
+    world = World(visits)
+    ten_rounds(world, *begins)
+    for lost, reads, down in losses:
+        world.lose(lost)
+        ten_rounds(world, reads, down)
+    world.finish_without_lost()
