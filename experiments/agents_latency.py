@@ -23,9 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import LINKS, ZONES_IN_ALL, Message
+from gossamer.archive.manifest import LINKS, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory, Store
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server

@@ -8,7 +8,7 @@ import msgspec
 from gossamer.archive.state import encoded
 from gossamer.errors import ArchiveError, ArchiveVersion, disk_full_guard
 
-LAYOUT = 4
+LAYOUT = 5
 MIGRATED = 3  # the first layout that `gossamer migrate` can bring up to date
 MARK = "gossamer.json"
 SCRATCH = "tmp/"

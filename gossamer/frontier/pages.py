@@ -16,7 +16,6 @@ from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
-ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
 class PageIndex:
@@ -80,16 +79,6 @@ class PageIndex:
     @property
     def memory_bytes(self) -> int:
         return sum(part.memory_bytes for part in (*self._tables, self.heap, self.hosts))
-
-
-def zone_of_key(keys: AnyKeys) -> AnyKeys:
-    """Returns the zone of page keys."""
-    return (keys >> ZONE_SHIFT).astype(np.uint8)
-
-
-def zone_of_host(hosts: AnyKeys) -> AnyKeys:
-    """Returns the zone of host keys."""
-    return (hosts >> np.uint32(columns.HOST_BITS - columns.ZONE_BITS)).astype(np.uint8)
 
 
 def host_of_key(keys: AnyKeys) -> AnyKeys:

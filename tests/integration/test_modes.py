@@ -15,6 +15,7 @@ from gossamer import Crawl
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.store import Directory
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.columns import Status
 from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl.inbox import decode
@@ -60,7 +61,7 @@ def states(found: Crawl) -> dict[str, Snapshot]:
 def owners(found: Crawl) -> list[str]:
     """Of each zone."""
     names = {zone: name for name, at in states(found).items() for zone in at.zones}
-    return [names[zone] for zone in range(256)]
+    return [names[zone] for zone in range(ZONES_IN_ALL)]
 
 
 def owner_of(found: Crawl) -> Callable[[str], str]:
