@@ -11,6 +11,7 @@ from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.index_files import Named
 from gossamer.frontier.index_pack import flush
+from gossamer.frontier.namesakes import Namesakes
 from gossamer.frontier.table import Table
 from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
@@ -32,6 +33,7 @@ class PageIndex:
         self.heap = heap
         self.hosts = hosts
         self.traps = traps
+        self.namesakes = Namesakes(pages, heap)
         self._tables = (pages, visited, onward, traps.table)
 
     @classmethod
@@ -68,6 +70,7 @@ class PageIndex:
             changes |= table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
         self.traps.recount()
+        self.namesakes = Namesakes(self.pages, self.heap)
         return changes
 
     def release(self, changes: Changes) -> None:
