@@ -166,7 +166,8 @@ class Peer:
         self._random = random.Random(f"{job['seed']} {name}")
         self._store, self._exchange = self._connect(job)
         # Whoever has all zones is alone, and sweeps what others of the same archive are writing.
-        zones = range(job["names"].index(name), ZONES_IN_ALL, len(job["names"]))
+        number, agents = job["names"].index(name), len(job["names"])
+        zones = range(ZONES_IN_ALL * number // agents, ZONES_IN_ALL * (number + 1) // agents)
         self._chain = Chain.open(self._store, name, self._exchange, zones)
         self._index = PageIndex.open(self._store, self._chain.files, Config().index)
         self._ledger, self._order = Ledger(), strategy("opic")

@@ -15,7 +15,7 @@ from gossamer.archive.checksums import Checksum
 from gossamer.archive.state import AgentState, encoded, replace
 from gossamer.archive.store import Store, where
 from gossamer.archive.zones import in_ranges
-from gossamer.errors import ArchiveError
+from gossamer.errors import ArchiveError, Unreadable
 
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
@@ -211,7 +211,7 @@ def read_document(store: Store, name: str) -> Document:
         found = _opened(store.get(name))
         if found.number == number_of(name):
             return found
-    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError):
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError, Unreadable):
         pass
     raise ArchiveError(f"{name} is damaged; {remedy(store)}")
 

@@ -16,7 +16,7 @@ from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
-UNLIMITED = 400  # agents: with more, the zones of the fullest could be a tenth more than the mean
+UNLIMITED = 200  # agents: what more would say to each other, nobody has tried (docs/scale.md)
 BY_STORE = "store"  # a value of site.exchange
 PURPOSES = ("search", "archive", "ai-train", "ai-input", "research")  # values of crawl.purpose
 PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine

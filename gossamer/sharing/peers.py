@@ -143,10 +143,12 @@ class Sharing:
     def why_over(self) -> str:
         if self._orders.stop:
             return "stopped"
-        chain, owners = self._books.chain, self._orders.owners
-        arrived = arrivals(self.exchange, chain, owners, self._place)
-        moves = arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent)
-        return ZONES_MOVE if moves else ""
+        chain, orders = self._books.chain, self._orders
+        if arrivals(self.exchange, chain, orders.owners, self._place) or self._membership.moves:
+            return ZONES_MOVE
+        if orders.shares.get(chain.agent, "") == chain.snapshot.ranges:  # mostly; this is asked many times a second
+            return ""
+        return ZONES_MOVE if leaving(chain.zones, orders.owners, chain.agent) else ""
 
     def report(self, report: Report, /) -> None:
         self._post.report(report)

@@ -60,7 +60,8 @@ def _may_take(first: Message, chain: Chain, place: SiteView, owners: Sequence[st
     """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
-    waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in named(header["zones"]))
+    own = {*chain.zones}
+    waits = any(owners[zone] == chain.agent and zone not in own for zone in named(header["zones"]))
     return header["version"] <= place.version and not (is_ours and waits)
 
 
@@ -209,7 +210,8 @@ class Transfer:
         parts = self._parts(received, header)
         passed = self._announced(place, header["hosts"], place.others if chain.agent == place.home else [])
         # A zone that we are to give away takes its hosts along.
-        owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in _zones_of(parts)}
+        mine = {*chain.zones}
+        owner = {zone: chain.agent if zone in mine else owners[zone] for zone in _zones_of(parts)}
         zones = {name: [zone for zone in owner if owner[zone] == name] for name in {chain.agent, *owner.values()}}
         own = zones.pop(chain.agent)
         for name in sorted(zones):

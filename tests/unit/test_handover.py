@@ -18,7 +18,7 @@ from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
 from gossamer.archive.zones import ZONES_IN_ALL, named, shares, zone_of_host, zone_of_key
-from gossamer.columns import COOKIES, LATER, NO_TEXT, PAGE, VISITED, Status
+from gossamer.columns import COOKIES, LATER, NO_TEXT, PAGE, REQUISITE, VISITED, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
@@ -274,6 +274,25 @@ def test_cookies_of_a_website_are_with_all_who_have_hosts_of_it() -> None:
     assert of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
     settle(store, exchange, LEFT)
     assert of("a0") == of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
+
+
+def test_what_pages_of_other_hosts_need_moves_too() -> None:
+    """A host that only has requisites has no row of its own."""
+    store, exchange = world()
+    mine = books(store, exchange, "a0")
+    host = next(name for number in range(99) if zone_of_name(name := f"cdn{number}.test") in mine.chain.zones)
+    keys, url = page_keys([f"http://{host}/logo.png"]), f"http://{host}/logo.png"
+    row = np.zeros(1, PAGE.numpy)
+    row["key"], row["hops"], row["text"] = keys, REQUISITE, mine.index.heap.append([url.encode()])
+    mine.index.pages.write(row, 1)
+    changes = mine.index.flush(store, mine.chain.label)
+    mine.chain.commit(changes, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+    settle(store, exchange, ALL_TO_ONE)
+    for name, is_there in (("a0", False), ("a1", True)):
+        index = PageIndex.open(store, Chain.read(store, name).files, CONFIG.index)
+        found, rows = index.pages.look_up(keys)
+        assert found[0] == is_there
+        assert not is_there or index.urls(rows) == [url]
 
 
 def test_order_of_discovery_is_kept() -> None:

@@ -71,6 +71,20 @@ def test_a_later_version_of_the_protocol_is_refused() -> None:
     assert decode_or_none(Wish, later) is None
 
 
+def test_what_a_version_with_other_zones_left_in_the_registrar_is_as_if_it_had_not_come() -> None:
+    orders, beat = (json.loads(encode(message)) for message in (MESSAGES[2], MESSAGES[0]))
+    orders["orders"]["owners"] = ["a0"] * 256
+    del orders["orders"]["shares"]
+    beat["report"]["zones"] = [0, 255]
+    assert decode_or_none(AgentOrders, encode(orders)) is None
+    assert decode_or_none(Heartbeat, encode(beat)) is None
+
+
+def test_orders_say_who_owns_each_zone() -> None:
+    orders = Orders({"a0": "0-2047,4095", "a1": "2048-4000"})
+    assert [orders.owners[zone] for zone in (0, 2047, 2048, 4001, 4095)] == ["a0", "a0", "a1", "", "a0"]
+
+
 @pytest.mark.parametrize("data", [b"", b"5", b"[]", b'{"retire": 5}', b'{"protocol": "x"}', b"\xff", b"[" * 100_000])
 def test_what_is_no_message_is_unreadable(data: bytes) -> None:
     with pytest.raises(Unreadable):
