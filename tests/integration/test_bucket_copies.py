@@ -104,7 +104,7 @@ def test_an_earlier_layout_in_a_bucket(weed: Server, tmp_path: Path) -> None:
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
     refused = run("crawl", "--dir", address, "--contact", "me@gossamer-tests.org", at=tmp_path).stderr.decode()
     assert f"`gossamer migrate {address}` brings it up to date" in refused
-    assert f"{address}: 4 manifests were brought up to layout {LAYOUT}" in _said("migrate", address, at=tmp_path)
+    assert f"{address}: 5 manifests were brought up to layout {LAYOUT}" in _said("migrate", address, at=tmp_path)
     assert json.loads(ObjectStore.open(address).get("gossamer.json"))["layout"] == LAYOUT
     assert f"{address}: is up to date (layout {LAYOUT})" in _said("migrate", address, at=tmp_path)
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
