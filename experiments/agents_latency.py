@@ -23,9 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import LINKS, ZONES_IN_ALL, Message
+from gossamer.archive.manifest import LINKS, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Directory, Store
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Server
@@ -165,7 +166,8 @@ class Peer:
         self._random = random.Random(f"{job['seed']} {name}")
         self._store, self._exchange = self._connect(job)
         # Whoever has all zones is alone, and sweeps what others of the same archive are writing.
-        zones = range(job["names"].index(name), ZONES_IN_ALL, len(job["names"]))
+        number, agents = job["names"].index(name), len(job["names"])
+        zones = range(ZONES_IN_ALL * number // agents, ZONES_IN_ALL * (number + 1) // agents)
         self._chain = Chain.open(self._store, name, self._exchange, zones)
         self._index = PageIndex.open(self._store, self._chain.files, Config().index)
         self._ledger, self._order = Ledger(), strategy("opic")

@@ -24,6 +24,7 @@ from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import HELD, LINKS, NEWS, REMOTE_LINKS, Changes, Message, file_name, site_of
 from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import shares, zone_of_host
 from gossamer.arrays import F64, I64, U32, U64
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.federation_file import Site, home_of
@@ -41,7 +42,7 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.stats import Report, Stats
 from gossamer.event_log import EventLog
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex, host_of_key, zone_of_host
+from gossamer.frontier.pages import PageIndex, host_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.frontier.targets import added_up
 from gossamer.placement.hostmap import ENTRY
@@ -165,6 +166,7 @@ class OneSite:
     agents: dict[str, "OneAgent"] = field(default_factory=dict)
     place: Callable[[str], SiteView | None] = lambda _: None
     owners: tuple[str, ...] = ()
+    shares: dict[str, str] = field(default_factory=dict)
     version: int = 1
 
     @property
@@ -195,7 +197,7 @@ class Desk:
     def orders(self) -> Orders:
         site = self._site
         others = {name: agent.known for name, agent in site.agents.items() if name != self._name}
-        return Orders(site.owners, others=others, holding=site.is_holding)
+        return Orders(site.shares, others=others, holding=site.is_holding)
 
 
 class Drawn(Round):
@@ -318,7 +320,7 @@ class OneAgent:
         at, stats = self.chain.snapshot, Stats(1.0, 1.0, 1, 1, 1)
         self.peers.report(
             Report(
-                number=at.number, epoch=at.epoch, zones=list(at.zones), sent=at.sent, marks=at.marks, pages=None,
+                number=at.number, epoch=at.epoch, zones=at.ranges, sent=at.sent, marks=at.marks, pages=None,
                 rounds=at.number, idle="", next_due_s=None, committed_s=1.0, cpu_s=1.0, stats=stats,
                 backlog_bytes=self.chain.backlog(self.peers.exchange),
             )
@@ -380,6 +382,7 @@ class World:
         site = OneSite(name, Memory())
         names = [f"{name}_a{number}" if name else f"a{number}" for number in range(self.shape.agents)]
         site.owners = shared_out({}, names)
+        site.shares = shares(site.owners)
         self.sites.append(site)
         site.agents = {each: OneAgent(self, site, each) for each in names}
         return site

@@ -76,7 +76,6 @@ NEVER = 0xFFFFFFFF  # a due time that never comes
 REQUISITE = 128
 MOST_HOPS = REQUISITE - 1  # of a page
 VANISHED = 255  # of a link that is no longer there
-ZONE_BITS = 8
 HOST_BITS = 24
 
 

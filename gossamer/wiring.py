@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.store import Store
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.clocks import Clock
 from gossamer.config import NEVER, Config
 from gossamer.crawl.agent import Agent

@@ -10,16 +10,18 @@ import msgspec
 from gossamer.archive.manifest import Delta, Snapshot, file_names, read_document
 from gossamer.archive.state import AgentState, encoded
 from gossamer.archive.store import Store
+from gossamer.archive.zones import in_ranges
 
 KEPT = Path(__file__).parent / "archives"
 NAMES = {"reported": "said", "received": "heard", "gone": "without", "prices": "carbon"}
 
 
-def unpacked(name: str, folder: Path) -> Path:
-    """One of the crawls of `layout-3.tar.xz`, made by the last version of that layout of a web of four hosts with two
-    pages each, all linked: `alone` has five visits and three pages left, `agents` is the whole of it by two agents, and
-    `north` one of two sites."""
-    with tarfile.open(KEPT / "layout-3.tar.xz") as packed:
+def unpacked(name: str, folder: Path, layout: int = 3) -> Path:
+    """One of the crawls that the last version of a layout made of a web of four hosts with two pages each, all linked.
+    `alone` has five visits and three pages left. In layout 3, `agents` is the whole of it by two agents, and `north`
+    one of two sites. In layout 4, `agents` has five visits by two agents, and three pages left; in `moving`, 72 zones
+    of its second agent are on their way to the first one, with four of the pages."""
+    with tarfile.open(KEPT / f"layout-{layout}.tar.xz") as packed:
         members = [member for member in packed.getmembers() if member.name.split("/")[0] == name]
         packed.extractall(folder, members, filter="data")
     return folder / name
@@ -31,8 +33,10 @@ def rewritten(store: Store, agent: str, drop: tuple[str, ...] = ()) -> None:
     for name in file_names(store, agent):
         found = read_document(store, name)
         assert isinstance(found, Snapshot | Delta)
-        body = {field: getattr(found, field) for field in found.__struct_fields__}
-        if isinstance(found, Delta) and found.zones is None:
+        body = {field: getattr(found, field) for field in found.__struct_fields__ if field != "ranges"}
+        zones = found.zones if isinstance(found, Snapshot) else found.zones and in_ranges(found.zones)
+        body["zones"] = None if zones is None else sorted({zone % 256 for zone in zones})
+        if zones is None:
             del body["zones"]
         changed = {field for field in AgentState.__struct_fields__ if _get(found.state, field) != _get(before, field)}
         body["state"] = {NAMES.get(field, field): _value(field, found.state) for field in sorted(changed)}

@@ -30,7 +30,6 @@ from typing import Protocol
 
 from gossamer.archive.damage import check_files, check_repaired, check_strays, unnamed
 from gossamer.archive.manifest import (
-    ZONES_IN_ALL,
     Changes,
     Delta,
     Files,
@@ -47,6 +46,7 @@ from gossamer.archive.manifest import (
 from gossamer.archive.manifest import chains as chains
 from gossamer.archive.state import AgentState, replace, settled
 from gossamer.archive.store import Store, where
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.errors import ArchiveError, Deposed
 
 FULL_EVERY = 32
@@ -82,7 +82,7 @@ class Chain:
         """Goes on after the newest manifest, and finishes what a crash left undone. `zones` are for a new chain."""
         snapshot, full = load(store, agent)
         if not snapshot.number:
-            snapshot = replace(snapshot, zones=tuple(zones))
+            snapshot = replace(snapshot, ranges=as_ranges(zones))
         chain = cls(store, snapshot, full)
         chain._recover(exchange)
         return chain
@@ -187,7 +187,7 @@ class Chain:
             time_s=now_s,
             added=changes.added,
             removed=changes.removed,
-            zones=None if zones is None else tuple(sorted(zones)),
+            zones=None if zones is None else as_ranges(zones),
             marks=dict(marks),
             sent=sent,
             state=old.state if state is None else settled(state),
@@ -262,8 +262,8 @@ def taken_over(old: Snapshot, now_s: float, quiet_until_s: float = 0.0, zones: I
     number, epoch = old.number + 1, old.epoch + 1
     epochs = dict(list(old.state.epochs.items())[-_EPOCHS:]) | {epoch: number}
     state = replace(old.state, epochs=epochs, quiet_until_s=quiet_until_s or old.state.quiet_until_s)
-    owned = old.zones if old.number else tuple(zones)
-    return replace(old, number=number, epoch=epoch, time_s=now_s, zones=owned, state=state)
+    owned = old.ranges if old.number else as_ranges(zones)
+    return replace(old, number=number, epoch=epoch, time_s=now_s, ranges=owned, state=state)
 
 
 def snapshots(store: Store) -> dict[str, Snapshot]:

@@ -1,19 +1,30 @@
-"""This module reads manifests of layouts 1 to 3 as if they were of layout 4; they are not written any more.
+"""This module reads manifests of layouts 1 to 4 as if they were of layout 5; they are not written any more.
 
-There the state was a dictionary, of which a delta had the keys that changed; counters of all kinds were in one; and the
-messages of the outbox were flat lists.
+Until layout 4 there were 256 zones, and manifests listed them. Until layout 3 the state was a dictionary, of which a
+delta had the keys that changed; counters of all kinds were in one; and the messages of the outbox were flat lists.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from gossamer.archive.state import AgentState, name_as_text
+from gossamer.archive.zones import as_ranges, of_earlier
 
 _FULL = {"agent", "number", "epoch", "time_s", "zones", "files", "marks", "sent", "state", "outbox", "applied"}
 _LATER = {"sums", "gone", "added", "removed"}  # of fields that a manifest may have, those that came after the first
 _RENAMED = {"said": "reported", "heard": "received", "without": "gone", "carbon": "prices"}
 _COUNTERS = ("visits", "rounds", "deferred", "wire_bytes", "known", "hosts", "frontier")
 _REFUSED = "refused "  # began the names of counters of links
+FOURTH = (b'{"format":"full-4"', b'{"format":"delta-4"')  # how manifests of layout 4 begin
+
+
+def of_fourth(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a manifest of layout 4 as layout 5 has it."""
+    return {**body, **_zones(body), "format": body["format"].replace("4", "5")}
+
+
+def _zones(body: Mapping[str, Any]) -> dict[str, str]:
+    return {"zones": as_ranges(of_earlier(body["zones"]))} if "zones" in body else {}
 
 
 def renamed(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +40,7 @@ def renamed(body: Mapping[str, Any]) -> dict[str, Any]:
     if prices := state.get("prices"):
         groups = {name: places for name, places in prices.items() if name not in ("began_s", "day")}
         state["prices"] = {"began_s": prices.get("began_s"), "day": prices.get("day", 0), "groups": groups}
-    return {**body, "state": state, "outbox": [_letter(*row) for row in body["outbox"]]}
+    return {**body, **_zones(body), "state": state, "outbox": [_letter(*row) for row in body["outbox"]]}
 
 
 def _counters(flat: Mapping[str, int]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from gossamer.archive import earlier
 from gossamer.archive.checksums import Checksum
 from gossamer.archive.state import AgentState, encoded, replace
 from gossamer.archive.store import Store, where
-from gossamer.columns import ZONE_BITS
-from gossamer.errors import ArchiveError
+from gossamer.archive.zones import in_ranges
+from gossamer.errors import ArchiveError, Unreadable
 
 Files = dict[str, list[str]]  # by kind: "warc", "visits", "index.page.run", ...
 
@@ -27,7 +27,6 @@ MOVES = "moves"  # the sender of those that order which hosts go to other sites
 LINKS, REMOTE_LINKS, SEEDS, NEWS, ZONES, HOSTS = "links", "abroad", "seeds", "news", "zones", "hosts"
 HELD = "held"  # the kind of files with links that are for other agents, and go out with a later round
 PROTOCOL = 4  # the version in which messages are written; every one before it can be read
-ZONES_IN_ALL = 1 << ZONE_BITS
 _ATTEMPTS = 10
 MANIFEST = re.compile(r"/\d{8,}\.json$")
 _SEAL = re.compile(rb',"xxh3":"([0-9a-f]{16})"}')
@@ -81,7 +80,7 @@ class Changes:
 
 
 class Delta(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="delta-4"
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="delta-5"
 ):
     """`Delta` is a manifest that has what is new since the one before it."""
 
@@ -89,7 +88,7 @@ class Delta(
     time_s: float
     added: Files = {}
     removed: Files = {}
-    zones: tuple[int, ...] | None = None  # None: as before
+    zones: str | None = None  # in ranges; None: as before
     marks: dict[str, int] = {}  # streams that are not here stay as they were; so do those of `sent`
     sent: dict[str, int] = {}
     state: AgentState = AgentState()
@@ -98,14 +97,14 @@ class Delta(
     sums: dict[str, Checksum] = {}  # of files that are new
 
 
-class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="full-4"):
+class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="format", tag="full-5"):
     """`Snapshot` is the content of one manifest, together with those before it; also a manifest that has all of it."""
 
     agent: str
     number: int = 0
     epoch: int = 1
     time_s: float = 0.0  # when it was committed
-    zones: tuple[int, ...] = ()
+    ranges: str = msgspec.field(default="", name="zones")  # of the zones that the agent owns
     files: Files = {}
     marks: dict[str, int] = {}  # stream: last number applied
     sent: dict[str, int] = {}  # stream: last number published
@@ -116,13 +115,17 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     # Files that were removed last. A crash, or a power failure that undoes deletions, may have left some of them.
     gone: tuple[str, ...] = ()
 
+    @property
+    def zones(self) -> tuple[int, ...]:
+        return in_ranges(self.ranges)
+
     def after(self, delta: Delta) -> "Snapshot":
         """Returns the snapshot after a delta."""
         new = replace(
             self,
             number=delta.number,
             time_s=delta.time_s,
-            zones=self.zones if delta.zones is None else delta.zones,
+            ranges=self.ranges if delta.zones is None else delta.zones,
             files=_changed(self.files, Changes(delta.added, delta.removed)),
             marks=self.marks | delta.marks,
             sent=self.sent | delta.sent,
@@ -208,7 +211,7 @@ def read_document(store: Store, name: str) -> Document:
         found = _opened(store.get(name))
         if found.number == number_of(name):
             return found
-    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError):
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError, Unreadable):
         pass
     raise ArchiveError(f"{name} is damaged; {remedy(store)}")
 
@@ -233,7 +236,9 @@ def _opened(data: bytes) -> Document:
     if data.startswith(b'{"format":'):
         if not seal:
             raise ValueError("its checksum is missing")
-        return _decoder.decode(data)
+        if not data.startswith(earlier.FOURTH):
+            return _decoder.decode(data)
+        return msgspec.convert(earlier.of_fourth(json.loads(data)), Snapshot | Delta, str_keys=True)
     body = json.loads(data)
     if "sums" in body and not seal:
         raise ValueError("its checksum is missing")

@@ -6,7 +6,7 @@ import msgspec
 
 from gossamer.errors import ArchiveError, ArchiveVersion
 
-LAYOUT = 4
+LAYOUT = 5
 MIGRATED = 3  # the first layout that can be read, and that `gossamer migrate` brings up to date
 MARK = "gossamer.json"
 SCRATCH = "tmp/"

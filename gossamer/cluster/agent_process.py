@@ -56,7 +56,7 @@ class Desk:
         self._sent_s = -1e9
         self._begun_s = clock.monotonic()
         self._lives = 0
-        self._orders = Orders(())
+        self._orders = Orders({})
         self.lease_until_s = clock.monotonic()  # until the first report is received
 
     def open(self, registrar: AgentRegistrar) -> None:

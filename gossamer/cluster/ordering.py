@@ -52,7 +52,7 @@ class Ordering:
     def order(self, agent: SiteAgent) -> None:
         others = [other for other in self._roster.agents.values() if other is not agent]
         orders = Orders(
-            owners=self._roster.owners,
+            shares=self._roster.shares,
             pages=self._budget.grants.get(agent.name, 0) if self._budget else None,
             stop=self.is_stopping or self._may_rest(agent),
             others={other.name: other.figure("known") for other in others},

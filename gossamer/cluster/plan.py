@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gossamer.archive.manifest import HELD, ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import HELD, Snapshot
+from gossamer.archive.zones import ZONES_IN_ALL
 
 LEAST_GRANT = 16  # pages: smaller grants would cost more messages than they spare surplus
 
@@ -87,7 +88,7 @@ def undelivered(sent: Mapping[str, Mapping[str, int]], marks: Mapping[str, Mappi
 
 def is_shared(at: Mapping[str, Snapshot], home: str, agents: int) -> bool:
     """Returns whether it takes more than one agent: they are wanted, others have zones, or links are under way."""
-    if agents > 1 or any(at[name].zones for name in at.keys() - {home}):
+    if agents > 1 or any(at[name].ranges for name in at.keys() - {home}):
         return True
     if any(one.files.get(HELD) for one in at.values()):
         return True

@@ -6,6 +6,7 @@ from itertools import count
 from gossamer.archive.chain import Chain, chains, snapshots
 from gossamer.archive.manifest import HELD, Snapshot
 from gossamer.archive.store import Store
+from gossamer.archive.zones import shares
 from gossamer.cluster.followed import Followed
 from gossamer.cluster.plan import shared_out, undelivered
 from gossamer.cluster.site_agent import SiteAgent
@@ -22,6 +23,7 @@ class Roster:
         self.agents: dict[str, SiteAgent] = {}  # that have zones, shall have some, or have something to send
         self._left: dict[str, SiteAgent] = {}
         self.owners: tuple[str, ...] = ()  # of each zone, as it shall be
+        self.shares: dict[str, str] = {}  # the same, by owner: in ranges
 
     def read(self, wanted: int, names: Collection[str] = ()) -> None:
         """Reads from the archive who there is, and what they have committed. So many shall share the zones, these
@@ -32,14 +34,14 @@ class Roster:
             for name in _chosen(self._home, before, wanted, names)
         }
         for name in before.keys() - self.agents.keys():
-            if before[name].zones or before[name].outbox or before[name].files.get(HELD):
+            if before[name].ranges or before[name].outbox or before[name].files.get(HELD):
                 self.agents[name] = SiteAgent(name, before[name], is_retiring=True)
         self._left = {name: SiteAgent(name, at) for name, at in before.items() if name not in self.agents}
         self._plan()
 
     def sharing(self) -> int:
         """Returns how many agents have zones, by their last commits."""
-        return sum(bool(at.zones) for at in snapshots(self._store).values())
+        return sum(bool(at.ranges) for at in snapshots(self._store).values())
 
     @property
     def home(self) -> SiteAgent:
@@ -97,6 +99,7 @@ class Roster:
     def _plan(self) -> None:
         owned = {agent.name: agent.zones for agent in self.agents.values()}
         self.owners = shared_out(owned, [agent.name for agent in self.staying])
+        self.shares = shares(self.owners)
 
     # What is to be done
 
@@ -136,7 +139,7 @@ class Roster:
 def _chosen(home: str, before: Mapping[str, Snapshot], wanted: int, first: Collection[str]) -> list[str]:
     """Returns agents that shall share the zones: the first ones, those that have some, and as many new ones as it
     takes."""
-    having = (name for name, at in sorted(before.items()) if at.zones)
+    having = (name for name, at in sorted(before.items()) if at.ranges)
     names = list(dict.fromkeys([home, *first, *having]))
     while len(names) < wanted:
         names.append(_next_name(home, names))

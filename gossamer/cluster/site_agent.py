@@ -1,11 +1,12 @@
 """`SiteAgent` is an agent as its supervisor sees it: as of its last report, or of its manifest if it does not run."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gossamer.archive.manifest import Snapshot
+from gossamer.archive.zones import in_ranges
 from gossamer.cluster.members import Ended, Member
 from gossamer.cluster.protocol import Heartbeat
 from gossamer.crawl.stats import Report
@@ -25,8 +26,8 @@ class SiteAgent(Member):
     quiet_s: float = 0.0  # its next process contacts no host for so long: the one before it may be at work
 
     @property
-    def zones(self) -> list[int]:
-        return list((self.report or self.at).zones)
+    def zones(self) -> tuple[int, ...]:
+        return in_ranges(self.report.zones) if self.report else self.at.zones
 
     @property
     def sent(self) -> Mapping[str, int]:
@@ -72,9 +73,9 @@ class SiteAgent(Member):
         self.crashed(ended, was_of_use)
 
 
-def _done(visits: int, marks: Mapping[str, int], zones: Iterable[int]) -> tuple[Any, ...]:
+def _done(visits: int, marks: Mapping[str, int], zones: tuple[int, ...]) -> tuple[Any, ...]:
     """Returns what grows while an agent is of use. The number of its commits does not: starting takes some."""
-    return visits, dict(marks), tuple(zones)
+    return visits, dict(marks), zones
 
 
 def _done_at(at: Snapshot) -> tuple[Any, ...]:

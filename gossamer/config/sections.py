@@ -16,7 +16,7 @@ from gossamer.errors import ConfigError
 from gossamer.version import __version__
 
 FIREWALL, CROSS_OVER = "firewall", "cross-over"  # values of site.mode
-UNLIMITED = 200  # agents: there are 256 zones, and with more agents their shares would be too uneven
+UNLIMITED = 200  # agents: what more would say to each other, nobody has tried (docs/scale.md)
 BY_STORE = "store"  # a value of site.exchange
 PURPOSES = ("search", "archive", "ai-train", "ai-input", "research")  # values of crawl.purpose
 PROCESSES, RAY, PULL = "processes", "ray", "pull"  # values of site.engine

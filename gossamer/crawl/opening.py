@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 from gossamer.archive.chain import Chain, chains
 from gossamer.archive.copies import mend
-from gossamer.archive.manifest import ZONES_IN_ALL, Changes, Files
+from gossamer.archive.manifest import Changes, Files
 from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
+from gossamer.archive.zones import ZONES_IN_ALL, is_in, zone_of_key
 from gossamer.arrays import F64, AnyKeys, Bools, Keys, Rows
 from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
@@ -34,12 +35,12 @@ from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
+from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
 from gossamer.frontier.strategies import Strategy, own_first, requisites_first, strategy
 from gossamer.web.posts import url_of
-from gossamer.web.url import page_key, page_keys
+from gossamer.web.url import page_keys
 
 if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for it
     from gossamer.fetch.cookies import Cookies
@@ -213,11 +214,11 @@ def mentioned(urls: list[str]) -> Contributions:
 
 def robots_rows(store: Store, chain: Chain, now_s: float) -> Iterator[dict[str, Any]]:
     """Iterates over valid rows of the ROBOTS table, oldest first; also those that others fetched for our zones."""
-    zones = set(chain.zones)
+    is_ours = is_in(chain.zones)
     for agent in sorted(chains(store) - {chain.agent}):
         try:
             for row in _robots(store, Chain.read(store, agent).files, now_s):
-                if page_key(row["origin"] + "/") >> int(ZONE_SHIFT) in zones:
+                if is_ours[zone_of_key(page_keys([row["origin"] + "/"]))[0]]:
                     yield row
         except ArchiveError:  # merged meanwhile: then robots.txt is fetched again
             continue

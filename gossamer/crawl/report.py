@@ -140,7 +140,7 @@ class Accounts:
         return Report(
             number=chain.number,
             epoch=chain.epoch,
-            zones=list(chain.zones),
+            zones=chain.snapshot.ranges,
             sent=chain.snapshot.sent,
             marks=chain.marks,
             pages=granted,

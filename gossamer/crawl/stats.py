@@ -74,7 +74,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int  # of its last commit
     epoch: int
-    zones: list[int]
+    zones: str  # that it owns, in ranges
     sent: Mapping[str, int]  # by stream: the number of the last message
     marks: Mapping[str, int]  # by stream: the last message that it has committed
     pages: int | None  # the limit of visits that it works under

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import compress
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -357,9 +358,10 @@ class _Entering:
             verdicts[self.usable[needed]] = Admission.FOLLOWED
             order = order[~needed[order]]
         urls = [self.urls[place] for place in self.usable.tolist()] if rules.pages_by_host or rules.quota else ()
-        quotas = Quotas.find(index.hosts, self.homes, urls, rules.quota) if rules.quota else None
+        quotas = Quotas.find(index.hosts, urls, rules.quota, index.namesakes) if rules.quota else None
         most = most_pages(self.homes, urls, rules.limits, rules.pages_by_host, quotas)
-        capped = caps.caps(index.hosts, index.traps, self.homes, order, rules.limits, most, generation, quotas)
+        names = caps.Names(lambda page: host_of(self.urls[self.usable[page]]), index.namesakes)
+        capped = caps.caps(index.hosts, index.traps, self.homes, order, rules.limits, most, names, generation, quotas)
         ranked = self.usable[order]
         verdicts[ranked] = capped
         best = rules.best
@@ -380,14 +382,16 @@ class _Entering:
         at = self.homes.of_page[np.searchsorted(self.usable, new)]
         keys = dict(zip(hosts, self.homes.domains[at].tolist(), strict=True))
         domains = {host: domain_text(host, key) for host, key in keys.items()}
+        key, needed = self.targets.key[new], is_requisite(self.targets.hops[new])
+        index.namesakes.entered(host_of_key(key[~needed]), compress(hosts, (~needed).tolist()))
         return NewPages(
-            self.targets.key[new],
+            key,
             urls,
             hosts,
             [domains[host] for host in hosts],
             self.targets.referrer[new],
             self.targets.depth[new],
-            is_requisite(self.targets.hops[new]),
+            needed,
         )
 
 
@@ -403,6 +407,7 @@ def _count_hosts(index: PageIndex, homes: Homes, new: U64, visits: Rows, before:
 def _count_promoted(index: PageIndex, rows: Rows) -> None:
     """Counts pages that were requisites until now."""
     at_home = homes(index.hosts, np.ascontiguousarray(rows["key"]), index.urls(rows))
+    index.namesakes.forget(at_home.hosts)
     _grow(index, at_home, rows["key"], rows["key"], is_final(rows["status"]).astype(np.int64))
 
 

@@ -12,6 +12,7 @@ from gossamer.config import Limits
 from gossamer.config.host_overrides import of_host
 from gossamer.frontier.candidates import place_in_group
 from gossamer.frontier.hosts import Hosts
+from gossamer.frontier.namesakes import Namesakes
 from gossamer.frontier.pages import host_of_key
 from gossamer.frontier.sorted_runs import search
 from gossamer.frontier.wildcard_traps import WildcardTraps
@@ -64,7 +65,7 @@ def most_pages(
     number. A quota takes the place of what holds for all."""
     most = np.full(len(homes.hosts), limits.pages_per_host, np.int64)
     if quotas is not None:
-        most[quotas.of_host >= 0] = 0
+        most[homes.of_page[quotas.of_page >= 0]] = 0
     if own:
         _, first = np.unique(homes.of_page, return_index=True)
         for place, page in enumerate(first.tolist()):
@@ -82,29 +83,37 @@ class Quota(NamedTuple):
     hosts: tuple[str, ...] = ()
     domain: str = ""
 
-    def room(self, index: Hosts) -> int:
-        """Returns how many more pages may become known."""
+    def room(self, index: Hosts, wanted: int, namesakes: Namesakes) -> int:
+        """Returns how many more pages may become known; if that is less than are wanted, by the names of hosts."""
         if not self.most:
             return int(np.iinfo(np.int64).max)
         if self.domain:
-            known = index.domain_counts(np.array([domain_key(self.domain)], np.uint64))[0]
-        else:
-            known = index.look_up(np.unique(np.array([host_key(host) for host in self.hosts], np.uint64)))[1]["known"]
-        return self.most - int(known.sum())
+            return self.most - int(index.domain_counts(np.array([domain_key(self.domain)], np.uint64))[0].sum())
+        keys = {host: host_key(host) for host in self.hosts}
+        known = int(index.look_up(np.unique(np.array([*keys.values()], np.uint64)))[1]["known"].sum())
+        if known + wanted > self.most:
+            known = sum(namesakes.known(key)[host] for host, key in keys.items())
+        return self.most - known
 
 
 class Quotas(NamedTuple):
     """`Quotas` has the websites among new pages that have a quota."""
 
-    of_host: I64  # for each host of `Homes`, which of them; -1: none
+    of_page: I64  # for each page, which of them; -1: none
     room: I64
 
     @classmethod
-    def find(cls, index: Hosts, homes: Homes, urls: Sequence[str], of: Callable[[str], Quota | None]) -> "Quotas":
-        _, first = np.unique(homes.of_page, return_index=True)
-        found: dict[Quota, int] = {}
-        of_host = [found.setdefault(q, len(found)) if (q := of(host_of(urls[page]))) else -1 for page in first.tolist()]
-        return cls(np.array(of_host, np.int64), np.array([quota.room(index) for quota in found], np.int64))
+    def find(
+        cls, index: Hosts, urls: Sequence[str], of: Callable[[str], Quota | None], namesakes: Namesakes
+    ) -> "Quotas":
+        names, found = [host_of(url) for url in urls], dict[Quota, int]()
+        number = {
+            name: found.setdefault(quota, len(found)) if (quota := of(name)) else -1 for name in dict.fromkeys(names)
+        }
+        of_page = np.array([number[name] for name in names], np.int64)
+        wanted = np.bincount(of_page[of_page >= 0], minlength=len(found)).tolist()
+        rooms = [quota.room(index, pages, namesakes) for quota, pages in zip(found, wanted, strict=True)]
+        return cls(of_page, np.array(rooms, np.int64))
 
 
 def generations(
@@ -125,6 +134,34 @@ def generations(
     return found
 
 
+class Names(NamedTuple):
+    """`Names` tells hosts with the same key apart. They have one row, and one count: whether it is a host's own is only
+    asked where a limit is reached."""
+
+    of_page: Callable[[int], str]  # the name of a page's host
+    namesakes: Namesakes
+
+    def is_too_much(self, homes: Homes, order: Indices, most: I64) -> Bools:
+        """Returns for which pages, in this order, their host has no room; each takes room from the next."""
+        host = homes.of_page[order]
+        found: Bools = homes.known[host] + place_in_group(host.astype(np.uint64)) >= most[host]
+        for full in np.unique(host[found]).tolist():
+            here, counts = np.flatnonzero(host == full), self.namesakes.known(int(homes.hosts[full])).copy()
+            names = [self.of_page(page) for page in order[here].tolist()]
+            if len({*counts, *names}) > 1:
+                for place, name in zip(here.tolist(), names, strict=True):
+                    found[place] = counts[name] >= most[full]
+                    counts[name] += not found[place]
+        return found
+
+    def is_of_domain(self, homes: Homes, pages: Indices) -> Bools:
+        """Returns which pages are of the domain in the row of their host: it is that of the name that came first."""
+        names = [self.of_page(page) for page in pages.tolist()]
+        domains = {name: domain_key(domain_of(name)) for name in dict.fromkeys(names)}
+        found: Bools = homes.domains[homes.of_page[pages]] == np.array([domains[name] for name in names], np.uint64)
+        return found
+
+
 def caps(
     index: Hosts,
     traps: WildcardTraps,
@@ -132,16 +169,16 @@ def caps(
     order: Indices,
     limits: Limits,
     most: I64,
+    names: Names,
     generation: U8,
     quotas: Quotas | None = None,
 ) -> U8:
     """Returns for each page in this order 0 if it enters, or the limit that is in its way; each takes room from the
     next. A website's quota takes the place of the limit of pages per domain."""
-    found = np.zeros(len(order), np.uint8)
+    found = np.where(names.is_too_much(homes, order, most), PAGES_PER_HOST, 0).astype(np.uint8)
     host = homes.of_page[order]
-    has_quota = np.zeros(len(order), np.bool_) if quotas is None else quotas.of_host[host] >= 0
+    has_quota = np.zeros(len(order), np.bool_) if quotas is None else quotas.of_page[order] >= 0
     domain_pages, domain_hosts = index.domain_counts(homes.domains)
-    found[homes.known[host] + place_in_group(host.astype(np.uint64)) >= most[host]] = PAGES_PER_HOST
     if limits.hosts_per_domain:
         arrived, first = np.unique(host, return_index=True)
         new = arrived[np.argsort(first)]
@@ -152,12 +189,13 @@ def caps(
         found[~fits[host]] = HOSTS_PER_DOMAIN
     if quotas is not None:
         left = np.flatnonzero((found == 0) & has_quota)
-        which = quotas.of_host[host[left]]
+        which = quotas.of_page[order[left]]
         found[left[place_in_group(which.astype(np.uint64)) >= quotas.room[which]]] = PAGES_PER_WEBSITE
     if limits.pages_per_domain:
         left = np.flatnonzero((found == 0) & ~has_quota)
         used = domain_pages[host[left]] + place_in_group(homes.domains[host[left]])
-        found[left[used >= limits.pages_per_domain]] = PAGES_PER_DOMAIN
+        over = left[used >= limits.pages_per_domain]
+        found[over[names.is_of_domain(homes, order[over])]] = PAGES_PER_DOMAIN
     return found
 
 

@@ -12,12 +12,12 @@ from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.index_files import Named
 from gossamer.frontier.index_pack import flush
+from gossamer.frontier.namesakes import Namesakes
 from gossamer.frontier.table import Table
 from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
-ZONE_SHIFT = np.uint64(64 - columns.ZONE_BITS)
 
 
 @dataclass(eq=False)
@@ -32,6 +32,9 @@ class PageIndex:
     heap: TextHeap
     hosts: Hosts
     traps: WildcardTraps
+
+    def __post_init__(self) -> None:
+        self.namesakes = Namesakes(self.pages, self.heap)
 
     @classmethod
     def open(cls, store: Store, files: Named, settings: config.Index) -> "PageIndex":
@@ -67,6 +70,7 @@ class PageIndex:
             changes |= table.retain(store, label, lambda rows: keep(host_of_key(rows["key"])))
         changes |= self.hosts.retain(store, label, lambda rows: keep(rows["host"]))
         self.traps.recount()
+        self.namesakes = Namesakes(self.pages, self.heap)
         return changes
 
     def release(self, changes: Changes) -> None:
@@ -82,16 +86,6 @@ class PageIndex:
     @property
     def _parts(self) -> tuple[Table | TextHeap, ...]:
         return self.pages, self.visited, self.onward, self.traps.table, self.hosts.table, self.heap
-
-
-def zone_of_key(keys: AnyKeys) -> AnyKeys:
-    """Returns the zone of page keys."""
-    return (keys >> ZONE_SHIFT).astype(np.uint8)
-
-
-def zone_of_host(hosts: AnyKeys) -> AnyKeys:
-    """Returns the zone of host keys."""
-    return (hosts >> np.uint32(columns.HOST_BITS - columns.ZONE_BITS)).astype(np.uint8)
 
 
 def host_of_key(keys: AnyKeys) -> AnyKeys:

@@ -21,8 +21,9 @@ from typing import Literal
 
 import numpy as np
 
+from gossamer.archive.zones import is_in, zone_of_host, zone_of_key
 from gossamer.arrays import F64, I64, Integers, Rows
-from gossamer.columns import HOST_BITS, REQUISITE, ZONE_BITS
+from gossamer.columns import REQUISITE
 from gossamer.errors import ConfigError
 
 
@@ -180,18 +181,16 @@ def own_first(strategy: Strategy, zones: Callable[[], Collection[int]]) -> Strat
     """Returns the same strategy, but pages and hosts of zones that are not ours now come after all of our own."""
 
     def behind(ranks: F64, zone: Integers) -> F64:
-        own = np.zeros(1 << ZONE_BITS, np.bool_)
-        own[list(zones())] = True
         # Logarithms, so that any rank fits below those of our own, and in the same order.
         lower = 1e200 * np.sign(ranks) * np.log1p(np.abs(ranks)) - 1e203
-        return np.where(own[zone], ranks, lower)
+        return np.where(is_in(zones())[zone], ranks, lower)
 
     def page_rank(rows: Rows, random_seed: int) -> F64:
-        return behind(strategy.page_rank(rows, random_seed), rows["key"] >> np.uint64(64 - ZONE_BITS))
+        return behind(strategy.page_rank(rows, random_seed), zone_of_key(rows["key"]))
 
     def host_rank(rows: Rows) -> F64:
         assert strategy.host_rank is not None
-        return behind(strategy.host_rank(rows), rows["host"] >> np.uint32(HOST_BITS - ZONE_BITS))
+        return behind(strategy.host_rank(rows), zone_of_host(rows["host"]))
 
     return replace(strategy, page_rank=page_rank, host_rank=host_rank if strategy.host_rank else None)
 

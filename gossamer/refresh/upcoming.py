@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gossamer.archive.manifest import ZONES_IN_ALL
 from gossamer.archive.reading import Reading
 from gossamer.archive.views import FROM_INDEX
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.arrays import F64, Bools, Generic, Indices, Keys, Rows
 from gossamer.clocks import Clock, RealClock
 from gossamer.columns import NEVER, PAGE, Column, Status

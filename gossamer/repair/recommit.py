@@ -12,7 +12,6 @@ from gossamer.archive.copies import has
 from gossamer.archive.damage import UNFINISHED
 from gossamer.archive.labels import Label, label_of
 from gossamer.archive.manifest import (
-    ZONES_IN_ALL,
     Files,
     Snapshot,
     chains,
@@ -27,6 +26,7 @@ from gossamer.archive.manifest import (
 from gossamer.archive.state import AgentState, LedgerState, replace
 from gossamer.archive.store import Store, where
 from gossamer.archive.views import KINDS
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.config import Config
 from gossamer.errors import ArchiveBusy, ArchiveError
 from gossamer.repair import found_files
@@ -108,7 +108,7 @@ def commit_anew(store: Store, aside: Aside, config: Config, now_s: float) -> Ite
     for agent in agents:
         new = _snapshot(store, best[agent], numbers, files[agent], now_s)
         if agent == home:
-            new = replace(new, zones=tuple(range(ZONES_IN_ALL)), state=_state_of(new.state, rebuilt))
+            new = replace(new, ranges=as_ranges(range(ZONES_IN_ALL)), state=_state_of(new.state, rebuilt))
         _create(store, new, {n: known for n, known in best[agent].sums.items() if n not in bad[agent]})
     taken = _take_out(store, aside, {n for of in files.values() for names in of.values() for n in names}, numbers)
     store.delete(UNFINISHED)

@@ -32,11 +32,11 @@ from gossamer.archive.manifest import (
     SEED_RULES,
     SEEDS,
     ZONES,
-    ZONES_IN_ALL,
     Message,
     site_of,
 )
 from gossamer.archive.store import Store
+from gossamer.archive.zones import named
 from gossamer.columns import COOKIES
 from gossamer.crawl.inbox import Aside, blank, decode
 from gossamer.crawl.scope import WebsiteRules
@@ -269,11 +269,9 @@ def _check_transfer(message: Message, store: Store, sites: Collection[str]) -> N
             estate.take_cookies({}, part.texts)
         return
     header = json.loads(message.data)
-    zones = [_whole(zone, 0, ZONES_IN_ALL) for zone in _typed(header, "zones", list)]
     _check_rests(_typed(header, "resting", dict, {}))
+    named(header.get("zones"))
     if message.kind == ZONES:
-        if len(set(zones)) < len(zones):
-            raise Unreadable("it names a zone twice")
         _number(header["quiet_until_s"])
         _check_files(_typed(header, "files", list, ()), store)
         return

@@ -1,22 +1,29 @@
 """`Orders` are what an agent receives from its site; a `Post` delivers them, and takes the agent's reports."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
+from gossamer.archive.zones import owners
 from gossamer.crawl.stats import Report
 
 
-class Orders(msgspec.Struct, frozen=True):
+class Orders(msgspec.Struct, frozen=True, dict=True):
     """`Orders` are what a site wants of an agent."""
 
-    owners: tuple[str, ...]  # of each zone, as it shall be
+    shares: Mapping[str, str]  # the zones that each agent shall own, in ranges
     pages: int | None = None  # the limit of this agent's visits, earlier runs included; None: any number
     stop: bool = False
     others: Mapping[str, int] = {}  # the other agents, and how many pages each knows
     replicated: int = 0  # this agent's last commit that is at all replicas of the site
     holding: bool = False  # other sites may still have hosts that are ours by now
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """Returns the owner of each zone, as it shall be."""
+        return owners(self.shares)
 
 
 class Post(Protocol):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gossamer.archive.manifest import Changes
 from gossamer.archive.resting import Rests
 from gossamer.archive.state import AgentState, replace
-from gossamer.arrays import I64, AnyKeys, Bools, Rows
+from gossamer.arrays import I64, AnyKeys, Bools, HostKeys, Rows
 from gossamer.columns import COOKIES, HOST, KIN, LATER, NO_TEXT, ONWARD, PAGE, RESTING, VISITED
 from gossamer.crawl import onward
 from gossamer.crawl.inbox import check_table, in_parts
@@ -88,10 +88,18 @@ def decoded(data: bytes) -> Part:
     return from_arrow(table.decode(), message)
 
 
-def gather(books: Books, first: AnyKeys, last: AnyKeys, hosts: Rows) -> list[Part]:
-    """Returns what is known of the pages in these ranges of keys, and of these hosts; cash without what V hides of it.
-    Ranges are whole hosts, in order."""
-    index = books.index
+def known_hosts(books: Books) -> HostKeys:
+    """Returns all hosts of which something is known, in order: also those that only requisites are of, which have no
+    row of their own."""
+    found = [np.unique(host_of_key(rows["key"])) for rows in books.index.pages.scan()]
+    return np.unique(np.concatenate([books.index.hosts.rows["host"], rests(books.resting.hosts).rows["host"], *found]))
+
+
+def gather(books: Books, keys: HostKeys, hosts: Rows) -> list[Part]:
+    """Returns what is known of the pages of the hosts with these keys (sorted), and the rows of hosts; cash without
+    what V hides of it."""
+    index, first = books.index, keys.astype(np.uint64) << HOST_SHIFT
+    last = first | np.uint64((1 << int(HOST_SHIFT)) - 1)
     tables = (index.pages, index.visited, index.onward, index.traps.table)
     pages, visited, ahead, kin = (table.ranges(first, last) for table in tables)
     pages = pages[np.argsort(pages["text"], kind="stable")]  # in order of discovery, as the new owner will have them
@@ -105,7 +113,7 @@ def gather(books: Books, first: AnyKeys, last: AnyKeys, hosts: Rows) -> list[Par
         Part(ONWARD.name, ahead, [onward.packed(links) for links in onward.read(index, ahead["key"])]),
         Part(KIN.name, kin, [b""] * len(kin)),
         Part(HOST.name, hosts, [b""] * len(hosts)),
-        _within(rests(books.resting.hosts), first, last),
+        _among(rests(books.resting.hosts), keys),
     ]
 
 
@@ -126,10 +134,8 @@ def cookies(books: Books, hosts: Rows) -> Part:
     return Part(COOKIES.name, rows, [msgspec.json.encode((domain, *kept[domain])) for domain in found])
 
 
-def _within(part: Part, first: AnyKeys, last: AnyKeys) -> Part:
-    keys = part.rows["host"].astype(np.uint64) << HOST_SHIFT
-    ranges = np.searchsorted(first, keys, "right") - 1
-    here = np.flatnonzero((ranges >= 0) & (keys <= last[ranges])) if len(last) else np.zeros(0, np.intp)
+def _among(part: Part, keys: HostKeys) -> Part:
+    here = np.flatnonzero(np.isin(part.rows["host"], keys))
     return Part(part.table, part.rows[here], [part.texts[row] for row in here.tolist()])
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from gossamer.archive.manifest import ZONES_IN_ALL
+from gossamer.archive.zones import is_in, zone_of_key
 from gossamer.arrays import I64, Bools, Indices, Integers, Keys
-from gossamer.frontier.pages import host_of_key, zone_of_key
+from gossamer.frontier.pages import host_of_key
 
 if TYPE_CHECKING:
     from gossamer.archive.state import Members
@@ -108,8 +108,7 @@ class Owners:
     ) -> None:
         self._agent, self._place, self._everything = agent, place, everything
         self._holding = holding
-        self._zones = np.zeros(ZONES_IN_ALL, np.bool_)
-        self._zones[list(zones)] = True
+        self._zones = is_in(zones)
         sites = list(place.sites.sites) if place else []
         # The agent that speaks with remote sites takes care of their pages.
         remote = [name if place and place.home == agent else place.home for name in sites] if place else []

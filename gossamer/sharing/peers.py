@@ -19,7 +19,7 @@ from gossamer.crawl.stats import Report, SiteProgress
 from gossamer.event_log import EventLog
 from gossamer.sharing import incoming, placing
 from gossamer.sharing.checking import Checked
-from gossamer.sharing.control import Post
+from gossamer.sharing.control import Orders, Post
 from gossamer.sharing.exchange import Exchange
 from gossamer.sharing.held import Held
 from gossamer.sharing.incoming import Incoming, numbered_parts
@@ -58,6 +58,7 @@ class Sharing:
         self._arrived: incoming.Arrived | None = None  # what `take` found, until `send`
         self._is_full = False  # the round, so that others will follow soon
         self._barren: set[tuple[str, int, int]] = set()  # messages that have no page which we do not know
+        self._owners_by: tuple[tuple[int, ...], Orders] | None = None
 
     def settle(self, now_s: float) -> None:
         """Takes in what has come, and hands over what shall go, in several commits, while nothing is fetched."""
@@ -67,8 +68,13 @@ class Sharing:
     # Ownership
 
     def _owners(self) -> Owners:
-        chain, everything = self._books.chain, self._books.config.site.mode == CROSS_OVER
-        return Owners(chain.agent, chain.zones, self._orders.owners, self._place, everything, self._orders.holding)
+        """Returns who owns what, by our chain and the orders; as they are asked for often, they are made once."""
+        chain, orders = self._books.chain, self._orders
+        if self._owners_by != (chain.zones, orders):
+            everything = self._books.config.site.mode == CROSS_OVER
+            self._known = Owners(chain.agent, chain.zones, orders.owners, self._place, everything, orders.holding)
+            self._owners_by = (chain.zones, orders)
+        return self._known
 
     def is_own(self, keys: AnyKeys, /) -> Bools:
         return self._owners().is_own(keys)
@@ -137,16 +143,20 @@ class Sharing:
     def why_over(self) -> str:
         if self._orders.stop:
             return "stopped"
-        chain, owners = self._books.chain, self._orders.owners
-        arrived = arrivals(self.exchange, chain, owners, self._place)
-        moves = arrived or self._membership.moves or leaving(chain.zones, owners, chain.agent)
-        return ZONES_MOVE if moves else ""
+        chain, orders = self._books.chain, self._orders
+        if arrivals(self.exchange, chain, orders.owners, self._place) or self._membership.moves:
+            return ZONES_MOVE
+        if orders.shares.get(chain.agent, "") == chain.snapshot.ranges:  # mostly; this is asked many times a second
+            return ""
+        return ZONES_MOVE if leaving(chain.zones, orders.owners, chain.agent) else ""
 
     def report(self, report: Report, /) -> None:
         self._post.report(report)
         orders, before = self._post.orders(), self._orders
+        if orders == before:
+            return
         self._orders = orders
-        if (orders.owners, orders.holding) != (before.owners, before.holding):
+        if (orders.shares, orders.holding) != (before.shares, before.holding):
             self.intake.owners_changed()
 
     def progress(self) -> SiteProgress:

@@ -17,15 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from gossamer.archive.chain import Chain, snapshots
-from gossamer.archive.manifest import HOSTS, NEWS, ZONES, ZONES_IN_ALL, Changes, Message
+from gossamer.archive.manifest import HOSTS, NEWS, ZONES, Changes, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, is_in, named, zone_of_host
 from gossamer.arrays import I64, AnyKeys, Bools, HostKeys, Rows
-from gossamer.columns import REQUISITE
+from gossamer.columns import HOST, REQUISITE
 from gossamer.config import CROSS_OVER
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
-from gossamer.frontier.pages import HOST_SHIFT, ZONE_SHIFT, host_of_key, zone_of_host
+from gossamer.frontier.pages import host_of_key
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import estate, placing
 from gossamer.sharing.control import Orders
@@ -35,7 +36,7 @@ from gossamer.sharing.owners import SiteView
 from gossamer.web.url import host_key
 
 PAGES_AT_ONCE = 200_000  # of what leaves together: both sides hold the rows in memory
-HOSTS_AT_ONCE = 4_000  # few enough for one header to name them all
+HOSTS_AT_ONCE = 4_000  # few enough for one header to name them all; or zones
 FILES = "handover"  # the kind of files in which zones went until version 2 of the protocol
 
 Header = dict[str, Any]
@@ -60,7 +61,8 @@ def _may_take(first: Message, chain: Chain, place: SiteView, owners: Sequence[st
     """Returns whether we may take it: no later list of sites gives it to us, nor are its zones on their way to us."""
     header = json.loads(first.data)
     is_ours = header["site"] == place.site
-    waits = any(owners[zone] == chain.agent and zone not in chain.zones for zone in header["zones"])
+    own = {*chain.zones}
+    waits = any(owners[zone] == chain.agent and zone not in own for zone in named(header["zones"]))
     return header["version"] <= place.version and not (is_ours and waits)
 
 
@@ -79,7 +81,7 @@ def unowned(store: Store) -> list[int]:
     for at in snapshots(store).values():
         owned.update(at.zones)
         headers = [name for name, _, message in at.outbox if message.kind == ZONES and message.part == 0]
-        owned.update(zone for name in headers for zone in json.loads(store.get(name))["zones"])
+        owned.update(zone for name in headers for zone in named(json.loads(store.get(name))["zones"]))
     return [zone for zone in range(ZONES_IN_ALL) if zone not in owned]
 
 
@@ -124,18 +126,19 @@ class Transfer:
     def give_zones(self) -> None:
         """Gives zones to their new owners, in one message to each, or more if there is much."""
         books, chain = self.books, self.books.chain
-        for to, zones in leaving(chain.zones, self.orders.owners, chain.agent).items():
+        shall_leave = leaving(chain.zones, self.orders.owners, chain.agent)
+        known = estate.known_hosts(books) if shall_leave else np.zeros(0, np.uint32)
+        for to, zones in shall_leave.items():
             rows = books.index.hosts.rows
             pages = np.bincount(zone_of_host(rows["host"]), rows["known"], minlength=ZONES_IN_ALL)[zones]
             for group in (zones[part] for part in _groups(pages.tolist())):
-                first = np.array([zone << int(ZONE_SHIFT) for zone in group], np.uint64)
-                header = {"zones": group, "quiet_until_s": chain.state.quiet_until_s}
+                header = {"zones": as_ranges(group), "quiet_until_s": chain.state.quiet_until_s}
                 # We found what is neither ours nor theirs when we crossed over, and keep it.
                 leaves = _in(group)
                 hosts = books.index.hosts.rows[leaves(books.index.hosts.rows["host"])]
-                parts = estate.gather(books, first, first + np.uint64((1 << int(ZONE_SHIFT)) - 1), hosts)
+                parts = estate.gather(books, known[leaves(known)], hosts)
                 parts.append(estate.cookies(books, hosts))
-                mine = [zone for zone in chain.zones if zone not in group]
+                mine = sorted({*chain.zones} - {*group})
                 self._give(ZONES, to, header, parts, leaves, Changes(), mine)
 
     def give_hosts(self) -> None:
@@ -155,8 +158,7 @@ class Transfer:
 
     def _give_hosts(self, place: SiteView, to: str, hosts: Rows) -> None:
         books, keys = self.books, hosts["host"].astype(np.uint32)
-        first = keys.astype(np.uint64) << HOST_SHIFT
-        parts = estate.gather(books, first, first | np.uint64((1 << int(HOST_SHIFT)) - 1), hosts)
+        parts = estate.gather(books, keys, hosts)
         entries, changes = np.zeros(0, ENTRY), Changes()
         if place.placing is not None:
             entries = place.placing.give(keys, to)
@@ -186,7 +188,7 @@ class Transfer:
         header = json.loads(received[0].data)
         if received[0].kind == ZONES:
             changes = estate.take_in(self.books, self._parts(received, header))
-            mine = {*self.books.chain.zones, *header["zones"]}
+            mine = {*self.books.chain.zones, *named(header["zones"])}
             self._commit(changes, [], received, header["quiet_until_s"], mine)
         elif self.place is not None:
             self._take_hosts(self.place, received, header)
@@ -210,10 +212,9 @@ class Transfer:
         parts = self._parts(received, header)
         passed = self._announced(place, header["hosts"], place.others if chain.agent == place.home else [])
         # A zone that we are to give away takes its hosts along.
-        owner = {zone: chain.agent if zone in chain.zones else owners[zone] for zone in header["zones"]}
-        zones = {
-            name: [zone for zone in header["zones"] if owner[zone] == name] for name in {chain.agent, *owner.values()}
-        }
+        mine = {*chain.zones}
+        owner = {zone: chain.agent if zone in mine else owners[zone] for zone in _zones_of(parts)}
+        zones = {name: [zone for zone in owner if owner[zone] == name] for name in {chain.agent, *owner.values()}}
         own = zones.pop(chain.agent)
         for name in sorted(zones):
             # The same message names the hosts that are ours from now on: a number that has hosts has nothing else.
@@ -235,9 +236,8 @@ class Transfer:
 
     def _message(self, kind: str, to: str, header: Header, parts: Sequence[estate.Part]) -> Parts:
         pages = [part.rows for part in parts if part.table == "page"]
-        hosts = np.concatenate([np.zeros(0, np.uint32), *(part.rows["host"] for part in parts if part.table == "host")])
         figures = {"pages": sum(map(len, pages)), "cash": sum(int(rows["cash"].sum()) for rows in pages)}
-        zones = header["zones"] if kind == ZONES else np.unique(zone_of_host(hosts)).tolist()
+        zones = header["zones"] if kind == ZONES else as_ranges(_zones_of(parts))
         first = json.dumps({**header, **figures, "zones": zones}).encode()
         data = [first, *(piece for part in parts for piece in estate.encoded(part))]
         return [self.books.chain.message(to, each, kind) for each in data]
@@ -312,7 +312,15 @@ def _heed(sites: I64, hosts: HostKeys, place: SiteView, moves: Mapping[str, str]
 
 
 def _in(zones: Collection[int]) -> Callable[[AnyKeys], Bools]:
-    return lambda hosts: np.isin(zone_of_host(hosts), list(zones))
+    leaves = is_in(zones)
+    return lambda hosts: leaves[zone_of_host(hosts)]
+
+
+def _zones_of(parts: Iterable[estate.Part]) -> list[int]:
+    """Returns the zones of the hosts of a transfer."""
+    hosts = [part.rows["host"] for part in parts if part.table == HOST.name]
+    zones: list[int] = np.unique(zone_of_host(np.concatenate([np.zeros(0, np.uint32), *hosts]))).tolist()
+    return zones
 
 
 def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
@@ -323,4 +331,4 @@ def _in_zones(part: estate.Part, zones: list[int]) -> estate.Part:
 
 def _header_in_zones(header: Header, zones: list[int]) -> Header:
     entries = placing.unpacked(header["hosts"])
-    return {**header, "hosts": placing.packed(entries[np.isin(zone_of_host(entries["host"]), zones)])}
+    return {**header, "hosts": placing.packed(entries[_in(zones)(entries["host"])])}

@@ -13,6 +13,7 @@ from rich.text import Text
 from gossamer.archive.places import opened, remembered
 from gossamer.archive.reading import Reading, reading
 from gossamer.archive.state import Counters
+from gossamer.archive.zones import in_ranges
 from gossamer.cluster import store_registrar
 from gossamer.cluster.hub import FOLDER, AgentRegistrar
 from gossamer.cluster.nats_connection import Wire
@@ -36,7 +37,7 @@ class AgentRow(msgspec.Struct, kw_only=True):
 
     agent: str
     state: str = "ended"
-    zones: list[int] = []
+    zones: int = 0
     visits: int = 0
     known: int | None = 0
     frontier: int | None = 0
@@ -139,7 +140,7 @@ def _row(at: Reading, name: str, beat: Heartbeat | None, pid: int | None) -> Age
     counted = snapshot.state.counters if snapshot else Counters()
     row = AgentRow(agent=name, visits=counted.visits, known=counted.known, frontier=counted.frontier)
     if snapshot:
-        row.zones, row.committed_s = list(snapshot.zones), snapshot.time_s
+        row.zones, row.committed_s = len(snapshot.zones), snapshot.time_s
         row.backlog_bytes = sum(entry.size for entry in snapshot.outbox)
     if beat is None:
         row.state, row.process = ("crawling", pid) if pid else (row.state, None)
@@ -153,7 +154,8 @@ def _row(at: Reading, name: str, beat: Heartbeat | None, pid: int | None) -> Age
         row.connections, row.due_hosts, row.memory_bytes = stats.connections, report.due_hosts, stats.memory_bytes
         row.cpu, row.cpu_s = report.cpu_share, report.cpu_s
         row.received_bytes, row.sent_bytes = report.received_bytes, report.sent_bytes
-        row.zones, row.backlog_bytes, row.committed_s = report.zones, report.backlog_bytes, report.committed_s
+        row.zones, row.backlog_bytes = len(in_ranges(report.zones)), report.backlog_bytes
+        row.committed_s = report.committed_s
     return row
 
 
@@ -173,7 +175,7 @@ def _work(rows: list[AgentRow]) -> Table:
         table.add_row(
             row.agent,
             Text(row.state, {"ended": "dim", "crawling": "green"}.get(row.state, "")),
-            count(len(row.zones)),
+            count(row.zones),
             count(row.visits),
             rate(row.pages_per_s),
             count(row.frontier),

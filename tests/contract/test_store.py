@@ -17,6 +17,7 @@ from experiments.spread import Shelf, Spread, place_of
 from gossamer import __version__
 from gossamer.archive.checksums import of_bytes, of_file
 from gossamer.archive.copies import Copied
+from gossamer.archive.mark import LAYOUT
 from gossamer.archive.object_store import ObjectStore
 from gossamer.archive.store import Directory, Memory, Store
 from gossamer.errors import ArchiveBusy, ArchiveError, ArchiveVersion, OutOfSpace, disk_full_guard
@@ -240,7 +241,7 @@ def test_holder_of_nothing(directory: Directory) -> None:
 def test_prepare_makes_and_opens(tmp_path: Path) -> None:
     Directory.prepare(tmp_path / "a" / "b", 5.0)
     assert json.loads((tmp_path / "a" / "b" / "gossamer.json").read_text()) == {
-        "layout": 4,
+        "layout": LAYOUT,
         "gossamer": __version__,
         "created": 5.0,
     }

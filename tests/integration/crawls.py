@@ -5,6 +5,7 @@ from math import inf
 from typing import Any
 
 from gossamer import Config, Crawl
+from gossamer.archive.zones import shares
 from gossamer.config.folders import Place
 from gossamer.sharing.control import Orders
 from gossamer.testweb.running import RunningWeb
@@ -46,7 +47,7 @@ class Fixed:
     lease_until_s = inf
 
     def __init__(self, owners: tuple[str, ...]) -> None:
-        self._orders = Orders(owners)
+        self._orders = Orders(shares(owners))
 
     def report(self, facts: Mapping[str, Any]) -> None:
         pass

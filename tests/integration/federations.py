@@ -20,6 +20,7 @@ from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import HOSTS, LINKS, REMOTE_LINKS, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.cluster.federation import prepare
 from gossamer.cluster.federation_file import Federation, load
 from gossamer.cluster.location import locate
@@ -162,7 +163,7 @@ class Sites:
     def check_owned_once(self) -> None:
         for site in self.federation.sites:
             ring = self.owners(site)
-            assert Counter(zone for at in self.at(site).values() for zone in at.zones) == Counter(range(256))
+            assert Counter(zone for at in self.at(site).values() for zone in at.zones) == Counter(range(ZONES_IN_ALL))
             for index in self.indexes(site).values():
                 keys = np.concatenate([np.zeros(0, np.uint64), *(rows["key"] for rows in index.pages.scan())])
                 owners = ring.of_keys(host_of_key(keys))

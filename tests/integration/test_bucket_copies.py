@@ -13,6 +13,7 @@ from object_stores import Server, at
 
 from gossamer.archive.chain import snapshots
 from gossamer.archive.copies import restore
+from gossamer.archive.mark import LAYOUT
 from gossamer.archive.object_store import ObjectStore
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory, Store
@@ -99,13 +100,13 @@ def test_what_cannot_be_restored(web: RunningWeb, weed: Server, tmp_path: Path) 
 
 def test_an_earlier_layout_in_a_bucket(weed: Server, tmp_path: Path) -> None:
     """It can be asked, not crawled on, and migrated; doing it again changes nothing."""
-    address = _uploaded(unpacked("alone", tmp_path), weed.address())
+    address = _uploaded(unpacked("alone", tmp_path, layout=LAYOUT - 1), weed.address())
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
     refused = run("crawl", "--dir", address, "--contact", "me@gossamer-tests.org", at=tmp_path).stderr.decode()
     assert f"`gossamer migrate {address}` brings it up to date" in refused
-    assert f"{address}: 4 manifests were brought up to layout 4" in _said("migrate", address, at=tmp_path)
-    assert json.loads(ObjectStore.open(address).get("gossamer.json"))["layout"] == 4
-    assert f"{address}: is up to date (layout 4)" in _said("migrate", address, at=tmp_path)
+    assert f"{address}: 5 manifests were brought up to layout {LAYOUT}" in _said("migrate", address, at=tmp_path)
+    assert json.loads(ObjectStore.open(address).get("gossamer.json"))["layout"] == LAYOUT
+    assert f"{address}: is up to date (layout {LAYOUT})" in _said("migrate", address, at=tmp_path)
     assert len(ask(address, "SELECT url FROM visits WHERE NOT is_robots")) == 5
     assert answer("verify", address, "--json", at=tmp_path)["faults"] == []
     assert "holds no crawl" in complaint("migrate", weed.address(), at=tmp_path)

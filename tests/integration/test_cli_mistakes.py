@@ -64,7 +64,7 @@ def test_directories_that_are_not_ours(web: RunningWeb, done: Path, tmp_path: Pa
     ]  # fmt: skip
     for arguments in readers:
         said = complaint(*arguments, at=tmp_path)
-        assert "other has layout 99, written by a later Gossamer; this Gossamer knows layouts up to 4" in said
+        assert "other has layout 99, written by a later Gossamer; this Gossamer knows layouts up to 5" in said
         assert "use the version that wrote it" in said
     (other / "gossamer.json").write_text("not JSON")
     assert "is damaged" in complaint("status", "other", at=tmp_path)

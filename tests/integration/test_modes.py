@@ -15,11 +15,12 @@ from gossamer import Crawl
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.store import Directory
+from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
 from gossamer.columns import Status
 from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
-from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import page_key
@@ -60,7 +61,7 @@ def states(found: Crawl) -> dict[str, Snapshot]:
 def owners(found: Crawl) -> list[str]:
     """Of each zone."""
     names = {zone: name for name, at in states(found).items() for zone in at.zones}
-    return [names[zone] for zone in range(256)]
+    return [names[zone] for zone in range(ZONES_IN_ALL)]
 
 
 def owner_of(found: Crawl) -> Callable[[str], str]:

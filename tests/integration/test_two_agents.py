@@ -15,6 +15,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Message, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
@@ -22,7 +23,7 @@ from gossamer.crawl.inbox import Inbox, decode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in
 from gossamer.event_log import EventLog
-from gossamer.frontier.pages import ZONE_SHIFT, PageIndex
+from gossamer.frontier.pages import PageIndex
 from gossamer.sharing.exchange import InProcess, Joined
 from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb
@@ -39,6 +40,7 @@ VALUES: dict[str, Any] = {
     **QUICK, "crawl.width": 40, "limits.depth": 250, "limits.depth_dynamic": 250, "polite.connections": 16,
 }  # fmt: skip
 PATIENCE_S = 120.0
+HALVES = range(ZONES_IN_ALL // 2), range(ZONES_IN_ALL // 2, ZONES_IN_ALL)
 
 
 @dataclass
@@ -100,7 +102,7 @@ def places(directory: Path, web: RunningWeb, *zones: range, values: dict[str, An
     config = Config().replace({**VALUES, "resolve.map": {"*": web.address}, **(values or {})})
     agents = [config.replace({"crawl.agent": f"a{number}"}) for number in range(len(zones))]
     names = {zone: config.crawl.agent for config, owned in zip(agents, zones, strict=True) for zone in owned}
-    owners = tuple(names[zone] for zone in range(256))
+    owners = tuple(names[zone] for zone in range(ZONES_IN_ALL))
     return [Place(directory / c.crawl.agent, exchange, c, z, owners) for c, z in zip(agents, zones, strict=True)]
 
 
@@ -161,7 +163,7 @@ def check_same(web: RunningWeb, alone: Place, both: list[Place], log_lines: int)
     assert min(len(first), len(second)) > 100
     assert first | second == statuses(alone)
     for place in both:
-        zones = place.rows()["key"] >> ZONE_SHIFT
+        zones = zone_of_key(place.rows()["key"])
         assert set(zones.tolist()) <= set(place.zones)
     hits = [place.hits() for place in both]
     assert hits[0] | hits[1] == alone.hits(), "a link was lost or counted twice"
@@ -172,7 +174,7 @@ def check_same(web: RunningWeb, alone: Place, both: list[Place], log_lines: int)
 
 @pytest.fixture(scope="module")
 def alone(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    (place,) = places(tmp_path_factory.mktemp("alone"), web, range(256))
+    (place,) = places(tmp_path_factory.mktemp("alone"), web, range(ZONES_IN_ALL))
     place.seeds = web.start_urls
     place.run()
     assert place.missing() == 0
@@ -182,7 +184,7 @@ def alone(web: RunningWeb, tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.mark.parametrize("seeded", ["one", "other", "both"])
 def test_in_turns(web: RunningWeb, alone: Place, tmp_path: Path, seeded: str) -> None:
     lines = len(web.log())
-    both = places(tmp_path, web, range(128), range(128, 256))
+    both = places(tmp_path, web, *HALVES)
     for place in both if seeded == "both" else both[:1] if seeded == "one" else both[1:]:
         place.seeds = web.start_urls
     take_turns(both)
@@ -192,7 +194,7 @@ def test_in_turns(web: RunningWeb, alone: Place, tmp_path: Path, seeded: str) ->
 
 def test_in_turns_with_a_virtual_page_and_interleaved_zones(web: RunningWeb, alone: Place, tmp_path: Path) -> None:
     lines = len(web.log())
-    zones = range(0, 256, 2), range(1, 256, 2)
+    zones = range(0, ZONES_IN_ALL, 2), range(1, ZONES_IN_ALL, 2)
     both = places(tmp_path, web, *zones, values={"crawl.order": "opic-virtual"})
     both[0].seeds = web.start_urls
     take_turns(both)
@@ -202,7 +204,7 @@ def test_in_turns_with_a_virtual_page_and_interleaved_zones(web: RunningWeb, alo
 def test_in_short_runs(web: RunningWeb, alone: Place, tmp_path: Path) -> None:
     """A run that ends with its frontier full goes on later: nothing that arrives meanwhile is lost."""
     lines = len(web.log())
-    both = places(tmp_path, web, range(128), range(128, 256), values={"crawl.rounds": 2})
+    both = places(tmp_path, web, *HALVES, values={"crawl.rounds": 2})
     for place in both:
         place.seeds = web.start_urls
     visits = -1
@@ -217,7 +219,7 @@ def test_in_short_runs(web: RunningWeb, alone: Place, tmp_path: Path) -> None:
 
 def test_at_the_same_time(web: RunningWeb, alone: Place, tmp_path: Path) -> None:
     lines = len(web.log())
-    both = places(tmp_path, web, range(128), range(128, 256))
+    both = places(tmp_path, web, *HALVES)
     for place in both:
         place.seeds = web.start_urls
     run_together(both)
@@ -235,7 +237,7 @@ def test_links_that_vanish_no_longer_count_at_the_other_agent(tmp_path: Path) ->
     spec = WebSpec.plain(seed=7, hosts=12, pages=120, page_bytes=2_000.0, links=12.0, changing=0.6, changes_per_day=0.3)
     values: dict[str, Any] = {"crawl.sitemaps": False}
     with RunningWeb(spec, options=["--speed", "0"]) as web:
-        both = places(tmp_path, web, range(128), range(128, 256), values=values)
+        both = places(tmp_path, web, *HALVES, values=values)
         both[0].seeds = web.start_urls
         take_turns(both)
         first = [place.hits() for place in both]

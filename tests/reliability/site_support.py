@@ -17,9 +17,10 @@ import numpy as np
 from support import PASSING, Command, check_equal, check_polite, outcomes, statuses
 
 from gossamer.archive.chain import Chain, chains
-from gossamer.archive.manifest import LINKS, NEWS, ZONES, ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
+from gossamer.archive.zones import ZONES_IN_ALL, named, zone_of_key
 from gossamer.cluster import store_registrar
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
@@ -29,7 +30,7 @@ from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
-from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.frontier.pages import PageIndex
 from gossamer.testweb.log import Log
 from gossamer.testweb.web import SyntheticWeb
 
@@ -213,7 +214,7 @@ def check_zones(directory: Path) -> None:
     """Each zone has one owner, or is on its way to one."""
     owned = Counter(zone for at in snapshots(directory).values() for zone in at.zones)
     headers = [data for kind, data in in_flight(directory) if kind == ZONES and data[:1] == b"{"]
-    owned.update(zone for data in headers for zone in json.loads(data)["zones"])
+    owned.update(zone for data in headers for zone in named(json.loads(data)["zones"]))
     assert owned == Counter(range(ZONES_IN_ALL)), "a zone is lost, or has two owners"
 
 

@@ -60,9 +60,12 @@ def pages(directory: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("power_cut", [False, True], ids=["killed", "power-cut"])
-@pytest.mark.parametrize("name", ["alone", pytest.param("agents", marks=pytest.mark.slow)])
-def test_die_at_every_operation_of_a_migration(tmp_path: Path, name: str, power_cut: bool) -> None:
-    base = unpacked(name, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "layout"), [("alone", 3), ("alone", 4), pytest.param("agents", 3, marks=pytest.mark.slow),
+                         pytest.param("moving", 4, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_die_at_every_operation_of_a_migration(tmp_path: Path, name: str, layout: int, power_cut: bool) -> None:
+    base = unpacked(name, tmp_path, layout)
     known, done = pages(base), shutil.copytree(base, tmp_path / "done")
     manifests = migrate(done)
     kinds: Counter[str] = Counter()
@@ -88,11 +91,17 @@ def test_die_at_every_operation_of_a_migration(tmp_path: Path, name: str, power_
     assert kinds.keys() >= {"write", "sync", "rename"}
 
 
-@pytest.mark.parametrize(("name", "agents", "left"), [("alone", 1, 3), ("agents", 2, 0), ("alone", 2, 3)])
-def test_a_migrated_crawl_goes_on(loopback: Loopback, tmp_path: Path, name: str, agents: int, left: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "layout", "agents", "left"),
+    [("alone", 3, 1, 3), ("agents", 3, 2, 0), ("alone", 3, 2, 3),
+     ("alone", 4, 1, 3), ("agents", 4, 2, 3), ("agents", 4, 3, 3), ("moving", 4, 2, 3), ("moving", 4, 1, 3)],
+)  # fmt: skip
+def test_a_migrated_crawl_goes_on(
+    loopback: Loopback, tmp_path: Path, name: str, layout: int, agents: int, left: int
+) -> None:
     links = [f"http://{host}{path}" for host in HOSTS for path in PATHS]
     web = Web(loopback, {link.removeprefix("http://"): page(*links) for link in links} | {"new.test/": page(*links)})
-    directory = unpacked(name, tmp_path)
+    directory = unpacked(name, tmp_path, layout)
     migrate(directory)
     values = {**VALUES, "resolve.map": {"*": f"127.0.0.1:{web.server.port}"}, "site.agents": agents}
     Crawl(directory, ["http://new.test/"], Config().replace({**values, "fetch.contact": "me@gossamer-tests.org"})).run()

@@ -29,9 +29,10 @@ from object_stores import (
 
 from experiments.servers import READER, READER_SECRET, SECRET
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import ZONES_IN_ALL, Changes
+from gossamer.archive.manifest import Changes
 from gossamer.archive.object_store import ObjectStore
 from gossamer.archive.store import Store
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.config.folders import Address
 from gossamer.errors import ArchiveError, Deposed, StoreError
 from gossamer.sharing.exchange import InProcess

@@ -14,6 +14,7 @@ import pytest
 from site_support import LEASE_S, Site, Trouble, check_same, check_served, check_zones, since, snapshots
 from support import Command
 
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 
@@ -134,7 +135,7 @@ def test_alone_where_several_were(world: World, tmp_path: Path) -> None:
         check_zones(site.directory)
     check(site, world, trouble, start_s)
     at = snapshots(site.directory)
-    assert {name: len(one.zones) for name, one in at.items()} == {"a0": 256, "a1": 0, "a2": 0}
+    assert {name: len(one.zones) for name, one in at.items()} == {"a0": ZONES_IN_ALL, "a1": 0, "a2": 0}
     started = Counter(event["agent"] for event in site.log_events() if event["event"] == "agent started")
     assert started == {"a0": 2, "a1": 2, "a2": 2}, "whoever has left is not called back without a reason"
     Command(world.web, site.directory, OPTIONS, seeds=[]).finish(60)

@@ -12,6 +12,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HOSTS, NEWS, Message, site_of
 from gossamer.archive.state import replace as renew
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.arrays import Rows
 from gossamer.cluster.federation_file import Site, home_of
 from gossamer.cluster.neighbours import place
@@ -94,7 +95,7 @@ class OneSite:
         federated = Federated(site=self.name, members=members, sites=sites, gone=list(gone))
         self.members, self._seeds, self._exchange.gone = members, seeds or [], gone
         self.place = place(federated, self.agent, lambda hosts: [""] * len(hosts))
-        self.chain = Chain.take_over(self._store, self.agent, self._exchange, 1.0, zones=range(256))
+        self.chain = Chain.take_over(self._store, self.agent, self._exchange, 1.0, zones=range(ZONES_IN_ALL))
         self._open()
 
     def _open(self) -> None:
@@ -208,7 +209,7 @@ class OneSite:
         return is_holding(self.members.version, self.place.others, self.clean)
 
     def owners(self) -> Owners:
-        return Owners(self.agent, self.chain.zones, (self.agent,) * 256, self.place, holding=self.is_holding)
+        return Owners(self.agent, self.chain.zones, (self.agent,) * ZONES_IN_ALL, self.place, holding=self.is_holding)
 
     def _orders(self, holding: bool) -> Orders:
-        return Orders((self.agent,) * 256, holding=holding)
+        return Orders({self.agent: as_ranges(range(ZONES_IN_ALL))}, holding=holding)

@@ -1,13 +1,15 @@
 """What a supervisor does about agents on demand, and what the one after it knows of that."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
 import pytest
 
-from gossamer.archive.manifest import ZONES_IN_ALL, Snapshot
+from gossamer.archive.manifest import Snapshot
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.engine import Handle, Job, Received
 from gossamer.cluster.on_demand import OnDemand, last_change, limits
@@ -39,10 +41,10 @@ def on_demand(**site: int | float) -> Config:
     return Config().replace({"polite.connections": 10, **{f"site.{name}": value for name, value in keys.items()}})
 
 
-def report(zones: list[int], busy: int, due: int) -> Report:
+def report(zones: Iterable[int], busy: int, due: int) -> Report:
     stats = Stats(0.0, 1.0, 5, 5, 100, connections=busy, known=9, frontier=4)
     return Report(
-        number=1, epoch=1, zones=zones, sent={}, marks={}, pages=None, rounds=1, idle="", next_due_s=None,
+        number=1, epoch=1, zones=as_ranges(zones), sent={}, marks={}, pages=None, rounds=1, idle="", next_due_s=None,
         backlog_bytes=0, committed_s=0.0, cpu_s=0.1, stats=stats, due_hosts=due,
     )  # fmt: skip
 

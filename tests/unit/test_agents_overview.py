@@ -43,7 +43,7 @@ def test_a_number_or_two(text: str, meaning: dict[str, Any]) -> None:
     [
         ("4..2", "site.max_agents must be at least site.min_agents (4), not 2"),
         ("0..2", "site.min_agents must be at least 1, not 0"),
-        ("1..500", "site.max_agents must be at most 200, not 500"),
+        ("1..500", f"site.max_agents must be at most {UNLIMITED}, not 500"),
         ("a..b", "--agents: site.min_agents must be a whole number, not 'a'"),
         ("1...3", "--agents: site.max_agents must be a whole number, not '.3'"),
     ],
@@ -74,7 +74,7 @@ def test_cpu_is_that_of_the_last_seconds() -> None:
 def beat(busy: int, due: int, **more: Any) -> Heartbeat:
     stats = Stats(0.0, 4.0, 20, 20, 999, connections=busy, frontier=7, known=30, memory_bytes=5_000_000)
     report = Report(
-        number=3, epoch=1, zones=[1, 2], sent={}, marks={}, pages=None, rounds=2, idle="", next_due_s=None,
+        number=3, epoch=1, zones="1-2", sent={}, marks={}, pages=None, rounds=2, idle="", next_due_s=None,
         backlog_bytes=10, committed_s=50.0, cpu_s=2.0, stats=stats, due_hosts=due, **more,
     )  # fmt: skip
     return decode(Heartbeat, encode(Heartbeat(incarnation="x", life=1, pid=9, alive_s=8.0, report=report)))
@@ -114,7 +114,7 @@ def shown(found: Overview) -> str:
 
 def test_it_fits_a_narrow_terminal() -> None:
     row = AgentRow(
-        agent="north_a12", state="committing", zones=list(range(128)), visits=1_234_567, known=9_999_999,
+        agent="north_a12", state="committing", zones=128, visits=1_234_567, known=9_999_999,
         frontier=8_765_432, pages_per_s=120.0, connections=256, due_hosts=12_345, memory_bytes=987_654_321, cpu=1.05,
         cpu_s=2_000.0, received_bytes=98_765_432_101, sent_bytes=1_234_567_890, backlog_bytes=123_456_789,
         committed_s=1e9, process=4_000_000,

@@ -112,7 +112,7 @@ def good_messages() -> dict[str, list[tuple[int, bytes]]]:
         {"hosts": hosts, "site": "oslo", "pages": 7, "round_trips": {"DE": 0.01}, "released": 2, "clean": 2},
     ]
     zones = {"files": FILES, "zones": [1, 255], "quiet_until_s": 7.5, "pages": 3, "cash": 99}
-    header = {"site": "lima", "version": 2, "hosts": hosts, "zones": [0, 3], "pages": 2, "cash": 1}
+    header = {"site": "lima", "version": 2, "hosts": hosts, "zones": "0,3-900", "pages": 2, "cash": 1}
     rests = estate.encoded(estate.rests({"a.test": (1e9, 3)}))[0]
     cookies = jars(["a.test", '[["a","1",".a.test",true,"/",false,null]]'])
     known = np.arange(len(URLS)) % 3 == 0
@@ -125,11 +125,17 @@ def good_messages() -> dict[str, list[tuple[int, bytes]]]:
             (0, json.dumps(zones).encode()),
             (0, json.dumps({**zones, "files": FILES[:3], "resting": {"a.test": [1e9, 2]}}).encode()),
             (0, json.dumps({name: said for name, said in zones.items() if name != "files"}).encode()),
+            (0, json.dumps({"zones": "1-20,4095", "quiet_until_s": 7.5}).encode()),
             (1, pages()),
             (2, rests),
             (3, cookies),
         ],
-        HOSTS: [(0, json.dumps(header).encode()), (1, pages()), (2, rests)],
+        HOSTS: [
+            (0, json.dumps({**header, "zones": [0, 3]}).encode()),  # as layout 4 had them
+            (0, json.dumps(header).encode()),
+            (1, pages()),
+            (2, rests),
+        ],
     }
 
 
@@ -185,6 +191,8 @@ KINDS = [LINKS, SEEDS, REMOTE_LINKS, NEWS, ZONES, HOSTS, MOVES]
 @example(NEWS, 0, b'{"hosts": "", "site": "lima"}')
 @example(NEWS, 0, b'{"moves": {"a": 1}}')
 @example(ZONES, 0, b'{"zones": [256], "files": [], "quiet_until_s": NaN}')
+@example(ZONES, 0, b'{"zones": "4096", "quiet_until_s": 0}')
+@example(ZONES, 0, b'{"quiet_until_s": 0}')
 @example(REMOTE_LINKS, 0, b"\xff" * 300)
 @example(SEEDS, 0, encode(columns()._replace(url=["x"] * len(URLS)))[0])
 def test_any_bytes(store: Memory, kind: str, part: int, data: bytes) -> None:

@@ -15,6 +15,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
 from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
 from gossamer.crawl import commit, onward
@@ -29,7 +30,7 @@ from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.owners import Owners
-from gossamer.web.url import page_key
+from gossamer.web.url import page_key, page_keys
 
 PAGES, AGENTS = 10, ("a0", "a1")
 Graph = Mapping[int, list[int]]
@@ -73,10 +74,10 @@ class World:
         self.commit(self._owner(0), [], seeds([url_of(0)], ledger))
 
     def _zones(self, name: str) -> list[int]:
-        return [zone for zone in range(256) if self.names[zone % len(self.names)] == name]
+        return [zone for zone in range(ZONES_IN_ALL) if self.names[zone % len(self.names)] == name]
 
     def _owner(self, number: int) -> str:
-        return self.names[(page_key(url_of(number)) >> 56) % len(self.names)]
+        return self.names[int(zone_of_key(page_keys([url_of(number)]))[0]) % len(self.names)]
 
     def _open(self, name: str) -> Books:
         order = strategy("breadth-first")
@@ -108,7 +109,7 @@ class World:
             round_.add(reader.read(self._answer(numbers[key], depth=depth, hops=hops, tries=tries)))
         rows = Contributions.joined([*self.messages[name], *([inbox] if inbox else [])])
         self.messages[name] = []
-        owners = Owners(name, self._zones(name), [self.names[zone % len(self.names)] for zone in range(256)])
+        owners = Owners(name, self._zones(name), [self.names[zone % len(self.names)] for zone in range(ZONES_IN_ALL)])
         closed = commit.close(books, round_, rows, owners, 0, 1.0)
         for to, part in owners.by_name(closed.links.key):
             self.messages[to].append(closed.links.take(part))

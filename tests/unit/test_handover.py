@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from test_archive_chain import Crash, Mortal
 
 from gossamer.archive.chain import Chain
-from gossamer.archive.manifest import ZONES, ZONES_IN_ALL, Changes
+from gossamer.archive.manifest import ZONES, Changes
 from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
-from gossamer.columns import COOKIES, HOST_BITS, LATER, NO_TEXT, PAGE, VISITED, ZONE_BITS, Status
+from gossamer.archive.zones import ZONES_IN_ALL, named, shares, zone_of_host, zone_of_key
+from gossamer.columns import COOKIES, LATER, NO_TEXT, PAGE, REQUISITE, VISITED, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.opening import Books
@@ -25,7 +26,7 @@ from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed, Unreadable
 from gossamer.frontier import table
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
+from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing import estate, transfer
 from gossamer.sharing.checking import GOOD, verdict
@@ -40,14 +41,14 @@ HOSTS = [f"h{number}.test" for number in range(40)]
 NAMES = ("a0", "a1")
 EVEN = range(0, ZONES_IN_ALL, 2)
 LEFT, SWAPPED, ALL_TO_ONE = (
-    ("a0",) * 128 + ("a1",) * 128,
-    ("a0", "a1") * 128,
-    ("a1",) * 256,
+    ("a0",) * (ZONES_IN_ALL // 2) + ("a1",) * (ZONES_IN_ALL // 2),
+    ("a0", "a1") * (ZONES_IN_ALL // 2),
+    ("a1",) * ZONES_IN_ALL,
 )
 
 
 def zone_of_name(host: str) -> int:
-    return host_key(host) >> (HOST_BITS - ZONE_BITS)
+    return int(zone_of_host(np.array([host_key(host)], np.uint32))[0])
 
 
 def books(store: Any, exchange: Any, name: str, is_new: bool = False) -> Books:
@@ -73,7 +74,7 @@ def filled(store: Memory, exchange: InProcess, name: str, v: int) -> None:
     urls = [url for url, zone in zip(urls, zone_of_key(keys).tolist(), strict=True) if zone in mine.chain.zones]
     update(
         mine.index, mine.frontier, mine.ledger, RoundColumns(inbox=seeds(urls, mine.ledger)), limits=CONFIG.limits,
-        strategy=mine.strategy, is_own=Owners("a0", mine.chain.zones, ["a0"] * 256).is_own, now_s=1.0,
+        strategy=mine.strategy, is_own=Owners("a0", mine.chain.zones, ["a0"] * ZONES_IN_ALL).is_own, now_s=1.0,
     )  # fmt: skip
     rows = np.concatenate(list(mine.index.pages.scan()))
     rows["cash"] += np.arange(len(rows)) * 1_000 - v
@@ -119,7 +120,7 @@ def settle(store: Any, exchange: Any, owners: tuple[str, ...]) -> None:
     """Both settle until nothing moves any more."""
     for _ in range(3):
         for name in NAMES:
-            Transfer(books(store, exchange, name), exchange, Orders(owners), None, 2.0).settle()
+            Transfer(books(store, exchange, name), exchange, Orders(shares(owners)), None, 2.0).settle()
 
 
 def facts(store: Memory) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     store, exchange = world()
     before = facts(store)
     mine = books(store, exchange, "a0")
-    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    Transfer(mine, exchange, Orders(shares(ALL_TO_ONE)), None, 2.0).settle()
     first, *others = exchange.pending("a1", {})
     said = json.loads(first.data)
     parts = {table: estate.Part(table, np.zeros(0, dtype), []) for table, dtype in estate.DTYPES.items()}
@@ -204,7 +205,8 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
         assert not len(parts[part.table].rows), "in one piece"
         parts[part.table] = part
     del parts["cookies"]  # which stayed where they were
-    resting = {host: list(rest) for host, rest in before["resting"].items() if zone_of_name(host) in said["zones"]}
+    gone = set(named(said["zones"]))
+    resting = {host: list(rest) for host, rest in before["resting"].items() if zone_of_name(host) in gone}
     assert resting
     if protocol == 1:
         del parts["resting"]
@@ -215,7 +217,7 @@ def test_a_hand_over_of_an_earlier_protocol_is_taken_in(protocol: int) -> None:
     his = books(store, exchange, "a1")
     old = replace(first, data=json.dumps(said).encode(), parts=1, protocol=protocol)
     assert verdict(old, store, ())[:2] == GOOD[:2]
-    Transfer(his, exchange, Orders(ALL_TO_ONE), None, 3.0).take([old])
+    Transfer(his, exchange, Orders(shares(ALL_TO_ONE)), None, 3.0).take([old])
     assert facts(store) | {"cookies": ()} == before | {"cookies": ()}
 
 
@@ -237,7 +239,7 @@ def test_rows_without_the_columns_of_later_versions_are_taken_in() -> None:
 def test_there_and_back_again() -> None:
     store, exchange = world()
     before = facts(store)
-    for owners in (SWAPPED, ALL_TO_ONE, ("a0",) * 256, SWAPPED, LEFT):
+    for owners in (SWAPPED, ALL_TO_ONE, ("a0",) * ZONES_IN_ALL, SWAPPED, LEFT):
         settle(store, exchange, owners)
         assert facts(store) == before
 
@@ -256,7 +258,7 @@ def test_cookies_of_a_website_are_with_all_who_have_hosts_of_it() -> None:
         assert urls
         update(
             mine.index, mine.frontier, mine.ledger, RoundColumns(inbox=seeds(urls, mine.ledger)), limits=CONFIG.limits,
-            strategy=mine.strategy, is_own=Owners(name, mine.chain.zones, ["a0"] * 256).is_own, now_s=1.0,
+            strategy=mine.strategy, is_own=Owners(name, mine.chain.zones, ["a0"] * ZONES_IN_ALL).is_own, now_s=1.0,
         )  # fmt: skip
         changes = mine.index.flush(store, mine.chain.label) | mine.frontier.flush(store, mine.chain.label)
         changes |= mine.kept_cookies.write({"one.test": (json.dumps(cookies),)})
@@ -271,6 +273,25 @@ def test_cookies_of_a_website_are_with_all_who_have_hosts_of_it() -> None:
     assert of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
     settle(store, exchange, LEFT)
     assert of("a0") == of("a1") == {"one.test": [given["a1"][0], given["a0"][1]]}
+
+
+def test_what_pages_of_other_hosts_need_moves_too() -> None:
+    """A host that only has requisites has no row of its own."""
+    store, exchange = world()
+    mine = books(store, exchange, "a0")
+    host = next(name for number in range(99) if zone_of_name(name := f"cdn{number}.test") in mine.chain.zones)
+    keys, url = page_keys([f"http://{host}/logo.png"]), f"http://{host}/logo.png"
+    row = np.zeros(1, PAGE.numpy)
+    row["key"], row["hops"], row["text"] = keys, REQUISITE, mine.index.heap.append([url.encode()])
+    mine.index.pages.write(row, 1)
+    changes = mine.index.flush(store, mine.chain.label)
+    mine.chain.commit(changes, marks={}, outbox=[], exchange=exchange, applied=[], now_s=1.0)
+    settle(store, exchange, ALL_TO_ONE)
+    for name, is_there in (("a0", False), ("a1", True)):
+        index = PageIndex.open(store, Chain.read(store, name).files, CONFIG.index)
+        found, rows = index.pages.look_up(keys)
+        assert found[0] == is_there
+        assert not is_there or index.urls(rows) == [url]
 
 
 def test_order_of_discovery_is_kept() -> None:
@@ -310,7 +331,7 @@ def test_many_pages_go_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     store, exchange = world()
     before, number = facts(store), Chain.read(store, "a0").number
     mine = books(store, exchange, "a0")
-    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    Transfer(mine, exchange, Orders(shares(ALL_TO_ONE)), None, 2.0).settle()
     messages = [message for message in exchange.pending("a1", {}) if message.kind == ZONES and message.part == 0]
     assert len(messages) > 3
     assert all(json.loads(message.data)["pages"] <= 20 for message in messages)
@@ -324,10 +345,10 @@ def test_links_for_a_zone_on_its_way_wait_for_it() -> None:
     """Letters behind the hand-over are applied after it, by the new owner."""
     store, exchange = world()
     mine = books(store, exchange, "a0")
-    Transfer(mine, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    Transfer(mine, exchange, Orders(shares(ALL_TO_ONE)), None, 2.0).settle()
     assert {message.kind for message in exchange.pending("a1", {})} == {ZONES}
     his = books(store, exchange, "a1")
-    Transfer(his, exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    Transfer(his, exchange, Orders(shares(ALL_TO_ONE)), None, 2.0).settle()
     assert exchange.pending("a1", his.chain.marks) == []
     assert len(his.chain.zones) == ZONES_IN_ALL
 
@@ -362,7 +383,7 @@ def test_the_exchange_may_forget_everything() -> None:
     store, exchange = world()
     before = facts(store)
     for name in NAMES:
-        Transfer(books(store, exchange, name), exchange, Orders(SWAPPED), None, 2.0).settle()
+        Transfer(books(store, exchange, name), exchange, Orders(shares(SWAPPED)), None, 2.0).settle()
     settle(store, InProcess(), SWAPPED)
     assert facts(store) == before
 
@@ -450,7 +471,7 @@ def test_zones_of_nobody() -> None:
     assert len(Chain.read(store, "a0").zones) == ZONES_IN_ALL
     assert unowned(store) == []
     store, exchange = world()
-    Transfer(books(store, exchange, "a0"), exchange, Orders(ALL_TO_ONE), None, 2.0).settle()
+    Transfer(books(store, exchange, "a0"), exchange, Orders(shares(ALL_TO_ONE)), None, 2.0).settle()
     assert len(Chain.read(store, "a0").zones) == 0
     assert unowned(store) == [], "on their way"
 

@@ -10,6 +10,7 @@ from experiments.scale_world import Shape, World
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HELD, LINKS, NEWS, SEEDS, Message, Snapshot
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, zone_of_key
 from gossamer.cluster.plan import is_shared, shared_out
 from gossamer.columns import PAGE, Contributions
 from gossamer.crawl.inbox import encode
@@ -28,7 +29,7 @@ def links(rng: random.Random, most: int) -> Contributions:
     """Links to pages of others than a0, some of them the same as in other rounds."""
     urls = sorted({f"http://h{rng.randrange(200)}.test/{rng.randrange(50)}" for _ in range(rng.randrange(most))})
     keys = page_keys(urls)
-    others = np.flatnonzero(np.array([OWNERS[key >> 56] != "a0" for key in keys.tolist()], np.bool_))
+    others = np.flatnonzero(np.array([OWNERS[zone] != "a0" for zone in zone_of_key(keys).tolist()], np.bool_))
     count = len(others)
     cash = np.array([rng.randrange(1, 1000) for _ in range(count)], np.int64)
     zero = np.zeros(count, np.uint8)
@@ -48,7 +49,8 @@ class Sender:
         self.begin()
 
     def begin(self) -> None:
-        self.chain = Chain.open(self.store, "a0", InProcess(), [zone for zone in range(256) if OWNERS[zone] == "a0"])
+        zones = [zone for zone, owner in enumerate(OWNERS) if owner == "a0"]
+        self.chain = Chain.open(self.store, "a0", InProcess(), zones)
         self.held = Held(self.store, self.chain)
 
     def round(self, found: Contributions, is_full: bool, is_killed: bool = False) -> None:
@@ -109,8 +111,8 @@ def test_nothing_is_held_for_more_rounds_than_that() -> None:
 def test_what_is_much_goes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "ENOUGH", 50)
     found = links(random.Random(3), 2_000)
-    of_a1 = found.take(np.flatnonzero([OWNERS[key >> 56] == "a1" for key in found.key.tolist()])[:60])
-    of_a2 = found.take(np.flatnonzero([OWNERS[key >> 56] == "a2" for key in found.key.tolist()])[:10])
+    of_a1 = found.take(np.flatnonzero([OWNERS[zone] == "a1" for zone in zone_of_key(found.key).tolist()])[:60])
+    of_a2 = found.take(np.flatnonzero([OWNERS[zone] == "a2" for zone in zone_of_key(found.key).tolist()])[:10])
     sender = Sender()
     sender.round(Contributions.joined([of_a1, of_a2]), is_full=True)
     assert sums(sender.sent) == sums([of_a1])
@@ -120,8 +122,9 @@ def test_what_is_much_goes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_whoever_holds_links_is_not_alone() -> None:
     """Nor is its crawl over: an agent that was killed goes on, though its zones are with others by now."""
-    at = Snapshot("a0", zones=tuple(range(256)))
-    holding = Snapshot("a0", zones=tuple(range(256)), files={HELD: ["outbox/held/a0-00000001-0000.arrow"]})
+    everything = as_ranges(range(ZONES_IN_ALL))
+    at = Snapshot("a0", ranges=everything)
+    holding = Snapshot("a0", ranges=everything, files={HELD: ["outbox/held/a0-00000001-0000.arrow"]})
     assert not is_shared({"a0": at}, "a0", 1)
     assert is_shared({"a0": holding}, "a0", 1)
 

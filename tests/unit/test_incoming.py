@@ -12,6 +12,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Changes, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, shares, zone_of_key
 from gossamer.columns import Contributions
 from gossamer.config import Config
 from gossamer.crawl.inbox import Inbox, decode, encode, high_water
@@ -19,7 +20,7 @@ from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.scope import Naming
 from gossamer.crawl.update import RoundColumns, update
-from gossamer.frontier.pages import PageIndex, zone_of_key
+from gossamer.frontier.pages import PageIndex
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import InProcess, Joined
@@ -27,7 +28,7 @@ from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.transfer import arrivals
 from gossamer.web.url import page_keys
 
-OWNERS = ("a0", "a1") * 128
+OWNERS = ("a0", "a1") * (ZONES_IN_ALL // 2)
 URLS = [f"http://h{number}.test/" for number in range(40)]
 
 
@@ -51,7 +52,7 @@ class Desk:
 
     def commit(self, more: list[Message] | None = None) -> Contributions:
         messages = self.incoming.messages()
-        orders = Orders(self.owners, others=self.others)
+        orders = Orders(shares(self.owners), others=self.others)
         arrived = self.incoming.arrived(messages, [], [], self.index, self.ledger, orders)
         self.chain.commit(
             arrived.changes, state=AgentState(seed_files=self.incoming.files.state()), marks=high_water(messages),
@@ -186,7 +187,7 @@ def test_a_zone_bars_only_its_own_stream() -> None:
 def expecting() -> Desk:
     """It was told that all zones will be its own, and has seeds of one that has not come."""
     one = Desk("a0", urls=sorted(of("a1")))
-    one.owners = ("a0",) * 256
+    one.owners = ("a0",) * ZONES_IN_ALL
     assert one.commit().url == []
     return one
 
@@ -198,7 +199,7 @@ def test_what_we_sent_ourselves_waits_until_we_open_anew(expecting: Desk) -> Non
     assert sent == 1, "it does not go round and round"
     everything = Chain.take_over(expecting.store, "a0", expecting.exchange, 1.0)
     everything.commit(
-        Changes(), marks={}, outbox=[], exchange=expecting.exchange, applied=[], now_s=1.0, zones=range(256)
+        Changes(), marks={}, outbox=[], exchange=expecting.exchange, applied=[], now_s=1.0, zones=range(ZONES_IN_ALL)
     )
     expecting.chain = everything
     expecting.incoming = Incoming(expecting.store, everything, expecting.exchange, "host")
@@ -236,7 +237,7 @@ def test_a_known_page_that_becomes_a_seed_is_no_longer_deep() -> None:
 def test_sitemaps_elsewhere_are_told_to_the_other_agents() -> None:
     one, other = pair()
     messages = one.incoming.messages()
-    orders = Orders(one.owners, others=one.others)
+    orders = Orders(shares(one.owners), others=one.others)
     naming = Naming("a.test", "http://cdn.test/s.xml")
     arrived = one.incoming.arrived(messages, [], [naming], one.index, one.ledger, orders)
     one.chain.commit(

@@ -1,4 +1,4 @@
-"""Archives of the layout before can be read and migrated; others are refused by number and version."""
+"""Archives of earlier layouts can be read and migrated; older and later ones are refused by number and version."""
 
 import json
 import os
@@ -13,16 +13,20 @@ from sample_archive import NOW_S, A, sample
 
 from gossamer import Config, Crawl, __version__
 from gossamer.archive.chain import snapshots
+from gossamer.archive.mark import LAYOUT
 from gossamer.archive.migrate import migrate
 from gossamer.archive.query import ask
 from gossamer.archive.state import AgentState, Counters
 from gossamer.archive.store import Directory, Unchecked
 from gossamer.archive.versions import content, version, versions
+from gossamer.archive.zones import is_in, zone_of_host
 from gossamer.cli.app import main
 from gossamer.config.last_run import remember
 from gossamer.errors import ArchiveBusy, ArchiveVersion
+from gossamer.frontier.pages import PageIndex
 from gossamer.repair.repair import Repair
 from gossamer.repair.verify import verify
+from gossamer.sharing.transfer import unowned
 from gossamer.watch.status import status
 
 
@@ -50,7 +54,7 @@ def test_a_layout_before_the_last_one_is_refused_by_number(tmp_path: Path, layou
 def test_a_later_layout_is_refused_by_number(tmp_path: Path) -> None:
     directory = sample(tmp_path / "crawl")
     (directory / "gossamer.json").write_text(json.dumps({"layout": 99, "created": 1.0}))
-    with pytest.raises(ArchiveVersion, match=r"has layout 99.*; this Gossamer knows layouts up to 4"):
+    with pytest.raises(ArchiveVersion, match=r"has layout 99.*; this Gossamer knows layouts up to 5"):
         ask(directory, "SELECT 1")
     (directory / "gossamer.json").write_text(
         '{"layout": 99, "gossamer": "7.1", "created": 1, "what": ["we", "do not know"]}'
@@ -62,7 +66,7 @@ def test_a_later_layout_is_refused_by_number(tmp_path: Path) -> None:
 
 def test_the_mark_names_the_version_that_wrote_it(tmp_path: Path) -> None:
     mark = json.loads((sample(tmp_path / "crawl") / "gossamer.json").read_bytes())
-    assert mark == {"layout": 4, "gossamer": __version__, "created": NOW_S}
+    assert mark == {"layout": LAYOUT, "gossamer": __version__, "created": NOW_S}
 
 
 # Layout 3: archives that its last version wrote
@@ -71,6 +75,11 @@ def test_the_mark_names_the_version_that_wrote_it(tmp_path: Path) -> None:
 @pytest.fixture(params=["alone", "agents", "north"])
 def third(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return unpacked(request.param, tmp_path)
+
+
+@pytest.fixture(params=["alone", "agents", "moving"])
+def fourth(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return unpacked(request.param, tmp_path, layout=4)
 
 
 def content_of(directory: Path) -> dict[str, bytes]:
@@ -102,23 +111,49 @@ def answers(directory: Path) -> dict[str, object]:
     }
 
 
-def test_layout_3_is_read_and_migrated(third: Path) -> None:
-    before, said = content_of(third), answers(third)
+def check_read_and_migrated(old: Path, layout: int) -> None:
+    before, said = content_of(old), answers(old)
     assert said["pages"]
-    assert content_of(third) == before
-    with pytest.raises(ArchiveVersion, match=r"has layout 3, of an earlier Gossamer: `gossamer migrate .*` brings it"):
-        Crawl(third, [A], Config().replace({"fetch.contact": "me@gossamer-tests.org"})).run()
+    assert content_of(old) == before
+    refused = rf"has layout {layout}, of an earlier Gossamer: `gossamer migrate .*` brings it"
+    with pytest.raises(ArchiveVersion, match=refused):
+        Crawl(old, [A], Config().replace({"fetch.contact": "me@gossamer-tests.org"})).run()
     with pytest.raises(ArchiveVersion, match="gossamer migrate"):
-        Repair(third, 1.0).plan()
-    assert migrate(third) == len(list(third.glob("manifest/*/*.json")))
-    assert content_of(third) == before
-    assert answers(third) == said
-    assert json.loads((third / "gossamer.json").read_bytes())["layout"] == 4
-    assert all(path.read_bytes().startswith(b'{"format":') for path in third.glob("manifest/*/*.json"))
-    whole = {path: path.read_bytes() for path in third.rglob("*") if path.is_file()}
-    assert migrate(third) == 0
-    assert {path: path.read_bytes() for path in third.rglob("*") if path.is_file()} == whole
-    assert not Repair(third, 1.0).plan()
+        Repair(old, 1.0).plan()
+    assert migrate(old) == len(list(old.glob("manifest/*/*.json")))
+    assert content_of(old) == before
+    assert answers(old) == said
+    assert json.loads((old / "gossamer.json").read_bytes())["layout"] == LAYOUT
+    assert all(path.read_bytes().startswith(b'{"format":') for path in old.glob("manifest/*/*.json"))
+    whole = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    assert migrate(old) == 0
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == whole
+    assert not Repair(old, 1.0).plan()
+
+
+def test_layout_3_is_read_and_migrated(third: Path) -> None:
+    check_read_and_migrated(third, 3)
+
+
+def test_layout_4_is_read_and_migrated(fourth: Path) -> None:
+    check_read_and_migrated(fourth, 4)
+
+
+def test_agents_own_the_same_hosts_as_before(fourth: Path) -> None:
+    """Compared with the JSON of layout 4 itself: each of its zones is 16 of today."""
+    then: dict[str, list[int]] = {}
+    for path in sorted(fourth.glob("manifest/*/*.json")):
+        then |= {path.parent.name: zones} if (zones := json.loads(path.read_bytes()).get("zones")) else {}
+    for _ in range(2):  # as it is read, and as it is migrated
+        for agent, at in snapshots(Unchecked(fourth)).items():
+            assert sorted({zone % 256 for zone in at.zones}) == then[agent]
+            assert len(at.zones) == 16 * len(then[agent])
+            index = PageIndex.open(Unchecked(fourth), at.files, Config().index)
+            assert is_in(at.zones)[zone_of_host(index.hosts.rows["host"])].all()
+        assert unowned(Unchecked(fourth)) == [], "what is on its way is somebody's"
+        migrate(fourth)
+    for path in fourth.glob("manifest/*/*.json"):
+        assert len(json.loads(path.read_bytes()).get("zones", "")) < 300, "ranges, not thousands of numbers"
 
 
 def plain(value: Any) -> Any:
@@ -191,9 +226,9 @@ def test_the_command_takes_copies_and_replicas_along(tmp_path: Path, capsys: pyt
     assert main(["migrate", str(directory)]) == 0
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        f"{disk}: 16 manifests were brought up to layout 4",
-        f"{replica}: 8 manifests were brought up to layout 4",
-        f"{directory}: 4 manifests were brought up to layout 4",
+        f"{disk}: 16 manifests were brought up to layout 5",
+        f"{replica}: 8 manifests were brought up to layout 5",
+        f"{directory}: 4 manifests were brought up to layout 5",
     ]
     assert main(["migrate", str(tmp_path / "nowhere")]) == 1
     assert "holds no crawl" in capsys.readouterr().err

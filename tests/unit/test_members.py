@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from sample_archive import Sample
 
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.cluster import federation as federated
 from gossamer.cluster.federation import address_here, why_ended
 from gossamer.cluster.federation_file import Federation, load
@@ -92,11 +93,11 @@ def test_hosts_that_others_may_have_are_not_ours_yet() -> None:
     before, after = Ring({"paris": 1.0, "lima": 1.0}), Ring({"paris": 1.0, "lima": 0.0})
     place = SiteView("paris", "paris_a0", after, members=Members(2, {}, "ring"), before=[before])
     mine = before.of_keys(host_of_key(keys)) == 0
-    owners = ("paris_a0",) * 256
-    assert Owners("paris_a0", range(256), owners, place).is_native(keys).all()
-    assert (Owners("paris_a0", range(256), owners, place, holding=True).is_native(keys) == mine).all()
+    owners = ("paris_a0",) * ZONES_IN_ALL
+    assert Owners("paris_a0", range(ZONES_IN_ALL), owners, place).is_native(keys).all()
+    assert (Owners("paris_a0", range(ZONES_IN_ALL), owners, place, holding=True).is_native(keys) == mine).all()
     newcomer = SiteView("paris", "paris_a0", after, members=Members(2, {}, "ring"))
-    assert not Owners("paris_a0", range(256), owners, newcomer, holding=True).is_native(keys).any()
+    assert not Owners("paris_a0", range(ZONES_IN_ALL), owners, newcomer, holding=True).is_native(keys).any()
 
 
 def entries(*rows: tuple[int, int, int]) -> np.ndarray:

@@ -10,6 +10,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HOSTS, NEWS, Changes, Message
 from gossamer.archive.state import AgentState, replace
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, shares
 from gossamer.cluster.site_list import Members
 from gossamer.frontier.pages import HOST_SHIFT
 from gossamer.placement.hostmap import ENTRY, HostMap
@@ -22,7 +23,10 @@ from gossamer.sharing.transfer import Transfer, is_settled
 
 BEFORE = {"paris": 1.0, "lima": 1.0, "oslo": 1.0}
 AFTER = {"paris": 0.0, "lima": 1.0, "oslo": 0.0}
-ORDERS = {name: Orders(zones.LEFT, others={other: 0 for other in zones.NAMES if other != name}) for name in zones.NAMES}
+ORDERS = {
+    name: Orders(shares(zones.LEFT), others={other: 0 for other in zones.NAMES if other != name})
+    for name in zones.NAMES
+}
 
 
 def place(site: str, hosts: np.ndarray, home: str = "a0") -> SiteView:
@@ -99,7 +103,7 @@ def test_all_of_it_arrives_and_everybody_hears_of_it() -> None:
 def test_hosts_of_two_agents_come_in_one_letter() -> None:
     """The one who speaks for the site takes its own and passes the others on; and the other agent hears of both."""
     store, exchange = zones.world()
-    zones.settle(store, exchange, ("a0",) * 256)
+    zones.settle(store, exchange, ("a0",) * ZONES_IN_ALL)
     books = zones.books(store, exchange, "a0")
     hosts = np.sort(books.index.hosts.rows["host"])
     rests = books.resting.hosts

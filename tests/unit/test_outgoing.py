@@ -5,6 +5,7 @@ import pytest
 
 from gossamer.archive.chain import Chain
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.columns import Contributions
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
@@ -17,7 +18,7 @@ from gossamer.sharing.owners import Owners, SiteView
 from gossamer.web.url import page_keys
 
 RING = Ring({"north": 1.0, "east": 1.0})
-OWNERS = Owners("north_a0", range(256), ("north_a0",) * 256, SiteView("north", "north_a0", RING))
+OWNERS = Owners("north_a0", range(ZONES_IN_ALL), ("north_a0",) * ZONES_IN_ALL, SiteView("north", "north_a0", RING))
 
 
 def of_remote_site(count: int) -> list[str]:

@@ -28,7 +28,7 @@ from gossamer.sharing.control import Orders
 
 STATS = Stats(1.0, 2.0, visits=3, run_visits=2, wire_bytes=5, outcomes={"ok": 2}, waits_until_s=7.5)
 REPORT = Report(
-    number=4, epoch=1, zones=[0, 255], sent={"a1>a0": 3}, marks={"a0>a1": 2}, pages=None, rounds=2, idle="",
+    number=4, epoch=1, zones="0,4095", sent={"a1>a0": 3}, marks={"a0>a1": 2}, pages=None, rounds=2, idle="",
     next_due_s=9.5, backlog_bytes=0, committed_s=1.5, cpu_s=0.25, stats=STATS, clean={"lima": 2},
 )  # fmt: skip
 MEMBERS = Members(2, {"paris": 1.0, "lima": 0.0}, "ring", [{"paris": 1.0}])
@@ -36,7 +36,7 @@ CONFIG = Config().replace({"host": {"example.org": {"delay_s": 9.0}}, "resolve.m
 MESSAGES = [
     Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5, report=REPORT),
     Heartbeat(incarnation="1-a", life=1, pid=7, alive_s=0.5),
-    AgentOrders(incarnation="1-a", orders=Orders(("a0",) * 256, 5, others={"a1": 9}, holding=True)),
+    AgentOrders(incarnation="1-a", orders=Orders({"a0": "0-4095"}, 5, others={"a1": 9}, holding=True)),
     Wish(retire="a1"),
     AgentTask(
         name="a0", directory="/d", config=CONFIG, address={"url": "nats://x:1"}, incarnation="1-a", is_home=True,
@@ -69,6 +69,20 @@ def test_a_later_version_of_the_protocol_is_refused() -> None:
     with pytest.raises(TooNew, match=f"version {PROTOCOL + 1}"):
         decode(Wish, later)
     assert decode_or_none(Wish, later) is None
+
+
+def test_what_a_version_with_other_zones_left_in_the_registrar_is_as_if_it_had_not_come() -> None:
+    orders, beat = (json.loads(encode(message)) for message in (MESSAGES[2], MESSAGES[0]))
+    orders["orders"]["owners"] = ["a0"] * 256
+    del orders["orders"]["shares"]
+    beat["report"]["zones"] = [0, 255]
+    assert decode_or_none(AgentOrders, encode(orders)) is None
+    assert decode_or_none(Heartbeat, encode(beat)) is None
+
+
+def test_orders_say_who_owns_each_zone() -> None:
+    orders = Orders({"a0": "0-2047,4095", "a1": "2048-4000"})
+    assert [orders.owners[zone] for zone in (0, 2047, 2048, 4001, 4095)] == ["a0", "a0", "a1", "", "a0"]
 
 
 @pytest.mark.parametrize("data", [b"", b"5", b"[]", b'{"retire": 5}', b'{"protocol": "x"}', b"\xff", b"[" * 100_000])

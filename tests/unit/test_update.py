@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gossamer import config
 from gossamer.archive.store import Memory
+from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
 from gossamer.columns import MOST_HOPS, NEVER, REQUISITE, Status
 from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
@@ -29,7 +30,7 @@ from gossamer.web.url import domain_of, host_of, page_key
 
 SETTINGS = config.Index(memory_mb=16)
 LIMITS = config.Limits()
-ALL = range(256)
+ALL = range(ZONES_IN_ALL)
 URLS = [f"http://{host}/{page}" for host in ("a.example", "b.example", "c.other", "d.third") for page in range(6)]
 KEYS = [page_key(url) for url in URLS]
 
@@ -56,20 +57,21 @@ def all_rows(index):
 
 
 class Agent:
-    def __init__(self, order="opic", zones=ALL, limits=LIMITS, best=0, with_frontier=True):
+    def __init__(self, order="opic", zones=ALL, limits=LIMITS, best=0, with_frontier=True, quota=None):
         self.store = Memory()
         self.index = PageIndex.open(self.store, {}, SETTINGS)
         self.ledger = Ledger()
         self.strategy = ORDERS[order]
         self.zones = zones
         self.limits = limits
-        self.best = best
+        self.best, self.quota = best, quota
         self.frontier = Frontier(self.index, self.strategy, SETTINGS) if with_frontier else None
 
     def update(self, columns):
         return update(
             self.index, self.frontier, self.ledger, columns, limits=self.limits, strategy=self.strategy,
-            is_own=Owners("a0", self.zones, ["a0"] * 256).is_own, now_s=1000.0, best=self.best,
+            is_own=Owners("a0", self.zones, ["a0"] * ZONES_IN_ALL).is_own, now_s=1000.0, best=self.best,
+            quota=self.quota,
         )  # fmt: skip
 
     def seed(self, pages):
@@ -266,7 +268,7 @@ def test_update_is_what_the_model_says(data):
 def test_cash_is_conserved_between_zones(data):
     """Two agents, each with half of the zones; batches arrive whenever they like, in any order."""
     order = data.draw(st.sampled_from([*MODELLED, "rankmass", "random", "shallow-first", "larger-sites-opic"]))
-    zones = sorted({key >> 56 for key in KEYS})
+    zones = sorted(set(zone_of_key(np.array(KEYS, np.uint64)).tolist()))
     mine = set(zones[: len(zones) // 2])
     limits = data.draw(st.sampled_from([LIMITS, LOOSE, CAPPED]))
     agents = [Agent(order, mine, limits), Agent(order, set(ALL) - mine, limits, best=2)]
@@ -284,7 +286,7 @@ def test_cash_is_conserved_between_zones(data):
             inbox = travelling[turn].pop(data.draw(st.integers(0, len(travelling[turn]) - 1)))
         outbox = agent.update(round_of(visits, links, inbox, stayed, gone)).outbox
         assert outbox.key.tolist() == sorted(set(outbox.key.tolist()))
-        assert not {key >> 56 for key in outbox.key.tolist()} & set(agent.zones)
+        assert not set(zone_of_key(outbox.key).tolist()) & set(agent.zones)
         named = [page_key(url) if url else key for url, key in zip(outbox.url, outbox.key.tolist(), strict=True)]
         assert named == outbox.key.tolist()
         assert all(outbox.url[place] for place in np.flatnonzero((outbox.hits > 0) | (outbox.cash > 0)).tolist())
