@@ -1,6 +1,5 @@
 """This module knows and tunes the runtime of a process that crawls; the command line tunes it, never an import."""
 
-import atexit
 import ctypes
 import gc
 import os
@@ -17,10 +16,9 @@ def cores() -> int:
 
 def tune() -> None:
     """Tunes garbage collection and malloc. A page makes many objects and hardly a cycle, so cycles are looked for less
-    often, and not at all when the process ends, which took as long as a hundred pages. Freed memory is kept for the
-    next page: giving it back and having the kernel clear it again took a tenth of the agent's thread."""
+    often. Freed memory is kept for the next page: giving it back and having the kernel clear it again took a tenth of
+    the agent's thread."""
     gc.set_threshold(50_000, 20, 100)
-    atexit.register(gc.freeze)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)

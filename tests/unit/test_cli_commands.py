@@ -105,14 +105,6 @@ def test_a_crawl_that_nobody_watches_loads_only_what_it_uses(tmp_path: Path) -> 
     }
 
 
-def test_a_process_that_crawls_looks_for_no_cycles_when_it_ends() -> None:
-    script = "import atexit, gc, gossamer.runtime as runtime; atexit.register(lambda: print(gc.get_freeze_count()))"
-    for then, is_frozen in (("", False), ("; runtime.tune()", True)):
-        line = [sys.executable, "-c", script + then]
-        done = subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60, check=True)
-        assert (int(done.stdout) > 0) == is_frozen
-
-
 def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     show("word " * 30, False, Text)
