@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
 from gossamer.columns import Column, Table
 from gossamer.errors import disk_full_guard
+
+_NUMBERS = "biuf"  # kinds of arrays: bool, signed, unsigned, float
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
@@ -76,11 +79,23 @@ def _array(column: Column, value: Any, kind: Any, count: int) -> Any:
         value = [value] * count
     if column.dtype == "time":
         milliseconds = (np.asarray(value, np.float64) * 1000).astype(np.int64)  # cut, as WARC-Date is
-        return pa.array(milliseconds.view("datetime64[ms]"), kind)
-    if isinstance(value, np.ndarray):
-        array = pa.array(value)
-        return array if array.type == kind else array.cast(kind)  # which checks: out of range is an error
-    return pa.array(value, kind)
+        return _numbers(milliseconds).view(kind)
+    return arrow_array(value, kind)
+
+
+def arrow_array(value: Any, kind: pa.DataType) -> pa.Array:
+    """Returns a list or an array as a column; what is out of range is an error."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in _NUMBERS:
+        return pa.array(value, kind)
+    array = _numbers(value)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _numbers(values: NDArray[Any]) -> pa.Array:
+    """Returns numbers as a column, where they are in memory. `pa.array` would load NumPy's masked arrays, to see that
+    these are none."""
+    data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(data)])
 
 
 def _dictionary(value: Any, count: int) -> Any:
@@ -89,4 +104,4 @@ def _dictionary(value: Any, count: int) -> Any:
     if not isinstance(value, tuple):
         return pa.array(value, pa.dictionary(pa.int32(), pa.string()))
     indices, distinct = value
-    return pa.DictionaryArray.from_arrays(np.asarray(indices, np.int32), pa.array(distinct, pa.string()))
+    return pa.DictionaryArray.from_arrays(_numbers(np.asarray(indices, np.int32)), pa.array(distinct, pa.string()))

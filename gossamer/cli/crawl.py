@@ -27,11 +27,12 @@ def crawl(arguments: argparse.Namespace) -> int:
     config, kept = options.resumed(arguments)
     if dropped := options.dropped_functions(arguments):
         print(f"gossamer: {dropped}", file=sys.stderr)
-    from gossamer.api import Crawl
-    from gossamer.crawl.stats import CALM
     from gossamer.runtime import tune
 
-    tune()
+    tune()  # first: what follows makes many objects, of which none is garbage
+    from gossamer.api import Crawl
+    from gossamer.crawl.stats import CALM
+
     crawl = Crawl(arguments.dir, arguments.seeds, config)
     notes = [kept] * bool(kept) + config.warnings() + _slower()
     with watching(arguments.watch, arguments.dir):
@@ -45,10 +46,9 @@ def crawl(arguments: argparse.Namespace) -> int:
 
 def _slower() -> list[str]:
     """Returns a note for users whose machine had no compiler when Gossamer was installed."""
-    from gossamer.web import tree
-    from gossamer.web.html import tokenise
+    from gossamer.web.html import scan
 
-    if tokenise is not tree.tokenise:
+    if scan is not None:
         return []
     return [
         "links are found by the slower parser, as no compiled one was built here: install a C compiler and Python's "

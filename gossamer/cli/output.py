@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -39,18 +40,23 @@ def watched(
     places: Mapping[str, str] | None = None,
 ) -> "Stats":
     """Runs something that crawls, with notes before it, a display of its progress, and a summary at its end."""
+    if arguments.json or arguments.quiet:  # nobody looks, and what draws takes as long to load as a hundred pages
+        for note in notes:
+            print(f"gossamer: {note}", file=sys.stderr if arguments.json else sys.stdout)
+        stats = run(lambda _: None)
+        if arguments.json:
+            print(json.dumps(stats.as_dict()))
+        return stats
     from rich.console import Console
 
     from gossamer.watch.progress import Progress
 
-    progress = Progress(Console(stderr=arguments.json), config, quiet=arguments.quiet or arguments.json)
+    progress = Progress(Console(), config)
     for note in notes:
         progress.note(f"gossamer: {note}")
     with progress:
         stats = run(progress.update)
     progress.finish(stats, places)
-    if arguments.json:
-        print(json.dumps(stats.as_dict()))
     return stats
 
 

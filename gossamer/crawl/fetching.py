@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # http.cookiejar: whoever needs no cookies need not wait for 
 _HELD_BYTES = 128 << 20  # of visits waiting for the agent's thread; beyond that no new fetch starts
 _STEP_S = 0.25
 _LOOK_S = 0.5
-_LINGER_S = 0.02  # in which visits gather: a thread that wakes for each of them makes the two fight for the interpreter
+_LINGER_S = 0.05  # in which visits gather: a thread that wakes for each of them makes the two fight for the interpreter
 
 
 @dataclass(slots=True)
@@ -201,11 +201,8 @@ class Fetching:
             self.stats = self.workbench.stats()
 
     def _take_orders(self) -> None:
-        while True:
-            try:
-                order = self._orders.get_nowait()
-            except Empty:
-                return
+        while not self._orders.empty():
+            order = self._orders.get_nowait()
             if order is None:
                 self._answers.put(self._host_states())
             elif isinstance(order, Rendered):

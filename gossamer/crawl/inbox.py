@@ -156,10 +156,12 @@ def encode(columns: Contributions, limit: int = PART_BYTES) -> list[bytes]:
     """Returns links as Arrow IPC with zstd, in parts below the limit. Sorted URLs compress best."""
     import pyarrow as pa  # here and below: `gossamer status` counts messages, and starts without it
 
+    from gossamer.archive.tables import arrow_array
+
     if len(columns.key) == 0:
         return []
     schema = CONTRIBUTION.arrow.remove_metadata()
-    arrays: list[Any] = [pa.array(v, type=f.type) for v, f in zip(cast(Any, columns), schema, strict=True)]
+    arrays: list[Any] = [arrow_array(v, f.type) for v, f in zip(cast(Any, columns), schema, strict=True)]
     return in_parts(pa.record_batch(arrays, names=CONTRIBUTION.names), limit)
 
 

@@ -145,6 +145,8 @@ class Client:
     def poll(self, timeout_s: float) -> list[Response]:
         """Waits at most so long for something to happen; returns what finished."""
         action = self._multi.socket_action
+        if self._keep_time():  # what was started sends its request before we wait
+            self._collect()
         for fd, events in self._epoll.poll(self._patience(timeout_s), _EVENTS):
             if fd in self._sockets:
                 # libcurl finds out by itself what an error or a hang-up is: it reads.
@@ -156,9 +158,7 @@ class Client:
                 os.eventfd_read(fd)
         if self._resolver.timeout_s() is not None:
             self._resolver.process()
-        if self._timer_s is not None and self._timer_s <= self._clock.monotonic():
-            self._timer_s = None
-            action(pycurl.SOCKET_TIMEOUT, 0)
+        self._keep_time()
         self._collect()
         if self._spoken:
             self._end_late()
@@ -200,6 +200,14 @@ class Client:
         if names_s is not None:
             timeout_s = min(timeout_s, names_s)
         return max(timeout_s, 0.0)
+
+    def _keep_time(self) -> bool:
+        """Lets libcurl do what it wanted to do by now; returns whether there was anything."""
+        if self._timer_s is None or self._timer_s > self._clock.monotonic():
+            return False
+        self._timer_s = None
+        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        return True
 
     def _set_timer(self, timeout_ms: int) -> None:
         self._timer_s = None if timeout_ms < 0 else self._clock.monotonic() + timeout_ms / 1000

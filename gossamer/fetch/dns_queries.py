@@ -24,9 +24,9 @@ def _codes(*names: str) -> frozenset[int]:
     return frozenset(getattr(pycares.errno, f"ARES_{name}") for name in names)
 
 
-MISSING = _codes("ENOTFOUND", "ENODATA", "ENONAME", "EBADNAME", "EBADQUERY")
+_MISSING = _codes("ENOTFOUND", "ENODATA", "ENONAME", "EBADNAME", "EBADQUERY")
 # A name server's own answer about the name, or its silence; any other failure may be another name's fault.
-_OWN = MISSING | _codes("ESERVFAIL", "EREFUSED", "ENOTIMP", "EFORMERR", "ETIMEOUT")
+_OWN = _MISSING | _codes("ESERVFAIL", "EREFUSED", "ENOTIMP", "EFORMERR", "ETIMEOUT")
 
 
 class Reply(NamedTuple):
@@ -36,6 +36,11 @@ class Reply(NamedTuple):
     addresses: tuple[str, ...] = ()
     ttl_s: int = 0
     error: int | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Returns whether there is no such name, or it has no address."""
+        return self.error in _MISSING
 
     @property
     def reason(self) -> str:

@@ -90,10 +90,14 @@ def framing(head: bytes) -> Framing:
     lowered = head.lower()
     length = _value(lowered, b"\ncontent-length:")
     return Framing(
-        b"chunked" in _value(lowered, b"\ntransfer-encoding:"),
+        _says(lowered, b"\ntransfer-encoding:", b"chunked"),
         len(length) > 18 and length.isdigit() and int(length) > _MOST_BYTES,
-        not lowered.startswith(b"http/1.0") and b"close" not in _value(lowered, b"\nconnection:"),
+        not (lowered.startswith(b"http/1.0") or _says(lowered, b"\nconnection:", b"close")),
     )
+
+
+def _says(lowered: bytes, name: bytes, word: bytes) -> bool:
+    return word in lowered and word in _value(lowered, name)  # most heads have the word nowhere
 
 
 def _value(lowered: bytes, name: bytes) -> bytes:

@@ -5,13 +5,16 @@ import select
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gossamer.clocks import Clock
 from gossamer.columns import Outcome
 from gossamer.config import Resolve
 from gossamer.errors import ConfigError
-from gossamer.fetch.dns_queries import MISSING, DnsQueries
 from gossamer.web.guard import port_refusal, refusal
+
+if TYPE_CHECKING:  # c-ares: whoever has a map need not wait for it
+    from gossamer.fetch.dns_queries import DnsQueries
 
 _MOST_ADDRESSES = 8  # tried for one request: a name must not make us try thousands
 _LEAST_TTL_S = 60.0  # a shorter life would ask the same question for every page of a host
@@ -62,7 +65,7 @@ class Resolver:
         self._waiting: dict[str, list[tuple[int, Done]]] = {}
         self._asked: dict[str, float] = {}  # name -> when to give up on it
         self._deadlines: deque[tuple[float, str]] = deque()
-        self._queries = None if self._map else DnsQueries(config.nameservers, timeout_s)
+        self._queries = None if self._map else _queries(config.nameservers, timeout_s)
         self._nothing = select.epoll()  # what somebody may wait for who has a map
 
     def look_up(self, name: str, port: int, done: Done) -> None:
@@ -110,7 +113,7 @@ class Resolver:
             return
         for reply in self._queries.process():
             if reply.error is not None:
-                outcome = Outcome.NO_NAME if reply.error in MISSING else Outcome.DNS_FAILED
+                outcome = Outcome.NO_NAME if reply.is_missing else Outcome.DNS_FAILED
                 self._finish(reply.name, self._failed(outcome, reply.reason))
             else:
                 ttl_s = min(self._config.ttl_s, max(reply.ttl_s, _LEAST_TTL_S))
@@ -197,6 +200,12 @@ class Resolver:
             self._known.popitem(last=False)
         for port, done in waiting:
             done(known.answer(port))
+
+
+def _queries(servers: Sequence[str], timeout_s: float) -> "DnsQueries":
+    from gossamer.fetch.dns_queries import DnsQueries
+
+    return DnsQueries(servers, timeout_s)
 
 
 def checked_map(config: Resolve) -> dict[str, tuple[str, int]]:

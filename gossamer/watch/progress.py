@@ -38,8 +38,8 @@ def time_left_s(stats: Stats, config: Config, pages_per_s: float | None) -> floa
 class Progress(Panel):
     """`Progress` shows a crawl on `console`. Use it as a context manager; call `update` as often as you like."""
 
-    def __init__(self, console: Console, config: Config, quiet: bool = False) -> None:
-        super().__init__(console, quiet)
+    def __init__(self, console: Console, config: Config) -> None:
+        super().__init__(console, quiet=False)
         self._config = config
         self._pace = Pace()
         self._next_line_s = self._next_look_s = 0.0
@@ -52,8 +52,6 @@ class Progress(Panel):
             return
         self._next_look_s, self._phase = stats.elapsed_s + _LOOK_S, stats.phase
         self._pace.see(stats.elapsed_s, stats.run_visits, stats.wire_bytes)
-        if self._quiet:
-            return
         with shown():
             if self._live is not None:
                 self._live.update(self.display(stats), refresh=True)
@@ -62,21 +60,20 @@ class Progress(Panel):
                 self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
 
     def _tell(self, stats: Stats) -> None:
-        """Writes what is new among the notes, at once; those who want to see nothing find them in the JSON."""
-        for text in () if self._quiet else stats.notes:
+        """Writes what is new among the notes, at once."""
+        for text in stats.notes:
             if text not in self._told:
                 self._told.add(text)
                 self.note(f"gossamer: {text}")
 
     def note(self, text: str) -> None:
-        """Writes a line above the display, such as a warning; shown also when quiet."""
+        """Writes a line above the display, such as a warning."""
         self._console.print(Text(text), highlight=False, soft_wrap=True)
 
     def finish(self, stats: Stats, where: Mapping[str, str] | None = None) -> None:
         """Writes the final summary; `where` names what is where. Call it after the display has ended."""
         self._tell(stats)
-        if not self._quiet:
-            self._console.print(summary(stats, where or {}))
+        self._console.print(summary(stats, where or {}))
 
     def line(self, stats: Stats) -> str:
         """Returns one look as a plain line."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from gossamer.web import tree
 from gossamer.web.charset import declared_charset, decode, encode
 from gossamer.web.charset import table as charset_table
 from gossamer.web.links import Links, Listed
@@ -31,7 +30,7 @@ try:
 except ImportError:  # not built on this machine: the tree gives the same, only slower
     scan = None
 
-__all__ = ["Document", "parse_html", "text_of", "tokenise"]
+__all__ = ["Document", "parse_html", "scan", "text_of", "tokenise"]
 
 
 def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
@@ -42,8 +41,14 @@ def _scanned(body: bytes, charset: str, agent: str, max_links: int) -> Tokens:
     return tokens
 
 
+def _by_tree(body: bytes, charset: str, agent: str, max_links: int, anchors: bool = False) -> Tokens:
+    from gossamer.web import tree  # selectolax: whoever has the scanner, and no topic, need not wait for it
+
+    return tree.tokenise(body, charset, agent, max_links, anchors)
+
+
 # The tokens of a page, unresolved: (body, charset, our product token in lower case, most links) -> Tokens.
-tokenise: Callable[[bytes, str, str, int], Tokens] = tree.tokenise if scan is None else _scanned
+tokenise: Callable[[bytes, str, str, int], Tokens] = _by_tree if scan is None else _scanned
 
 _MEMO_CHARACTERS = 65_536  # of one encoding
 REFRESH_S = 100.0  # a page that moves on later than this is meant to be read
@@ -113,7 +118,7 @@ def parse_html(
     """
     charset = declared_charset(body, content_type)
     agent = agent.lower()
-    read = partial(tree.tokenise, anchors=True) if anchors else tokenise
+    read = partial(_by_tree, anchors=True) if anchors else tokenise
     tokens = read(body, charset, agent, max_links)
     base = _base(tokens.base, url, charset) or url
     words = _directives(tokens.robots, robots_tags, agent)

@@ -217,7 +217,9 @@ def _suffixes(top: str) -> PublicSuffixList:
         written = top.encode().decode("idna") if top.startswith("xn--") else top
     except UnicodeError:
         written = top
-    return PublicSuffixList(_rules().get(written, ()))
+    rules = _rules().get(written, ())
+    # To write rules in ASCII takes most of the time, and nearly all are written so.
+    return PublicSuffixList(rules, accept_encoded_idn=not all(map(str.isascii, rules)))
 
 
 @_of_names

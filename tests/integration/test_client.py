@@ -72,6 +72,14 @@ def test_the_request_is_known_exactly(loopback: Loopback, url: str, fields: dict
     assert (b"Connection: close" in head) != reuse
 
 
+def test_a_request_is_sent_before_the_client_waits(loopback: Loopback) -> None:
+    """The answer to it then ends the wait: one poll is enough for a page on an open connection."""
+    visitor = loopback.visitor(loopback.serve(page))
+    visitor.fetch("http://a.test/", reuse=True)
+    visitor.client.start(Request(page_key("http://a.test/"), "http://a.test/", "a.test"), reuse=True)
+    assert [response.outcome for response in visitor.client.poll(30.0)] == [Outcome.OK]
+
+
 def test_connections_are_kept_only_when_told_so(loopback: Loopback) -> None:
     server = loopback.serve(page)
     visitor = loopback.visitor(server)

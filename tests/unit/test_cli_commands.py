@@ -14,6 +14,8 @@ from sample_archive import sample
 
 from gossamer.cli.app import COMMANDS, main
 from gossamer.cli.output import show
+from gossamer.testweb.running import RunningWeb
+from gossamer.testweb.spec import WebSpec
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -91,6 +93,16 @@ def test_a_query_needs_nothing_that_reads_pages_or_crawls(crawl: Path) -> None:
 def test_a_query_that_reads_pages_finds_what_it_needs(crawl: Path) -> None:
     sql = "SELECT text(warc, warc_offset) FROM pages WHERE status = 'fetched'"
     assert "gossamer.web.html" in _imported("query", crawl, sql)
+
+
+def test_a_crawl_that_nobody_watches_loads_only_what_it_uses(tmp_path: Path) -> None:
+    with RunningWeb(WebSpec.plain(seed=5, hosts=1, pages=3, page_bytes=500.0, links=3.0)) as web:
+        words = ("--testweb", web.address, "--delay", "0", "--set", "crawl.patience_s=0.1", "--dir", tmp_path / "crawl")
+        found = _imported("crawl", web.start_url, *words, "--json", among=(*_HEAVY, "numpy.ma"))
+    assert found == {
+        *("isal", "msgspec", "numpy", "pyarrow", "pyarrow.parquet", "pycurl"),
+        *("gossamer.api", "gossamer.crawl.agent", "gossamer.fetch.client", "gossamer.web.html", "gossamer.wiring"),
+    }
 
 
 def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,13 @@
 import io
+import json
+from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
 
+from gossamer.cli.output import watched as show_of_crawl
 from gossamer.config import Config
 from gossamer.crawl.stats import Stats, waited_for_s
 from gossamer.watch.figures import count, moment, rate, share, short, size, span, sparkline
@@ -32,7 +36,7 @@ def drawn(what: RenderableType, width: int = 80) -> str:
 
 
 def watched(config: Config, seconds: int = 20, per_s: int = 100, **more: object) -> tuple[Progress, Stats]:
-    progress = Progress(console(), config, quiet=True)
+    progress = Progress(console(), config)
     for second in range(seconds + 1):
         last = stats(float(second), second * per_s, **more)
         progress.update(last)
@@ -74,7 +78,7 @@ def test_the_trend_of_a_crawl_without_limit() -> None:
 
 
 def test_rate_now_is_not_the_mean() -> None:
-    progress = Progress(console(), Config(), quiet=True)
+    progress = Progress(console(), Config())
     for second in range(31):
         progress.update(stats(float(second), 1000 * min(second, 20)))
     assert progress.line(last := stats(30.0, 20_000)).split("  ")[2] == "0.0/s (mean 667/s)"
@@ -120,12 +124,19 @@ def test_a_terminal_gets_a_live_display_that_leaves_nothing_behind() -> None:
     assert "\x1b[?25h" in text  # the cursor is visible again
 
 
-def test_quiet() -> None:
-    to = console(terminal=True)
-    with Progress(to, Config(), quiet=True) as progress:
-        progress.update(stats(20.0, 100))
-        progress.finish(stats(20.0, 100))
-    assert output(to) == ""
+def test_who_wants_to_see_nothing_sees_what_there_is_to_know_before_it_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(show: Callable[[Stats], None]) -> Stats:
+        show(stats(20.0, 100, notes=("something happens",)))
+        return stats(20.0, 100)
+
+    for quiet, as_json in ((True, False), (False, True)):
+        given = Namespace(quiet=quiet, json=as_json)
+        assert show_of_crawl(run, Config(), given, ["a warning"]).visits == 100
+        out, err = capsys.readouterr()
+        note = "gossamer: a warning\n"
+        assert (out, err) == ((json.dumps(stats(20.0, 100).as_dict()) + "\n", note) if as_json else (note, ""))
 
 
 def test_summary() -> None:
@@ -187,6 +198,3 @@ def test_notes_are_told_once_and_at_once() -> None:
     progress.finish(stats(1.0, 1, notes=("first", "second", "last")))
     told = [line for line in output(to).splitlines() if line.startswith("gossamer: ")]
     assert told == ["gossamer: first", "gossamer: second", "gossamer: last"]
-    silent = console()
-    Progress(silent, Config(), quiet=True).update(stats(0.01, 1, notes=("first",)))
-    assert output(silent) == ""

@@ -1,6 +1,7 @@
 import base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,26 @@ def test_only_the_best_followed_links_of_each_page_remain(links: list[tuple[int,
 
 def test_the_verdict_has_a_word() -> None:
     assert (VERDICTS[FOLLOWED], VERDICTS[BEST]) == ("followed", "best")
+
+
+@pytest.mark.parametrize("entries", [1, 7, 1_000])
+def test_of_digests_with_one_slot_the_newest_is_found(entries: int) -> None:
+    cache, expected = DigestCache(entries), dict[int, tuple[int, int, int, str]]()
+    draw = Random(entries)
+    for number in range(500):
+        digest, stored = draw.getrandbits(64), letters(draw.randbytes(20))
+        cache.put(digest, number, 10 * number, stored)
+        expected[digest % entries] = digest, number, 10 * number, stored
+    for known, *found in expected.values():
+        assert cache.get(known) == tuple(found)
+        assert cache.get(known + entries) is None, "which has the same slot"
+    assert DigestCache(entries).get(0) is None
+
+
+def test_without_entries_no_digest_is_known() -> None:
+    cache = DigestCache(0)
+    cache.put(1, 2, 3, letters(bytes(20)))
+    assert cache.get(1) is None
 
 
 def test_digests_are_written_as_base64_does() -> None:
