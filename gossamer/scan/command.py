@@ -26,11 +26,10 @@ from gossamer.scan.clients import Worker
 from gossamer.scan.coordinator import Coordinator
 from gossamer.scan.defaults import defaults
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.history import Outlook, outlook
 from gossamer.scan.planners import plan
-from gossamer.scan.records import Record, Scans
+from gossamer.scan.records import Facts, Record, ScanFolder, Scans
 from gossamer.scan.show import Display, summary, wide
 from gossamer.scan.websites import Listed, Website, name_of, read_list
 from gossamer.web.url import normalise

@@ -14,11 +14,10 @@ from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
 from gossamer.scan.command import span_s
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts
 from gossamer.scan.findings import GONE, LINKS, READ
 from gossamer.scan.history import outlook
 from gossamer.scan.messages import ClientTask
-from gossamer.scan.records import Record, Scans
+from gossamer.scan.records import Facts, Record, Scans
 from gossamer.scan.websites import Website, crawl_config, name_of, read_list, rules_of
 
 
