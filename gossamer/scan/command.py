@@ -4,7 +4,6 @@ import argparse
 import json
 import re
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import PROCESSES, Config, last_run, load
+from gossamer.config import PROCESSES, Config, last_run, read_toml
 from gossamer.crawl.opening import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -99,12 +98,10 @@ def _check(config: Config) -> None:
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:
     """Returns the defaults of a scan, changed by the last scan's configuration or a file, then by what is given."""
     if file is not None:
-        values = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+        values = read_toml(file)
         if "sites" in values:  # a federation's, with what it crawls by
             load_federation(file)
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
-        else:
-            load(file)  # raises an error that explains what is wrong with it
         return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
 
