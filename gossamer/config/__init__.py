@@ -4,7 +4,6 @@ from gossamer.config.file import document as document
 from gossamer.config.file import load as load
 from gossamer.config.file import meaning as meaning
 from gossamer.config.file import parse_value as parse_value
-from gossamer.config.file import read_toml as read_toml
 from gossamer.config.schema import toml as toml
 from gossamer.config.sections import BY_STORE as BY_STORE
 from gossamer.config.sections import CROSS_OVER as CROSS_OVER

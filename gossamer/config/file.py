@@ -11,12 +11,10 @@ from gossamer.errors import ConfigError
 
 def load(path: Path) -> Config:
     """Reads a TOML file."""
-    return Config().replace(read_toml(path))
+    return Config().replace(read_toml(path, "does not exist; `gossamer config` prints a file to start from"))
 
 
-def read_toml(
-    path: Path, missing: str = "does not exist; `gossamer config` prints a file to start from"
-) -> dict[str, Any]:
+def read_toml(path: Path, missing: str) -> dict[str, Any]:
     """Returns the content of a TOML file. `missing` is what an error says where there is none."""
     try:
         return tomllib.loads(path.read_text("utf-8"))

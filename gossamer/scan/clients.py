@@ -9,7 +9,8 @@ from gossamer.cluster.engine import Job
 from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.federation_file import load as load_federation
 from gossamer.cluster.protocol import encode
-from gossamer.config import Config, read_toml
+from gossamer.config import Config
+from gossamer.config.file import read_toml
 from gossamer.errors import ConfigError
 from gossamer.scan.messages import ClientTask
 

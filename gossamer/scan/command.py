@@ -16,7 +16,8 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import PROCESSES, Config, last_run, read_toml
+from gossamer.config import PROCESSES, Config, last_run
+from gossamer.config.file import read_toml
 from gossamer.crawl.opening import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -98,7 +99,7 @@ def _check(config: Config) -> None:
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:
     """Returns the defaults of a scan, changed by the last scan's configuration or a file, then by what is given."""
     if file is not None:
-        values = read_toml(file)
+        values = read_toml(file, "does not exist; `gossamer config` prints a file to start from")
         if "sites" in values:  # a federation's, with what it crawls by
             load_federation(file)
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
