@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from gossamer.frontier.strategies import ORDERS
-from gossamer.sim.graphs import PAGE_BYTES, Graph, of_links
+from gossamer.sim.graphs import PAGE_BYTES, Graph, linked
 from gossamer.sim.simulator import Conditions, simulate
 
 STARTS = 50
@@ -28,9 +28,7 @@ def synthetic(pages: int, degree: int = 10, seed: int = 0) -> Graph:
     popular = (pages * random.random(links) ** 3).astype(np.int64)
     target = np.where(random.random(links) < 0.7, near, popular[random.permutation(links)])
     sizes = np.full(pages, PAGE_BYTES)
-    bare = of_links(
-        "synthetic", source, target, pages, host=np.zeros(pages, np.int32), host_names=[], page_bytes=sizes, rule=""
-    )
+    bare = Graph("synthetic", *linked(source, target, pages), np.zeros(pages, np.int32), [], sizes, "")
     return bare.with_hosts("power")
 
 

@@ -18,7 +18,7 @@ from gossamer.arrays import F64, I32, I64
 from gossamer.errors import ConfigError
 from gossamer.frontier.strategies import strategy
 from gossamer.sim.figures import Curve, Figure
-from gossamer.sim.graphs import Graph, of_links
+from gossamer.sim.graphs import Graph, linked
 from gossamer.sim.measures import busy_s, mean_active
 from gossamer.sim.numbers import natural, positive
 from gossamer.sim.simulator import Conditions, Trace, simulate, speeds
@@ -92,15 +92,13 @@ def middle(graph: Graph, starts: I32, seed: int) -> tuple[Graph, I32]:
     source, target = graph.sources(), graph.indices
     among = is_left[source] & is_left[target]
     latency_s, speed = speeds(graph, seed)
-    rest = of_links(
+    rest = Graph(
         graph.name,
-        number[source[among]],
-        number[target[among]],
-        len(left),
-        host=graph.host[left],
-        host_names=graph.host_names,
-        page_bytes=graph.page_bytes[left],
-        rule=graph.rule,
+        *linked(number[source[among]], number[target[among]], len(left)),
+        graph.host[left],
+        graph.host_names,
+        graph.page_bytes[left],
+        graph.rule,
         latency_s=latency_s,
         speed=speed,
     )

@@ -18,6 +18,7 @@ from gossamer.config.host_overrides import of_host
 from gossamer.crawl.reader import Visit
 from gossamer.errors import ConfigError
 from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.sorted_runs import search
 from gossamer.geography import coordinates, countries
 from gossamer.web.url import host_key
 
@@ -120,12 +121,9 @@ class Carbon:
     def of(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
         """Returns for pages (VISITED rows, and their hosts) the grams that a visit would cost now, the price of a gram,
         and whether the budgets allow it."""
-        unique, which = np.unique(hosts, return_inverse=True)
-        country = self._index.hosts.look_up(unique)[1]["country"].astype(np.uint32)
-        g_per_kwh = self._now(unique, country, now_s)[which]
+        country, g_per_kwh = self._now(hosts, now_s)
         carbon = carbon_g(self._high.joules(visited["wire_bytes"]), g_per_kwh)
-        affords = self.prices.affords(hosts, country[which], carbon, now_s)
-        return carbon, self.prices.of(hosts, country[which]), affords
+        return carbon, self.prices.of(hosts, country), self.prices.affords(hosts, country, carbon, now_s)
 
     def choose(self, keys: AnyKeys, worth: F64, carbon: F64, now_s: float) -> Bools:
         """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
@@ -140,14 +138,15 @@ class Carbon:
         will take nobody knows: it is what visits took on average."""
         if not self.prices.has_budgets:
             return np.ones(len(keys), np.bool_), now_s
-        hosts = host_of_key(keys)
+        country, g_per_kwh = self._now(host_of_key(keys), now_s)
+        wire_bytes = np.full(len(keys), self._wire_bytes / self._visits if self._visits else _FIRST_BYTES)
+        grams = carbon_g(self._high.joules(wire_bytes), g_per_kwh)
+        return self.prices.reserve(keys, country, grams, now_s), self.prices.next_day_s(now_s)
+
+    def _now(self, hosts: AnyKeys, now_s: float) -> tuple[AnyKeys, F64]:
+        """Returns the country of each page's host, and grams per kWh there."""
         unique, which = np.unique(hosts, return_inverse=True)
         country = self._index.hosts.look_up(unique)[1]["country"].astype(np.uint32)
-        wire_bytes = np.full(len(keys), self._wire_bytes / self._visits if self._visits else _FIRST_BYTES)
-        grams = carbon_g(self._high.joules(wire_bytes), self._now(unique, country, now_s)[which])
-        return self.prices.reserve(keys, country[which], grams, now_s), self.prices.next_day_s(now_s)
-
-    def _now(self, hosts: AnyKeys, country: AnyKeys, now_s: float) -> F64:
         codes = np.unique(country)
         if not 0 <= now_s - self._asked_s < _SAME_S or not set(codes.tolist()) <= set(self._by_country):
             names = [unpacked(code) for code in codes.tolist()]
@@ -158,10 +157,9 @@ class Carbon:
         if self._declaring:
             read = self._recorder.read(_places(list(self._declaring), list(self._declaring.values())), now_s)
             keys = np.array([host_key(host) for host in self._declaring], np.uint32)
-            at = np.searchsorted(hosts, keys)
-            here = (at < len(hosts)) & (hosts[np.minimum(at, len(hosts) - 1)] == keys) if len(hosts) else at < 0
-            g_per_kwh[at[here]] = read.g_per_kwh[here]
-        return g_per_kwh
+            found, at = search(unique, keys)
+            g_per_kwh[at[found]] = read.g_per_kwh[found]
+        return country[which], g_per_kwh[which]
 
 
 def check_carbon(settings: Settings) -> None:

@@ -33,10 +33,10 @@ class Declared:
             self._declared[host] = (time_s, value)
 
     def read(self, places: HostPlaces, time_s: float) -> Reading:
-        values, sources = self._otherwise.read(places, time_s)
+        reading = self._otherwise.read(places, time_s)
         if not self._declared:
-            return Reading(values, sources)
-        values, sources = values.copy(), sources.astype(np.dtype("U64"))
+            return reading
+        values, sources = reading.copied()
         self._declared = {h: last for h, last in self._declared.items() if time_s - last[0] <= _KEEP_S}
         for place, host in enumerate(places.host.tolist()):
             if host in self._declared:

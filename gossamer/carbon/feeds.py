@@ -197,8 +197,7 @@ class FeedSignal:
         columns = zip(places.country.tolist(), places.latitude.tolist(), places.longitude.tolist(), strict=True)
         for place, where in enumerate(columns):
             places_of.setdefault(self._feed.zone(*where), []).append(place)
-        values, sources = self._fallback.read(places, time_s)
-        values, sources = values.copy(), sources.astype(np.dtype("U64"))
+        values, sources = self._fallback.read(places, time_s).copied()
         self._refresh([zone for zone in places_of if zone], time_s)
         for zone, numbers in places_of.items():
             answer = self._answers.get(zone)

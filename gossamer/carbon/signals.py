@@ -35,6 +35,10 @@ class Reading(NamedTuple):
     g_per_kwh: F64
     source: Strings
 
+    def copied(self) -> "Reading":
+        """Returns a copy in which values, and the names of other sources, can be put."""
+        return Reading(self.g_per_kwh.copy(), self.source.astype(np.dtype("U64")))
+
 
 class Signal(Protocol):
     """This port is where carbon intensity comes from."""

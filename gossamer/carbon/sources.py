@@ -10,14 +10,7 @@ from gossamer.carbon.signals import Replay, Signal, load
 from gossamer.errors import ConfigError
 
 OFFLINE: dict[str, Callable[[], Signal]] = {"mix": Mix, "mean": Mean, "solar": Solar}
-MEANINGS = {
-    "mix": "country means, lower when the sun is high, where part of the power comes from it",
-    "mean": "country means, the same at any hour",
-    "solar": "country means by night, nothing at noon, straight lines between (LEADS D1.4)",
-    "electricity-maps": "live, average, by country; needs a token",
-    "watttime": "live, marginal, by coordinates; needs USER:PASSWORD",
-    "uk": "live, Great Britain only",
-}
+NAMES = (*OFFLINE, *FEEDS)
 
 
 def signal(
@@ -26,9 +19,9 @@ def signal(
     token: str = "",
     url: str = "",
     patience: Patience | None = None,
-    stale_s: float = 0.0,
+    stale_s: float = 0,
 ) -> Signal:
-    """Returns the signal `name`, of MEANINGS or a CSV or Parquet file. `fallback`, an offline one, fills its gaps, and
+    """Returns the signal `name`, of NAMES or a CSV or Parquet file. `fallback`, an offline one, fills its gaps, and
     stands in for values of a file that are older than `stale_s`, unless that is 0."""
     if name in OFFLINE:
         return OFFLINE[name]()
@@ -41,6 +34,6 @@ def signal(
         return FeedSignal(FEEDS[name](token, url), otherwise, patience)
     if name.endswith((".csv", ".parquet")):
         return Replay(load(Path(name)), otherwise, stale_s)
-    near = difflib.get_close_matches(name, MEANINGS, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(MEANINGS)}, and files (.csv, .parquet)"
+    near = difflib.get_close_matches(name, NAMES, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(NAMES)}, and files (.csv, .parquet)"
     raise ConfigError(f'there is no signal "{name}"; {hint}')

@@ -13,6 +13,7 @@ from gossamer.archive.places import remembered
 from gossamer.config import last_run
 from gossamer.config.folders import Place, as_place, check_folder
 from gossamer.errors import ConfigError
+from gossamer.sim.numbers import positive as positive
 
 DEFAULT_DIR = "crawl"
 _CRAWL = "its directory, or where it is in a bucket (s3://, az://, gs://)"
@@ -68,14 +69,6 @@ def crawl_place(name: str) -> Place:
         return as_place(name)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def positive(text: str) -> int:
-    """Converts an argument that is a number from 1 on."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 def add_crawl(parser: argparse.ArgumentParser, text: str = f"the crawl: {_CRAWL}") -> None:

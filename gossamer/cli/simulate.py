@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,20 +173,9 @@ def _conditions(arguments: argparse.Namespace, connections: int) -> Any:
     if arguments.width and not (arguments.early or arguments.advance):
         same = {"polite.delay_s": arguments.delay, "polite.burst": arguments.burst, "crawl.width": arguments.width}
         rounds = Rounds(*per_host(Config().replace(same)))
-    return Conditions(
-        connections,
-        arguments.delay,
-        arguments.small_delay,
-        arguments.small_pages,
-        arguments.burst,
-        arguments.burst_delay,
-        arguments.bandwidth,
-        arguments.width,
-        arguments.early,
-        arguments.advance,
-        arguments.seed,
-        rounds,
-    )
+    names = {field.name for field in fields(Conditions)} - {"connections", "rounds"}
+    given = {name: getattr(arguments, name.removesuffix("_s")) for name in names}  # options are called as these are
+    return Conditions(connections, rounds=rounds, **given)
 
 
 def _knowledge(graph: "Graph", arguments: argparse.Namespace) -> "Knowledge":
@@ -223,16 +212,15 @@ def _row(found: "Forecast") -> dict[str, Any]:
 
 def _print(rows: Sequence[dict[str, Any]]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, header_style="dim")
-    for key, heading in _COLUMNS.items():
-        table.add_column(heading, justify="left" if key == "order" else "right", no_wrap=True)
+    from gossamer.watch.panel import table
+
+    drawn = table(*_COLUMNS.values())
     for row in rows:
-        table.add_row(*(_cell(row[key]) for key in _COLUMNS))
+        drawn.add_row(*(_cell(row[key]) for key in _COLUMNS))
     console = Console()
     console.width = max(console.width, 120)
-    console.print(table)
+    console.print(drawn)
 
 
 def _cell(value: Any) -> str:

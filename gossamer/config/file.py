@@ -13,14 +13,17 @@ from gossamer.errors import ConfigError
 
 def load(path: Path) -> Config:
     """Reads a TOML file."""
+    return Config().replace(read_toml(path, "does not exist; `gossamer config` prints a file to start from"))
+
+
+def read_toml(path: Path, missing: str) -> dict[str, Any]:
+    """Returns the content of a TOML file. `missing` is what an error says where there is none."""
     try:
-        with path.open("rb") as file:
-            values = tomllib.load(file)
+        return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; `gossamer config` prints a file to start from") from None
+        raise ConfigError(f"{path} {missing}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    return Config().replace(values)
 
 
 def parse_value(name: str, text: str) -> Any:

@@ -152,7 +152,6 @@ class Pages:
 @dataclass(frozen=True)
 class Policy:
     name: str
-    meaning: str
     value: Callable[[Pages, float], F64]  # of a visit now; the budget in visits per second
     due_at: float = -np.inf  # pages below this value wait
     spends: bool = False  # where there is a budget, no page waits for its value
@@ -232,47 +231,18 @@ def _green_index(pages: Pages, budget_per_s: float) -> F64:
 POLICIES: dict[str, Policy] = {
     policy.name: policy
     for policy in (
-        Policy("fixed", "every page at the same interval", _by_interval, 1.0, weighs=False, learns=False),
-        Policy(
-            "adaptive",
-            "sooner after a change, later after none",
-            _by_interval,
-            1.0,
-            spends=True,
-            weighs=False,
-            learns=False,
-        ),
-        Policy(
-            "azar",
-            "rates that keep most pages fresh; gives up the most restless",
-            _by_azar,
-            1.0,
-            spends=True,
-            rates=azar_rates,
-        ),
-        Policy(
-            "harmonic",
-            "rates that miss fewest changes; no page starves",
-            _by_harmonic,
-            1.0,
-            spends=True,
-            rates=harmonic_rates,
-        ),
-        Policy("index", "the visit that brings most freshness now", _by_index, explores=True),
-        Policy("stalest", "weight times age", _by_staleness, learns=False),
-        Policy(
-            "green",
-            "weight times age times the likelihood of a change, less what its carbon costs",
-            _green,
-            is_green=True,
-        ),
-        Policy(
-            "green-index",
-            "the visit that brings most freshness now, less its carbon",
-            _green_index,
-            explores=True,
-            is_green=True,
-        ),
+        # Every page at the same interval; or sooner after a change, and later after none.
+        Policy("fixed", _by_interval, 1.0, weighs=False, learns=False),
+        Policy("adaptive", _by_interval, 1.0, spends=True, weighs=False, learns=False),
+        # Rates that keep most pages fresh, and give up the most restless; or that miss fewest changes: no page starves.
+        Policy("azar", _by_azar, 1.0, spends=True, rates=azar_rates),
+        Policy("harmonic", _by_harmonic, 1.0, spends=True, rates=harmonic_rates),
+        # The visit that brings most freshness now; or weight times age.
+        Policy("index", _by_index, explores=True),
+        Policy("stalest", _by_staleness, learns=False),
+        # Weight times age times the likelihood of a change, less what its carbon costs; or the index less that.
+        Policy("green", _green, is_green=True),
+        Policy("green-index", _green_index, explores=True, is_green=True),
     )
 }
 

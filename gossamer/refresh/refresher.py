@@ -8,7 +8,7 @@ it had changed, and the rest follows. A page whose row has a due time waits for 
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,22 +26,15 @@ from gossamer.refresh.importance import Importance
 from gossamer.refresh.policies import POLICIES, Caps, Pages, best, doubted, probes_s
 from gossamer.refresh.visit_history import RATE, learn, restless_s, usual_s
 
+if TYPE_CHECKING:
+    from gossamer.carbon.account import Carbon
+
 DAY_S = 86_400.0
 _PATIENCE = 20.0  # so many times what a look costs must pass before the next
 _TOO_DEAR_S = 60.0  # so long a page waits that no budget allows now: prices change no more often
 _SAVED_S = DAY_S  # a budget that was not used is lost after so long
 _CHUNK_ROWS = 1 << 18
 _LISTED_PER_MB = 256  # of index.memory_mb: 16 bytes each
-
-
-class Carbon(Protocol):
-    """`Carbon` is what green policies ask; `carbon.account.Carbon` is one."""
-
-    def of(self, visited: Rows, hosts: AnyKeys, now_s: float) -> tuple[F64, F64, Bools]:
-        """Returns grams that a visit of each page would cost now, a gram's price, and whether the budgets allow it."""
-
-    def choose(self, keys: AnyKeys, worth: F64, carbon: F64, now_s: float) -> Bools:
-        """Returns which visits, in this order, the budgets allow; the caller promises to make them."""
 
 
 class KnownTables(Protocol):
@@ -99,7 +92,7 @@ class Refresher:
         config: Config,
         clock: Clock,
         part: Callable[[], float] = lambda: 1.0,
-        carbon: Carbon | None = None,
+        carbon: "Carbon | None" = None,  # what green policies ask
         importance: Importance | None = None,
     ) -> None:
         check_refresh(config)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from queue import SimpleQueue
 
-import pyarrow.compute as pc
+import msgspec
 import pyarrow.parquet as pq
 
 from gossamer.archive.outputs import replaced
@@ -23,9 +23,9 @@ from gossamer.cluster.protocol import decode, encode
 from gossamer.errors import GossamerError
 from gossamer.runtime import tune
 from gossamer.scan.crawling import Open, ScanCrawl
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.findings import findings
 from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Message, Standing, Stop, read
+from gossamer.scan.records import ScanFolder
 from gossamer.scan.websites import Website
 from gossamer.web.url import normalise
 
@@ -115,30 +115,20 @@ class Client:
     def _write(self, crawl: ScanCrawl, one: Open) -> None:
         """Writes links and facts. The facts come last: a website with facts is done."""
         website, config, read_s = one.website, self._task.config, self._clock.now()
-        found = reading(
+        links, facts = reading(
             crawl.folder, lambda at: findings(at, website, config, one.first_round, one.begun_s, one.took_s)
         )
         path = self._files.links(website)
         with replaced(path, force=True) as part:
-            pq.write_table(found.links, part)
+            pq.write_table(links, part)
             sync(part)
-        facts = Facts(
-            website.name,
-            website.start,
-            found.status,
-            found.reason,
-            self._task.client,
-            errors=found.errors,
-            links=pc.sum(pc.not_equal(found.links["target"], "")).as_py() or 0,
+        ended_s = self._clock.now()
+        facts = msgspec.structs.replace(
+            facts,
+            client=self._task.client,
             result_bytes=path.stat().st_size,
-            scan_s=found.earlier_s + one.took_s + self._clock.now() - read_s,
-            delay_s=max(config.polite.delay_s, found.asked_s),
-            asked_s=found.asked_s,
-            waited_s=found.waited_s,
-            begun_s=one.begun_s,
-            ended_s=self._clock.now(),
-            unreached=found.unreached,
-            **found.figures,
+            scan_s=facts.scan_s + ended_s - read_s,
+            ended_s=ended_s,
         )
         facts.write(self._files.facts(website))
 

@@ -1,6 +1,5 @@
 """This module decides which clients scan: a number of them here, or those that a file names. It makes their jobs."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from gossamer.cluster.federation_file import Federation
 from gossamer.cluster.federation_file import load as load_federation
 from gossamer.cluster.protocol import encode
 from gossamer.config import Config
+from gossamer.config.file import read_toml
 from gossamer.errors import ConfigError
 from gossamer.scan.messages import ClientTask
 
@@ -48,12 +48,7 @@ def local(count: int, slots: int) -> list[Worker]:
 
 def load(path: Path, slots: int) -> tuple[list[Worker], dict[str, float]]:
     """Returns the clients of a file, and the reference times that it has. The sites of a federation are clients too."""
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except (FileNotFoundError, IsADirectoryError):
-        raise ConfigError(f"{path} is no file; {_FORM}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    values = read_toml(path, f"is no file; {_FORM}")
     if "clients" not in values and "sites" in values:
         return of_federation(load_federation(path), slots), {}
     tables = values.get("clients")

@@ -4,7 +4,6 @@ import argparse
 import json
 import re
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from rich.console import Console
 from gossamer.api import stopped_by_signals
 from gossamer.clocks import Clock, RealClock
 from gossamer.cluster.federation_file import load as load_federation
-from gossamer.config import PROCESSES, Config, last_run, load
+from gossamer.config import PROCESSES, Config, last_run
+from gossamer.config.file import read_toml
 from gossamer.crawl.opening import check_contact
 from gossamer.errors import ConfigError
 from gossamer.fetch.resolver import checked_map
@@ -26,11 +26,10 @@ from gossamer.scan.clients import Worker
 from gossamer.scan.coordinator import Coordinator
 from gossamer.scan.defaults import defaults
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.history import Outlook, outlook
 from gossamer.scan.planners import plan
-from gossamer.scan.records import Record, Scans
+from gossamer.scan.records import Facts, Record, ScanFolder, Scans
 from gossamer.scan.show import Display, summary, wide
 from gossamer.scan.websites import Listed, Website, name_of, read_list
 from gossamer.web.url import normalise
@@ -100,12 +99,10 @@ def _check(config: Config) -> None:
 def configuration(directory: Path, file: Path | None, given: Mapping[str, Any]) -> Config:
     """Returns the defaults of a scan, changed by the last scan's configuration or a file, then by what is given."""
     if file is not None:
-        values = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+        values = read_toml(file, "does not exist; `gossamer config` prints a file to start from")
         if "sites" in values:  # a federation's, with what it crawls by
             load_federation(file)
             values = {name: value for name, value in values.items() if name not in ("sites", "federation")}
-        else:
-            load(file)  # raises an error that explains what is wrong with it
         return defaults().replace(values).replace(given)
     return (last_run.recall(directory) or defaults()).replace(given)
 

@@ -15,7 +15,6 @@ from gossamer.config import Config
 from gossamer.errors import SiteError
 from gossamer.scan.clients import Worker, job_of
 from gossamer.scan.dispatch import Dispatch
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.messages import (
     SILENT,
     Begin,
@@ -29,6 +28,7 @@ from gossamer.scan.messages import (
     Stop,
     read,
 )
+from gossamer.scan.records import Facts, ScanFolder
 from gossamer.scan.waiting import Waiting
 from gossamer.scan.websites import Website
 

@@ -10,7 +10,6 @@ Beside its links it tells of every visited page whether it was read: a page that
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from gossamer.archive.state import replace
 from gossamer.columns import Outcome
 from gossamer.config import Config
 from gossamer.fetch.politeness import capped_s
+from gossamer.scan.records import Facts
 from gossamer.scan.waiting import waited_s
 from gossamer.scan.websites import Website, name_of
 from gossamer.web.answer import Answer
@@ -65,24 +65,11 @@ _VISIT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Findings:
-    links: pa.Table
-    status: str
-    reason: str
-    asked_s: float
-    errors: int  # pages that could not be read in passing
-    unreached: str  # why a page may not have been visited
-    earlier_s: float  # that runs took which were interrupted
-    waited_s: float  # for what failed
-    figures: dict[str, Any]
-
-
 def findings(
-    at: Reading, website: Website, config: Config, first_round: int, begun_s: float, took_s: float = 0.0
-) -> Findings:
-    """Reads the findings of a website whose visits are in `first_round` and later ones. Its scan, or the last run of
-    it, has begun at `begun_s` and took `took_s`."""
+    at: Reading, website: Website, config: Config, first_round: int, begun_s: float, took_s: float
+) -> tuple[pa.Table, Facts]:
+    """Returns the links of a website whose visits are in `first_round` and later ones, and what became of it. Its scan,
+    or the last run of it, has begun at `begun_s` and took `took_s`."""
     scope, at = config.crawl.scope, _since(at, first_round)
     site = Website.site(host_of(website.start), scope)
 
@@ -90,21 +77,25 @@ def findings(
         return Website.site(host, scope) == site
 
     visits = _visits(at, is_own)
-    figures = _figures(visits)
-    status, reason = ("ok", "") if figures["pages"] else _why_nothing(visits)
+    facts = Facts(website.name, website.start, "ok", begun_s=begun_s, **_figures(visits))
+    status, reason = ("ok", "") if facts.pages else _why_nothing(visits)
     pages = _latest(visits)
-    read, asked_s = _states(pages, website, config), _asked_s(at, config, is_own)
-    return Findings(
-        pa.concat_tables([_links(at, pages, website, config, scope), read]),
-        status,
-        reason,
-        asked_s,
-        len(pages.filter(pc.is_in(pages["outcome"], pa.array(PASSING)))),
-        reason or _unreached(read, figures["pages"], took_s, config),
-        _earlier_s(visits, begun_s, config) if not first_round else 0.0,
-        _waited_s(visits, max(asked_s, config.polite.delay_s), config),
-        figures,
+    links, read = _links(at, pages, website, config, scope), _states(pages, website, config)
+    asked_s = _asked_s(at, config, is_own)
+    delay_s = max(asked_s, config.polite.delay_s)
+    facts = replace(
+        facts,
+        status=status,
+        reason=reason,
+        errors=len(pages.filter(pc.is_in(pages["outcome"], pa.array(PASSING)))),
+        links=len(links),
+        scan_s=took_s if first_round else took_s + _earlier_s(visits, begun_s, config),
+        waited_s=_waited_s(visits, delay_s, config),
+        delay_s=delay_s,
+        asked_s=asked_s,
+        unreached=reason or _unreached(read, facts.pages, took_s, config),
     )
+    return pa.concat_tables([links, read]), facts
 
 
 def _since(at: Reading, first_round: int) -> Reading:
@@ -168,9 +159,9 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 
 def _figures(visits: pa.Table) -> dict[str, Any]:
+    """Returns what `Facts` has of measured figures."""
     if not len(visits):
-        return {"pages": 0, "requests": 0, "wire_bytes": 0, "lookup_s": 0.0, "connect_s": 0.0, "response_s": 0.0,
-                "byte_s": 0.0, "mean_depth": 0.0, "address": ""}  # fmt: skip
+        return {}
     sent, took_s = (visits[name].to_numpy().astype(np.float64) for name in ("wire_bytes", "elapsed_s"))
     read = ~visits["is_robots"].to_numpy() & pc.is_in(visits["outcome"], pa.array(_READ)).to_numpy()
     response_s, byte_s = _line(sent[read], took_s[read]) or (float(took_s.mean()), 0.0)

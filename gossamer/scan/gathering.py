@@ -23,9 +23,9 @@ from gossamer.cluster.nats_exchange import NatsExchange
 from gossamer.cluster.nats_server import Open, Server
 from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
-from gossamer.scan.facts import ScanFolder
 from gossamer.scan.mailbox import Mailbox
 from gossamer.scan.messages import SILENT, ClientOrders, ClientReport, ClientTask, Done, Standing, read
+from gossamer.scan.records import ScanFolder
 from gossamer.scan.websites import Website
 
 _STEP_S = 0.025

@@ -28,9 +28,9 @@ from gossamer.cluster.protocol import encode
 from gossamer.cluster.registrar import Registrar
 from gossamer.errors import ConfigError
 from gossamer.scan.clients import job_of
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.mailbox import Mailbox
 from gossamer.scan.messages import ClientOrders, ClientReport, ClientTask, Done, Progress, Standing, Stop, read
+from gossamer.scan.records import Facts, ScanFolder
 from gossamer.scan.websites import Website
 
 _STEP_S = 0.025

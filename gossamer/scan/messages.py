@@ -9,7 +9,7 @@ import msgspec
 from gossamer.cluster.protocol import Versioned, decode_any
 from gossamer.config import Config
 from gossamer.errors import Unreadable
-from gossamer.scan.facts import Facts
+from gossamer.scan.records import Facts
 
 SILENT = "it no longer reports"  # how a client ended if nothing is known of it
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,19 @@ from gossamer.scan import clients, requirements
 from gossamer.scan.clients import Worker
 from gossamer.scan.defaults import defaults
 from gossamer.scan.exact import MOST, MOST_RELAXED
-from gossamer.scan.gantt import draw
 from gossamer.scan.history import Outlook, outlook
 from gossamer.scan.model import batch_s
 from gossamer.scan.planners import PLANNERS
 from gossamer.scan.planners import plan as planned
 from gossamer.scan.records import Record, Scans
-from gossamer.scan.show import columns, wide
+from gossamer.scan.show import wide
 from gossamer.scan.task import Plan, Task
 from gossamer.scan.websites import read_list
+from gossamer.sim.figures import STYLE
+from gossamer.watch import panel
 from gossamer.watch.figures import count, span
 
+_NAMED = 0.07  # of the width of a figure: bars this long carry their website's name
 _BATCH_LINE = 24  # bytes of a website in a batch, beyond its name
 
 
@@ -60,7 +63,7 @@ def plan(arguments: argparse.Namespace) -> int:
         for line in wrong + warnings:
             console.print(f"gossamer: {line}", highlight=False, markup=False, soft_wrap=True)
     if arguments.figure is not None:
-        draw(arguments.figure, found, task, column, ahead)
+        _draw(arguments.figure, found, task, column, ahead)
     return 0
 
 
@@ -123,16 +126,8 @@ def _print_plan(rows: Sequence[dict[str, Any]], found: Plan, ahead: Outlook, as_
             print(json.dumps(row | {"planner": found.planner}))
         print(json.dumps(_as_json(found)))
         return
-    table = columns(
-        "client",
-        "own speed",
-        "websites",
-        "pages",
-        "predicted s",
-        "±",
-        "longest floor s",
-        "first",
-        left=("client", "first"),
+    table = panel.table(
+        "client", "own speed", "websites", "pages", "predicted s", "±", "longest floor s", "first", texts=("first",)
     )
     for row in rows:
         first = ", ".join(row["websites"][:3]) + (" …" if len(row["websites"]) > 3 else "")
@@ -177,10 +172,43 @@ def _print_compared(plans: Sequence[Plan], as_json: bool, console: Console) -> N
             print(json.dumps(_as_json(found)))
         return
     bound_s = max(found.bound_s for found in plans)
-    table = columns("planner", "makespan s", "to the bound", "meaning", left=("planner", "meaning"))
+    table = panel.table("planner", "makespan s", "to the bound", "meaning", texts=("meaning",))
     for found in plans:
         ratio = found.makespan_s / bound_s if bound_s else 1.0
         table.add_row(found.planner, f"{found.makespan_s:,.2f}", f"{ratio:.4f}", PLANNERS[found.planner].meaning)
     console.print(table)
     console.print()
     console.print(f"no plan can be faster than {bound_s:,.2f} s", highlight=False)
+
+
+def _draw(path: Path, plan: Plan, task: Task, column: I64, ahead: Outlook) -> None:
+    """Draws a bar for every client, cut into its websites, and the bound that no plan can beat."""
+    if path.suffix not in (".png", ".svg"):
+        raise ConfigError(f"--figure {path}: name a .png or an .svg file")
+    try:
+        mpl: Any = import_module("matplotlib")
+    except ImportError:
+        raise ConfigError("--figure needs matplotlib: pip install 'gossamer-crawler[lab]'") from None
+    mpl.use("Agg")
+    plt: Any = import_module("matplotlib.pyplot")
+    with mpl.rc_context(STYLE):
+        canvas, axes = plt.subplots(figsize=(9.0, 1.6 + 0.38 * task.clients))
+        shades = plt.get_cmap("tab20").colors
+        for j in range(task.clients):
+            own = np.flatnonzero(plan.owner == j)
+            own = own[np.argsort(-task.times_s[own, j], kind="stable")]
+            widths = task.times_s[own, j]
+            starts = task.busy_s[j] + widths.cumsum() - widths
+            colors = [shades[(2 * int(column[j]) + k % 2) % 20] for k in range(len(own))]
+            axes.barh(j, widths, left=starts, height=0.72, color=colors, edgecolor="white", linewidth=0.4)
+            for i, start, width in zip(own.tolist(), starts.tolist(), widths.tolist(), strict=True):
+                if width > _NAMED * plan.makespan_s * max(1, len(ahead.websites[i]) / 8):
+                    axes.text(start + width / 2, j, ahead.websites[i], ha="center", va="center", fontsize=7)
+        axes.axvline(plan.bound_s, color="black", linestyle="--", linewidth=1)
+        axes.set_yticks(range(task.clients), [ahead.clients[j] for j in column.tolist()])
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        title = f"{plan.planner}: {plan.makespan_s:,.1f} s, {plan.ratio:.4f} times the bound (dashed)"
+        axes.set(xlabel="seconds", title=title)
+        canvas.savefig(path, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None)
+        plt.close(canvas)

@@ -1,7 +1,7 @@
-"""This module checks what scans recorded of the reference site, by which clients are compared, against the six
+"""This module warns of a reference site, by which clients are compared, that scans have seen to break one of the six
 requirements (Pechnikov et al.)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,86 +23,59 @@ class Shape:
     depth: F64  # of its pages, on average: how it is built
 
 
-@dataclass(frozen=True)
-class Judgement:
-    requirement: str
-    holds: bool | None  # None: cannot be seen from here
-    why: str
-
-
-def check(
+def broken(
     reference: Shape, websites: Shape, addresses: tuple[set[str], set[str]], regions: tuple[str, set[str]]
-) -> list[Judgement]:
-    """Checks all. `reference` has a row per scan of it. Addresses and regions: the reference's, then the websites'."""
-    own, theirs = addresses
+) -> Iterator[tuple[str, str]]:
+    """Yields each requirement that is not met, as far as that can be seen from here, and why. `reference` has a row per
+    scan of it. Addresses and regions: the reference's, then the websites'."""
+    if shared := addresses[0] & addresses[1]:
+        yield "on a server of its own", f"shares {', '.join(sorted(shared))} with websites of the list"
     region, others = regions
-    shared = own & theirs
-    pages = reference.pages
-    return [
-        Judgement(
-            "on a server of its own",
-            None if not own else not shared,
-            f"shares {', '.join(sorted(shared))} with websites of the list" if shared else
-            "no website of the list has its address; other load cannot be seen from here",
-        ),
-        Judgement(
+    if region and others and region not in others:
+        yield (
             "in the same region",
-            None if not region or not others else region in others,
-            f"its country is {region or 'unknown'}, the websites' {', '.join(sorted(others)) or 'unknown'}"
-            " (by their names)",
-        ),
-        Judgement(
-            "a constant number of pages",
-            None if len(pages) < 2 else bool(pages.max() == pages.min()),
-            f"{pages.min():,.0f} to {pages.max():,.0f} in {len(pages)} scans" if len(pages) else "not scanned yet",
-        ),
-        _like("built like the websites", reference.depth, websites.depth, "mean depth"),
-        _like("about as many pages as the websites", pages, websites.pages, "pages", mean=True),
-        _like("content like the websites'", reference.bytes_per_page, websites.bytes_per_page, "bytes a page"),
-    ]  # fmt: skip
+            f"its country is {region}, the websites' {', '.join(sorted(others))} (by their names)",
+        )
+    pages = reference.pages
+    if len(pages) > 1 and pages.min() < pages.max():
+        yield "a constant number of pages", f"{pages.min():,.0f} to {pages.max():,.0f} in {len(pages)} scans"
+    # Pechnikov et al. ask for close to the *average* number of pages; in the rest, typical is enough.
+    if why := _unlike(reference.depth, websites.depth, "mean depth", np.median):
+        yield "built like the websites", why
+    if why := _unlike(pages, websites.pages, "pages", np.mean):
+        yield "about as many pages as the websites", why
+    if why := _unlike(reference.bytes_per_page, websites.bytes_per_page, "bytes a page", np.median):
+        yield "content like the websites'", why
 
 
-def _like(requirement: str, own: F64, theirs: F64, what: str, mean: bool = False) -> Judgement:
-    """Compares one figure: Pechnikov et al. ask for close to the *average* size; in the rest, typical is enough."""
+def _unlike(own: F64, theirs: F64, what: str, middle: Callable[[F64], Any]) -> str:
+    """Returns how far one figure is from that of the websites; empty if it is near, or not known yet."""
     own, theirs = own[np.isfinite(own)], theirs[np.isfinite(theirs)]
     if not len(own) or not len(theirs):
-        return Judgement(requirement, None, f"{what}: not known yet")
-    value, typical = float(own[-1]), float(theirs.mean() if mean else np.median(theirs))
-    near = max(value, 1e-9) / max(typical, 1e-9)
-    return Judgement(
-        requirement, 1 / _NEAR <= near <= _NEAR, f"{what}: {value:,.1f} against {typical:,.1f} of the websites"
-    )
+        return ""
+    value, typical = float(own[-1]), float(middle(theirs))
+    is_near = 1 / _NEAR <= max(value, 1e-9) / max(typical, 1e-9) <= _NEAR
+    return "" if is_near else f"{what}: {value:,.1f} against {typical:,.1f} of the websites"
 
 
-def judged(scans: Scans, records: Sequence[Record]) -> list[Judgement]:
-    """Returns the judgements; none if no client has scanned a reference site."""
+def warnings(scans: Scans, records: Sequence[Record]) -> list[str]:
+    """Returns what is wrong with the reference site; nothing if no client has scanned one."""
     times = [had for record in records for had in record.clients.values() if "reference_pages" in had]
     if not times:
         return []
     rows = [row for row in read_sites(scans, records[-1].number).to_pylist() if row["status"] == "ok"]
-    reference = Shape(
-        _column(times, "reference_pages"),
-        _column(times, "reference_bytes") / np.maximum(_column(times, "reference_pages"), 1),
-        _column(times, "reference_depth"),
-    )
-    websites = Shape(
-        _column(rows, "pages"),
-        _column(rows, "wire_bytes") / np.maximum(_column(rows, "pages"), 1),
-        _column(rows, "mean_depth"),
-    )
+    reference = _shape(times, "reference_pages", "reference_bytes", "reference_depth")
+    websites = _shape(rows, "pages", "wire_bytes", "mean_depth")
     own = {had["reference_address"] for had in times if had.get("reference_address")}
     theirs = {row["address"] for row in rows if row["address"]}
     regions = {country for row in rows if (country := _country(row["site"]))}
-    return check(reference, websites, (own, theirs), (_country(times[-1]["reference_site"]), regions))
+    found = broken(reference, websites, (own, theirs), (_country(times[-1]["reference_site"]), regions))
+    return [f"the reference site should be: {requirement}; {why}" for requirement, why in found]
 
 
-def warnings(scans: Scans, records: Sequence[Record]) -> list[str]:
-    found = [each for each in judged(scans, records) if each.holds is False]
-    return [f"the reference site should be: {each.requirement}; {each.why}" for each in found]
-
-
-def _column(rows: Sequence[dict[str, Any]], name: str) -> Any:
-    return np.array([row.get(name, np.nan) for row in rows], np.float64)
+def _shape(rows: Sequence[dict[str, Any]], pages: str, size: str, depth: str) -> Shape:
+    columns = {name: np.array([row.get(name, np.nan) for row in rows], np.float64) for name in (pages, size, depth)}
+    return Shape(columns[pages], columns[size] / np.maximum(columns[pages], 1), columns[depth])
 
 
 def _country(site: str) -> str:

@@ -14,9 +14,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from gossamer.archive.outputs import replaced
-from gossamer.scan.facts import Facts
 from gossamer.scan.findings import GONE, LINKS, READ
-from gossamer.scan.records import Record, Scans
+from gossamer.scan.records import Facts, Record, Scans
 
 _TIME = pa.timestamp("ms", tz="UTC")
 SITES = pa.schema(

@@ -6,24 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gossamer.scan.coordinator import View
 from gossamer.scan.records import Record
-from gossamer.terminal import shown
+from gossamer.watch import panel
 from gossamer.watch.figures import count, printable, size, span
-from gossamer.watch.panel import Panel
 
 _SHOWN = 3
-_PLAIN_S = 10.0  # between two lines where no terminal is
-
-
-def columns(*names: str, left: tuple[str, ...] = ()) -> Table:
-    table = Table(header_style="dim", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-    return table
 
 
 def wide(console: Console) -> Console:
@@ -32,28 +22,22 @@ def wide(console: Console) -> Console:
     return console
 
 
-class Display(Panel):
+class Display(panel.Panel):
     """Use it as a context manager; call `update` as often as you like."""
 
-    def __init__(self, console: Console, quiet: bool = False) -> None:
-        super().__init__(console, quiet)
-        self._next_s = 0.0
-
     def update(self, view: View) -> None:
-        if self._live is not None:
-            with shown():
-                self._live.update(panel(view), refresh=True)
-        elif not self._quiet and view.elapsed_s >= self._next_s:
-            self._next_s = view.elapsed_s + _PLAIN_S
-            each = "  ".join(f"{row['client']} {row['done']}+{len(row['under_way'])}" for row in view.clients)
-            pages = sum(row["pages"] for row in view.clients)
-            line = f"{span(view.elapsed_s)}  {view.done:,} of {view.total:,} websites  {count(pages)} pages  {each}"
-            line += f"  waiting for {_few(view.waits)}" if view.waits else ""
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.draw(view.elapsed_s, lambda: _drawn(view), lambda: _line(view))
 
 
-def panel(view: View) -> RenderableType:
-    table = columns("client", "done", "waiting", "pages", "forecast", "under way", left=("client", "under way"))
+def _line(view: View) -> str:
+    each = "  ".join(f"{row['client']} {row['done']}+{len(row['under_way'])}" for row in view.clients)
+    pages = sum(row["pages"] for row in view.clients)
+    line = f"{span(view.elapsed_s)}  {view.done:,} of {view.total:,} websites  {count(pages)} pages  {each}"
+    return line + (f"  waiting for {_few(view.waits)}" if view.waits else "")
+
+
+def _drawn(view: View) -> RenderableType:
+    table = panel.table("client", "done", "waiting", "pages", "forecast", "under way", texts=("under way",))
     for row in view.clients:
         under_way = ", ".join(row["under_way"][:3]) + (" …" if len(row["under_way"]) > 3 else "")
         left = span(row["left_s"]) if row["alive"] else "died"
@@ -71,7 +55,7 @@ def _few(waits: list[str]) -> str:
 
 def summary(record: Record, sums: dict[str, Any], sites: pa.Table, folder: Path) -> RenderableType:
     rows = sites.to_pylist()
-    table = columns("client", "websites", "pages", "sent", "links away", "s in all", left=("client",))
+    table = panel.table("client", "websites", "pages", "sent", "links away", "s in all")
     for client in sorted({row["client"] for row in rows}):
         own = [row for row in rows if row["client"] == client]
         total = {name: sum(row[name] for row in own) for name in ("pages", "wire_bytes", "links", "scan_s")}

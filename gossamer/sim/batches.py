@@ -8,28 +8,7 @@ from numba import njit
 from gossamer.crawl import pacing
 from gossamer.sim.learning import learn, place, rank_pages, take_out
 from gossamer.sim.queues import Queues, best_rank, place_host, pop, put
-from gossamer.sim.world import (
-    ACTIVE,
-    BATCH_START,
-    BATCHES,
-    COMMITTED,
-    COMMITTING,
-    COST,
-    DRAINING,
-    HELD,
-    LEARNT,
-    LEARNT_ANEW,
-    QUEUED,
-    STARVING,
-    TAKEN,
-    TIME,
-    TOPPED,
-    UNKNOWN,
-    VISITS,
-    Calls,
-    Rules,
-    World,
-)
+from gossamer.sim.world import QUEUED, UNKNOWN, Calls, Rules, World
 
 _is_top_up_due, _ends_early = njit(pacing.is_top_up_due), njit(pacing.ends_early)
 
@@ -46,7 +25,7 @@ def _batch(world: World, frontier: Queues, bench: Queues, rules: Rules, host_ran
             place_host(frontier, host, 0.0)
             shut = True
             continue
-        rank = -float(world.number[TAKEN]) if rules.host_first else best_rank(frontier, host)
+        rank = -float(world.number["taken"]) if rules.host_first else best_rank(frontier, host)
         put(bench, take_out(world, frontier, rules, host_rank, host), rank)
         place_host(bench, host, best_rank(bench, host))
         room -= 1
@@ -85,31 +64,31 @@ def prepare(
     number = world.number
     if rules.rounds:
         return _make_rounds(world, frontier, bench, rules, calls, limit)
-    left = bench.counts[1] + number[ACTIVE]
+    left = bench.counts[1] + number["active"]
     if rules.advance > 0:
         due = left <= rules.advance * rules.width
     else:
         # A page on its way may still leave its host to others, so a batch is over when all connections are closed.
         due = left == 0
-        is_idle = number[ACTIVE] < rules.early * rules.connections and bench.counts[0] == 0
+        is_idle = number["active"] < rules.early * rules.connections and bench.counts[0] == 0
         # Not before a tenth of it has been visited: choosing costs too.
-        if is_idle and bench.counts[1] and 10 * (number[VISITS] - number[BATCH_START]) >= rules.width:
-            number[DRAINING] = 1
-        if number[DRAINING] and number[ACTIVE] == 0:
+        if is_idle and bench.counts[1] and 10 * (number["visits"] - number["batch_start"]) >= rules.width:
+            number["draining"] = 1
+        if number["draining"] and number["active"] == 0:
             _give_back(world, frontier, bench, rules, calls)
             due = True
     if not due:
         return True
-    if number[HELD]:
+    if number["held"]:
         learn(world, frontier, rules, calls)
-    number[DRAINING] = 0
-    if number[VISITS] >= limit:
+    number["draining"] = 0
+    if number["visits"] >= limit:
         return False
-    number[BATCH_START] = number[VISITS]
-    room = rules.width - (bench.counts[1] + number[ACTIVE])
-    number[BATCHES] += room > 0 and frontier.counts[0] > 0
+    number["batch_start"] = number["visits"]
+    room = rules.width - (bench.counts[1] + number["active"])
+    number["batches"] += room > 0 and frontier.counts[0] > 0
     _batch(world, frontier, bench, rules, calls.host_rank, room, rules.later)
-    return bench.counts[1] + number[ACTIVE] > 0
+    return bench.counts[1] + number["active"] > 0
 
 
 @njit
@@ -124,53 +103,53 @@ def _make_rounds(
     """As `crawl/agent.py` does it, with its own habits: what was visited is learnt when a round is over, while the
     workbench is topped up. False: the limit is reached, or nothing is left."""
     number, real = world.number, world.real
-    left = bench.counts[1] + number[ACTIVE]
-    if not (number[COMMITTING] or number[LEARNT_ANEW]) and _is_round_over(world, bench, rules, left):
-        number[COMMITTING] = min(number[HELD], rules.width)
-        number[BATCHES] += 1
-        is_measured = number[BATCHES] < len(world.commits_s)
-        real[COST] = world.commits_s[number[BATCHES]] if is_measured else rules.commit_s
-        real[COMMITTED] = real[TIME] + real[COST]
-    if number[COMMITTING]:
+    left = bench.counts[1] + number["active"]
+    if not (number["committing"] or number["learnt_anew"]) and _is_round_over(world, bench, rules, left):
+        number["committing"] = min(number["held"], rules.width)
+        number["batches"] += 1
+        is_measured = number["batches"] < len(world.commits_s)
+        real["cost_s"] = world.commits_s[number["batches"]] if is_measured else rules.commit_s
+        real["committed_s"] = real["time_s"] + real["cost_s"]
+    if number["committing"]:
         if left == 0:
-            real[TIME] = max(real[TIME], real[COMMITTED])  # nothing else happens meanwhile
-        if real[TIME] < real[COMMITTED]:
+            real["time_s"] = max(real["time_s"], real["committed_s"])  # nothing else happens meanwhile
+        if real["time_s"] < real["committed_s"]:
             return True
         _learn_first(world, frontier, rules, calls)
-        if number[VISITS] - number[HELD] >= limit:
+        if number["visits"] - number["held"] >= limit:
             return False
-    outstanding = left + number[LEARNT_ANEW] * number[HELD]  # come meanwhile, and nobody has looked at them
-    number[LEARNT_ANEW] = 0
-    is_idle, is_time = number[ACTIVE] < rules.connections // 2, real[TIME] - real[TOPPED] >= pacing.TOP_UP_S
-    if _is_top_up_due(outstanding, rules.width, number[STARVING] > 0, is_idle, is_time):
-        real[TOPPED] = real[TIME]
+    outstanding = left + number["learnt_anew"] * number["held"]  # come meanwhile, and nobody has looked at them
+    number["learnt_anew"] = 0
+    is_idle, is_time = number["active"] < rules.connections // 2, real["time_s"] - real["topped_s"] >= pacing.TOP_UP_S
+    if _is_top_up_due(outstanding, rules.width, number["starving"] > 0, is_idle, is_time):
+        real["topped_s"] = real["time_s"]
         before = bench.counts[1]
         _batch(world, frontier, bench, rules, calls.host_rank, rules.width - outstanding, rules.soon)
         half = rules.width // 2 + 1 - (outstanding + bench.counts[1] - before)
         if rules.later > rules.soon:
             _batch(world, frontier, bench, rules, calls.host_rank, half, rules.later)
-        number[STARVING] = outstanding + bench.counts[1] - before <= rules.width // 2
-    return bench.counts[1] + number[ACTIVE] + number[HELD] > 0
+        number["starving"] = outstanding + bench.counts[1] - before <= rules.width // 2
+    return bench.counts[1] + number["active"] + number["held"] > 0
 
 
 @njit
 def _is_round_over(world: World, bench: Queues, rules: Rules, left: int) -> bool:
     number, real = world.number, world.real
-    if number[HELD] == 0:
+    if number["held"] == 0:
         return False
-    if number[HELD] >= rules.width or left == 0:
+    if number["held"] >= rules.width or left == 0:
         return True
-    is_idle = number[ACTIVE] < rules.connections // 2
-    since_s = real[TIME] - real[LEARNT]
-    if since_s < pacing.STARVING_S or not (number[STARVING] or is_idle):
+    is_idle = number["active"] < rules.connections // 2
+    since_s = real["time_s"] - real["learnt_s"]
+    if since_s < pacing.STARVING_S or not (number["starving"] or is_idle):
         return False
-    return _ends_early(number[STARVING] > 0, is_idle, _promises(world, bench), since_s, real[COST])
+    return _ends_early(number["starving"] > 0, is_idle, _promises(world, bench), since_s, real["cost_s"])
 
 
 @njit
 def _promises(world: World, bench: Queues) -> bool:
     """As `crawl/scheduler.py` sees it: the round has found pages of hosts that nothing is asked of now."""
-    held = world.held[: world.number[HELD]]
+    held = world.held[: world.number["held"]]
     waiting = world.taken.copy()  # of hosts: pages taken out that have not come back
     for page in held:
         waiting[bench.host[page]] -= 1
@@ -185,12 +164,12 @@ def _promises(world: World, bench: Queues) -> bool:
 def _learn_first(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     """Apply the round that was being committed; what has come since belongs to the next."""
     number = world.number
-    later = world.held[number[COMMITTING] : number[HELD]].copy()
-    number[HELD] = number[COMMITTING]
+    later = world.held[number["committing"] : number["held"]].copy()
+    number["held"] = number["committing"]
     learn(world, frontier, rules, calls)
     world.held[: len(later)] = later
-    number[HELD] = len(later)
-    number[COMMITTING] = number[STARVING] = 0  # there may be new pages
-    world.real[LEARNT] = world.real[COMMITTED]
-    world.real[TOPPED] = -np.inf
-    number[LEARNT_ANEW] = 1  # scores may be computed now; then the workbench is looked at, before what has come
+    number["held"] = len(later)
+    number["committing"] = number["starving"] = 0  # there may be new pages
+    world.real["learnt_s"] = world.real["committed_s"]
+    world.real["topped_s"] = -np.inf
+    number["learnt_anew"] = 1  # scores may be computed now; then the workbench is looked at, before what has come

@@ -5,27 +5,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from gossamer.arrays import F64, I32, I64
+from gossamer.arrays import F64, I32
 from gossamer.sim.learning import place, take_out
-from gossamer.sim.queues import Queues, best_rank, inlined, place_host, pop
-from gossamer.sim.world import (
-    ACTIVE,
-    AT_REST,
-    BATCHES,
-    CHANGES,
-    DRAINING,
-    HELD,
-    KEPT_LATENCY,
-    RECEIVING,
-    SPEEDS,
-    TIME,
-    VIRTUAL_TIME,
-    VISITS,
-    WAITING,
-    Hosts,
-    Rules,
-    World,
-)
+from gossamer.sim.queues import Queues, best_rank, inlined, place_host, pop, settling
+from gossamer.sim.world import AT_REST, KEPT_LATENCY, RECEIVING, WAITING, Hosts, Rules, World
 
 # --- a heap of hosts by time
 
@@ -35,38 +18,25 @@ def _sooner(due: F64, a: int, b: int) -> bool:
     return due[a] < due[b] or (due[a] == due[b] and a < b)
 
 
-@njit
-def _push(heap: I32, sizes: I64, which: int, due: F64, host: int) -> None:
-    at = sizes[which]
-    sizes[which] += 1
-    while at > 0:
-        up = (at - 1) >> 1
-        if not _sooner(due, host, heap[up]):
-            break
-        heap[at] = heap[up]
-        at = up
+_settle = settling(_sooner)
+
+
+@inlined
+def _push(heap: I32, hosts: Hosts, which: int, host: int) -> None:
+    at = hosts.sizes[which]
     heap[at] = host
+    hosts.sizes[which] += 1
+    _settle(hosts.due, heap, hosts.place, 0, at, at + 1)
 
 
-@njit
-def _pull(heap: I32, sizes: I64, which: int, due: F64) -> int:
+@inlined
+def _pull(heap: I32, hosts: Hosts, which: int) -> int:
     first = heap[0]
-    sizes[which] -= 1
-    size = sizes[which]
+    hosts.sizes[which] -= 1
+    size = hosts.sizes[which]
     if size:
-        host = heap[size]
-        at = 0
-        while True:
-            down = 2 * at + 1
-            if down >= size:
-                break
-            if down + 1 < size and _sooner(due, heap[down + 1], heap[down]):
-                down += 1
-            if not _sooner(due, heap[down], host):
-                break
-            heap[at] = heap[down]
-            at = down
-        heap[at] = host
+        heap[0] = heap[size]
+        _settle(hosts.due, heap, hosts.place, 0, 0, size)
     return first
 
 
@@ -77,18 +47,18 @@ def _pull(heap: I32, sizes: I64, which: int, due: F64) -> int:
 def _request(world: World, hosts: Hosts, host: int, page: int, wait_s: float) -> None:
     hosts.page[host] = page
     hosts.phase[host] = WAITING
-    hosts.due[host] = world.real[TIME] + wait_s
-    _push(hosts.waiting, hosts.sizes, 0, hosts.due, host)
+    hosts.due[host] = world.real["time_s"] + wait_s
+    _push(hosts.waiting, hosts, 0, host)
 
 
 @inlined
 def _count_active(world: World, change: int) -> None:
     number = world.number
-    number[ACTIVE] += change
-    if number[CHANGES] < len(world.active):
-        world.active_s[number[CHANGES]] = world.real[TIME]
-        world.active[number[CHANGES]] = number[ACTIVE]
-        number[CHANGES] += 1
+    number["active"] += change
+    if number["changes"] < len(world.active):
+        world.active_s[number["changes"]] = world.real["time_s"]
+        world.active[number["changes"]] = number["active"]
+        number["changes"] += 1
 
 
 @inlined
@@ -108,20 +78,20 @@ def _latency_s(world: World, host: int, is_prompt: bool) -> float:
 @inlined
 def connect(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: Any) -> None:
     """Start as many connections as there may be, to the best hosts."""
-    while world.number[ACTIVE] < rules.connections and bench.counts[0]:
+    while world.number["active"] < rules.connections and bench.counts[0]:
         host = bench.hosts[0]
         bench.open[host] = False
         page = _next_page(world, bench, rules, host_rank, host)
         place_host(bench, host, 0.0)
         hosts.served[host] = 1
         _count_active(world, 1)
-        _request(world, hosts, host, page, _latency_s(world, host, world.real[TIME] <= hosts.due[host]))
+        _request(world, hosts, host, page, _latency_s(world, host, world.real["time_s"] <= hosts.due[host]))
 
 
 @inlined
 def _scale(world: World, rules: Rules) -> float:
     """How much slower than it could everybody receives because our link is full."""
-    speeds = world.real[SPEEDS]
+    speeds = world.real["speeds"]
     return rules.bandwidth / speeds if 0 < rules.bandwidth < speeds else 1.0
 
 
@@ -133,15 +103,15 @@ def next_event(world: World, hosts: Hosts, rules: Rules) -> int:
     scale = _scale(world, rules)
     received_at = np.inf
     if sizes[1]:
-        received_at = real[TIME] + max(hosts.due[hosts.receiving[0]] - real[VIRTUAL_TIME], 0.0) / scale
+        received_at = real["time_s"] + max(hosts.due[hosts.receiving[0]] - real["virtual_s"], 0.0) / scale
     if waits_until == np.inf and received_at == np.inf:
         return -1
-    now_s = max(min(waits_until, received_at), real[TIME])
-    real[VIRTUAL_TIME] += (now_s - real[TIME]) * scale
-    real[TIME] = now_s
+    now_s = max(min(waits_until, received_at), real["time_s"])
+    real["virtual_s"] += (now_s - real["time_s"]) * scale
+    real["time_s"] = now_s
     if waits_until <= received_at:
-        return _pull(hosts.waiting, sizes, 0, hosts.due)
-    return _pull(hosts.receiving, sizes, 1, hosts.due)
+        return _pull(hosts.waiting, hosts, 0)
+    return _pull(hosts.receiving, hosts, 1)
 
 
 @inlined
@@ -156,18 +126,18 @@ def finish(world: World, hosts: Hosts, host: int) -> None:
     """A page has come."""
     page = hosts.page[host]
     number = world.number
-    number[HELD] += 1
-    world.held[number[HELD] - 1] = page
-    world.order[number[VISITS]] = page
-    world.time_s[number[VISITS]] = world.real[TIME]
-    world.batch_of[number[VISITS]] = number[BATCHES]
-    number[VISITS] += 1
+    number["held"] += 1
+    world.held[number["held"] - 1] = page
+    world.order[number["visits"]] = page
+    world.time_s[number["visits"]] = world.real["time_s"]
+    world.batch_of[number["visits"]] = number["batches"]
+    number["visits"] += 1
 
 
 @inlined
 def move_on(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: Any, host: int) -> bool:
     """After a page: go on with this connection, or close it. True if the host is open again at once."""
-    if hosts.served[host] < rules.burst and bench.size[host] and not world.number[DRAINING]:
+    if hosts.served[host] < rules.burst and bench.size[host] and not world.number["draining"]:
         hosts.served[host] += 1
         wait_s = rules.burst_delay_s + KEPT_LATENCY * world.latency_s[host]
         _request(world, hosts, host, _next_page(world, bench, rules, host_rank, host), wait_s)
@@ -175,10 +145,10 @@ def move_on(world: World, hosts: Hosts, bench: Queues, rules: Rules, host_rank: 
     _count_active(world, -1)
     rest_s = _rest_s(world, rules, host)
     hosts.phase[host] = AT_REST
-    hosts.due[host] = world.real[TIME] + rest_s
+    hosts.due[host] = world.real["time_s"] + rest_s
     if rest_s <= 0:
         return True
-    _push(hosts.waiting, hosts.sizes, 0, hosts.due, host)
+    _push(hosts.waiting, hosts, 0, host)
     return False
 
 
@@ -195,6 +165,6 @@ def open_host(world: World, bench: Queues, rules: Rules, host_rank: Any, host: i
 def answer(world: World, hosts: Hosts, host: int) -> None:
     """Its latency has passed: the host begins to send."""
     hosts.phase[host] = RECEIVING
-    hosts.due[host] = world.real[VIRTUAL_TIME] + world.page_bytes[hosts.page[host]] / world.speed[host]
-    world.real[SPEEDS] += world.speed[host]
-    _push(hosts.receiving, hosts.sizes, 1, hosts.due, host)
+    hosts.due[host] = world.real["virtual_s"] + world.page_bytes[hosts.page[host]] / world.speed[host]
+    world.real["speeds"] += world.speed[host]
+    _push(hosts.receiving, hosts, 1, host)

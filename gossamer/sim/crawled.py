@@ -12,7 +12,7 @@ from gossamer.archive.linkgraph import read_links
 from gossamer.arrays import F64, I32
 from gossamer.frontier.relevance import Topic
 from gossamer.frontier.sorted_runs import search
-from gossamer.sim.graphs import Graph, of_links
+from gossamer.sim.graphs import Graph, linked
 from gossamer.sim.ranking import pagerank
 from gossamer.web.html import parse_html
 from gossamer.web.url import host_of
@@ -28,15 +28,13 @@ def crawled(directory: Path) -> Graph:
     numbers = {name: number for number, name in enumerate(names)}
     host = np.fromiter((numbers[name] for name in hosts), np.int32, len(hosts))
     latency_s, speed = _speeds(host, len(names), found.elapsed_s, found.body_bytes)
-    return of_links(
+    return Graph(
         directory.resolve().name,
-        found.source,
-        found.target,
-        len(found.keys),
-        host=host,
-        host_names=names,
-        page_bytes=found.body_bytes,
-        rule="hosts of its URLs",
+        *linked(found.source, found.target, len(found.keys)),
+        host,
+        names,
+        found.body_bytes,
+        "hosts of its URLs",
         listed=found.urls,
         latency_s=latency_s,
         speed=speed,

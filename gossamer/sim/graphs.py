@@ -101,31 +101,15 @@ def load(path: Path, hosts: str = "", suffix: str = "test") -> Graph:
     return graph.with_hosts(hosts, suffix) if hosts else graph
 
 
-def of_links(
-    name: str,
-    source: I64,
-    target: I64,
-    pages: int,
-    *,
-    host: I32,
-    host_names: list[str],
-    page_bytes: F64,
-    rule: str,
-    listed: list[str] | None = None,
-    latency_s: F64 | None = None,
-    speed: F64 | None = None,
-    starts: I32 | None = None,
-) -> Graph:
-    """A graph of distinct links, in the order in which each page has them."""
+def linked(source: I64, target: I64, pages: int) -> tuple[I64, I32]:
+    """Returns the rows of distinct links, in the order in which each page has them: `indptr` and `indices`."""
     order = np.argsort(source, kind="stable")
     source, target = source[order], target[order]
     pairs = source * pages + target
     distinct = np.zeros(len(pairs), np.bool_)
     distinct[np.unique(pairs, return_index=True)[1]] = True
     counts = np.bincount(source[distinct], minlength=pages)
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    indices = target[distinct].astype(np.int32)
-    return Graph(name, indptr, indices, host, host_names, page_bytes, rule, True, listed, latency_s, speed, starts)
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))), target[distinct].astype(np.int32)
 
 
 def _matrix(path: Path, suffix: str) -> Graph:
@@ -153,8 +137,7 @@ def _matrix(path: Path, suffix: str) -> Graph:
     if "host" in more:
         names = [f"{label.decode().lower()}.{suffix}" for label in more["host_names"].tolist()]
         return Graph(name, indptr, indices, more["host"].astype(np.int32), names, sizes, "its own hosts")
-    bare = Graph(name, indptr, indices, np.zeros(pages, np.int32), [], sizes, "")
-    return bare.with_hosts("power", suffix)
+    return Graph(name, indptr, indices, np.zeros(pages, np.int32), [], sizes, "").with_hosts("power", suffix)
 
 
 def _named(name: str, indptr: I64, indices: I32, urls: list[str], sizes: F64) -> Graph:
@@ -182,19 +165,10 @@ def _edges(path: Path, suffix: str) -> Graph:
     count = len(columns[0])
     source, target = numbers[:count].astype(np.int64), numbers[count:].astype(np.int64)
     sizes = np.full(len(labels), PAGE_BYTES)
-    bare = of_links(
-        name,
-        source,
-        target,
-        len(labels),
-        host=np.zeros(len(labels), np.int32),
-        host_names=[],
-        page_bytes=sizes,
-        rule="",
-    )
+    links = linked(source, target, len(labels))
     if labels.dtype.kind != "i" and "." in str(labels[0]):
-        return _named(name, bare.indptr, bare.indices, [str(label) for label in labels.tolist()], sizes)
-    return bare.with_hosts("power", suffix)
+        return _named(name, *links, [str(label) for label in labels.tolist()], sizes)
+    return Graph(name, *links, np.zeros(len(labels), np.int32), [], sizes, "").with_hosts("power", suffix)
 
 
 def _columns(path: Path) -> list[Generic]:

@@ -7,20 +7,7 @@ from gossamer.sim.batches import prepare
 from gossamer.sim.connections import answer, connect, finish, move_on, next_event, open_host
 from gossamer.sim.learning import learn, place, rank_pages
 from gossamer.sim.queues import Queues
-from gossamer.sim.world import (
-    ACTIVE,
-    AT_REST,
-    DRAINING,
-    HELD,
-    QUEUED,
-    SPEEDS,
-    VISITS,
-    WAITING,
-    Calls,
-    Hosts,
-    Rules,
-    World,
-)
+from gossamer.sim.world import AT_REST, QUEUED, WAITING, Calls, Hosts, Rules, World
 
 
 @njit
@@ -33,15 +20,15 @@ def run(world: World, hosts: Hosts, frontier: Queues, bench: Queues, rules: Rule
     while True:
         if rules.width:
             if not prepare(world, frontier, bench, rules, calls, limit):
-                left = frontier.counts[1] + bench.counts[1] + number[ACTIVE] + number[HELD]
-                return number[VISITS] - number[HELD] >= limit and left > 0
-        elif number[VISITS] >= limit:
-            return frontier.counts[1] > 0 or number[ACTIVE] > 0
-        if not number[DRAINING]:
+                left = frontier.counts[1] + bench.counts[1] + number["active"] + number["held"]
+                return number["visits"] - number["held"] >= limit and left > 0
+        elif number["visits"] >= limit:
+            return frontier.counts[1] > 0 or number["active"] > 0
+        if not number["draining"]:
             connect(world, hosts, bench, rules, calls.host_rank)
         host = next_event(world, hosts, rules)
         if host < 0:
-            if rules.width and (bench.counts[1] or frontier.counts[1] or number[HELD]):
+            if rules.width and (bench.counts[1] or frontier.counts[1] or number["held"]):
                 continue
             return False
         if hosts.phase[host] == AT_REST:
@@ -49,7 +36,7 @@ def run(world: World, hosts: Hosts, frontier: Queues, bench: Queues, rules: Rule
         elif hosts.phase[host] == WAITING:
             answer(world, hosts, host)
         else:
-            world.real[SPEEDS] = max(world.real[SPEEDS] - world.speed[host], 0.0) if hosts.sizes[1] else 0.0
+            world.real["speeds"] = max(world.real["speeds"] - world.speed[host], 0.0) if hosts.sizes[1] else 0.0
             finish(world, hosts, host)
             if not rules.width:
                 learn(world, frontier, rules, calls)

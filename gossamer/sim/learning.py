@@ -12,24 +12,7 @@ from numba import njit
 from gossamer.arrays import I32, I64
 from gossamer.columns import Status
 from gossamer.sim.queues import Queues, best_rank, inlined, place_host, pop, put
-from gossamer.sim.world import (
-    HELD,
-    KNOWN,
-    LESSONS,
-    LINK_ROW,
-    PAGE_ROW,
-    PARENT,
-    POOL,
-    QUEUED,
-    SUM,
-    TAKEN,
-    TAKEN_OUT,
-    UNKNOWN,
-    Calls,
-    Rules,
-    V,
-    World,
-)
+from gossamer.sim.world import LINK_ROW, PAGE_ROW, PARENT, QUEUED, SUM, TAKEN_OUT, UNKNOWN, Calls, Rules, World
 
 
 @inlined
@@ -61,26 +44,26 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
     """Apply the visits that are held: links become known, cash is passed on, ranks change."""
     pages, hosts, number, state = world.pages, world.hosts, world.number, world.state
     touched, mark = world.touched, world.mark
-    held = number[HELD]
+    held = number["held"]
     passed = np.empty(held, np.int64)
     depths = np.empty(held, np.uint8)
     scores = np.empty(held, np.float64)
     widest = 1
     for i in range(held):  # as they were before the round, all of them
         page = world.held[i]
-        passed[i] = pages[page]["cash"] + number[V]
+        passed[i] = pages[page]["cash"] + number["given"]
         depths[i] = min(pages[page]["depth"] + 1, 255)
         scores[i] = pages[page]["score"]
-        pages[page]["cash"] = -number[V]
+        pages[page]["cash"] = -number["given"]
         pages[page]["status"] = Status.FETCHED
         hosts[frontier.host[page]]["visited"] += 1
         world.taken[frontier.host[page]] -= 1
-        number[POOL] += passed[i]
+        number["pool"] += passed[i]
         widest = max(widest, world.indptr[page + 1] - world.indptr[page])
     shares = np.empty(widest, np.int64)
     count = 0
-    number[LESSONS] += 1
-    stamp = np.int32(number[LESSONS])
+    number["lessons"] += 1
+    stamp = np.int32(number["lessons"])
     for i in range(held):
         page = world.held[i]
         degree = _links_of(world, page, rules, calls.link_weight, shares, passed[i])
@@ -89,14 +72,14 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
             target = world.indices[world.indptr[page] + j]
             row = pages[target]
             row["cash"] += shares[j]
-            number[POOL] -= shares[j]
+            number["pool"] -= shares[j]
             is_new = state[target] == UNKNOWN
             if is_new:
                 state[target] = QUEUED
-                row["text"] = number[KNOWN]
-                row["cash"] -= number[V]
+                row["text"] = number["known"]
+                row["cash"] -= number["given"]
                 row["depth"] = depths[i]
-                number[KNOWN] += 1
+                number["known"] += 1
                 hosts[frontier.host[target]]["known"] += 1
             row["hits"] += 1
             row["depth"] = min(row["depth"], depths[i])
@@ -106,11 +89,11 @@ def learn(world: World, frontier: Queues, rules: Rules, calls: Calls) -> None:
                 mark[target] = stamp
                 touched[count] = target
                 count += 1
-    if rules.virtual and number[KNOWN]:
-        each = number[POOL] // number[KNOWN]
-        number[V] += each
-        number[POOL] -= each * number[KNOWN]
-    number[HELD] = 0
+    if rules.virtual and number["known"]:
+        each = number["pool"] // number["known"]
+        number["given"] += each
+        number["pool"] -= each * number["known"]
+    number["held"] = 0
     rank_pages(world, frontier, rules, calls.page_rank, touched[:count])
     last = -1
     for i in range(held + count):
@@ -152,6 +135,6 @@ def take_out(world: World, frontier: Queues, rules: Rules, host_rank: Any, host:
     page = pop(frontier, host)
     world.state[page] = TAKEN_OUT
     world.taken[host] += 1
-    world.number[TAKEN] += 1
+    world.number["taken"] += 1
     place(world, frontier, rules, host_rank, host)
     return page

@@ -4,12 +4,14 @@ Both are binary heaps in which an item can be found, so that a rank may rise or 
 key, as everywhere. A host is in the upper heap while it is *open* (nobody talks to it, and its delay has passed).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from gossamer.arrays import F64, I32, I64, U64, Bools
+from gossamer.sim.world import zeros
 
 # Columns are hundreds of words as arguments, and a call that is really made copies them all.
 inlined = njit(forceinline=True)
@@ -33,58 +35,60 @@ class Queues(NamedTuple):
 
 def queues(key: U64, host: I32, hosts: int) -> Queues:
     """Empty ones, all hosts open."""
-    sizes = np.bincount(host, minlength=hosts)
-    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(host, minlength=hosts))))
     pages = len(key)
-    return Queues(
-        key,
-        host,
-        first,
-        np.zeros(pages),
-        np.zeros(pages, np.int32),
-        np.full(pages, -1, np.int32),
-        np.zeros(hosts, np.int32),
-        np.zeros(hosts, np.int32),
-        np.full(hosts, -1, np.int32),
-        np.zeros(hosts),
-        np.zeros(hosts, np.uint64),
-        np.zeros(2, np.int64),
-        np.ones(hosts, np.bool_),
+    return zeros(
+        Queues,
+        hosts,
+        key=key,
+        host=host,
+        first=first,
+        rank=np.zeros(pages),
+        pages=np.zeros(pages, np.int32),
+        place=np.full(pages, -1, np.int32),
+        host_place=np.full(hosts, -1, np.int32),
+        counts=np.zeros(2, np.int64),
+        open=np.ones(hosts, np.bool_),
     )
+
+
+def settling(better: Callable[[Any, int, int], bool]) -> Callable[..., None]:
+    """Compiles a function that moves an item of a binary heap to where it belongs. `better(by, a, b)` tells whether
+    item a goes before item b."""
+
+    @inlined
+    def settle(by: Any, items: I32, place: I32, first: int, at: int, size: int) -> None:
+        """`items` has the heap from `first` on, the item at place `at` of it, and `place` the place of each item."""
+        item = items[first + at]
+        while at > 0:
+            up = (at - 1) >> 1
+            other = items[first + up]
+            if not better(by, item, other):
+                break
+            items[first + at] = other
+            place[other] = at
+            at = up
+        while True:
+            down = 2 * at + 1
+            if down >= size:
+                break
+            if down + 1 < size and better(by, items[first + down + 1], items[first + down]):
+                down += 1
+            other = items[first + down]
+            if not better(by, other, item):
+                break
+            items[first + at] = other
+            place[other] = at
+            at = down
+        items[first + at] = item
+        place[item] = at
+
+    return settle
 
 
 @njit(inline="always")
 def _better(q: Queues, a: int, b: int) -> bool:
     return q.rank[a] > q.rank[b] or (q.rank[a] == q.rank[b] and q.key[a] < q.key[b])
-
-
-@inlined
-def _settle_page(q: Queues, host: int, at: int) -> None:
-    """Move the page at this place of its host's heap to where it belongs."""
-    first, size = q.first[host], q.size[host]
-    page = q.pages[first + at]
-    while at > 0:
-        up = (at - 1) >> 1
-        other = q.pages[first + up]
-        if not _better(q, page, other):
-            break
-        q.pages[first + at] = other
-        q.place[other] = at
-        at = up
-    while True:
-        down = 2 * at + 1
-        if down >= size:
-            break
-        if down + 1 < size and _better(q, q.pages[first + down + 1], q.pages[first + down]):
-            down += 1
-        other = q.pages[first + down]
-        if not _better(q, other, page):
-            break
-        q.pages[first + at] = other
-        q.place[other] = at
-        at = down
-    q.pages[first + at] = page
-    q.place[page] = at
 
 
 @njit(inline="always")
@@ -94,31 +98,7 @@ def _host_better(q: Queues, a: int, b: int) -> bool:
     return q.host_key[a] < q.host_key[b]
 
 
-@inlined
-def _settle_host(q: Queues, at: int) -> None:
-    host, size = q.hosts[at], q.counts[0]
-    while at > 0:
-        up = (at - 1) >> 1
-        other = q.hosts[up]
-        if not _host_better(q, host, other):
-            break
-        q.hosts[at] = other
-        q.host_place[other] = at
-        at = up
-    while True:
-        down = 2 * at + 1
-        if down >= size:
-            break
-        if down + 1 < size and _host_better(q, q.hosts[down + 1], q.hosts[down]):
-            down += 1
-        other = q.hosts[down]
-        if not _host_better(q, other, host):
-            break
-        q.hosts[at] = other
-        q.host_place[other] = at
-        at = down
-    q.hosts[at] = host
-    q.host_place[host] = at
+_settle_page, _settle_host = settling(_better), settling(_host_better)
 
 
 @inlined
@@ -133,7 +113,7 @@ def place_host(q: Queues, host: int, rank: float) -> None:
             if last != host:
                 q.hosts[at] = last
                 q.host_place[last] = at
-                _settle_host(q, at)
+                _settle_host(q, q.hosts, q.host_place, 0, at, q.counts[0])
         return
     q.host_rank[host] = rank
     q.host_key[host] = q.key[q.pages[q.first[host]]]
@@ -142,7 +122,7 @@ def place_host(q: Queues, host: int, rank: float) -> None:
         q.hosts[at] = host
         q.host_place[host] = at
         q.counts[0] += 1
-    _settle_host(q, at)
+    _settle_host(q, q.hosts, q.host_place, 0, at, q.counts[0])
 
 
 @inlined
@@ -156,7 +136,7 @@ def put(q: Queues, page: int, rank: float) -> None:
         q.pages[q.first[host] + at] = page
         q.size[host] += 1
         q.counts[1] += 1
-    _settle_page(q, host, at)
+    _settle_page(q, q.pages, q.place, q.first[host], at, q.size[host])
 
 
 @inlined
@@ -171,7 +151,7 @@ def pop(q: Queues, host: int) -> int:
         last = q.pages[first + q.size[host]]
         q.pages[first] = last
         q.place[last] = 0
-        _settle_page(q, host, 0)
+        _settle_page(q, q.pages, q.place, first, 0, q.size[host])
     return page
 
 

@@ -106,19 +106,11 @@ class Simulation:
         self.world = _world(graph, conditions, knowledge)
         self._frontier = queues(graph.keys, graph.host, hosts)
         self._bench = queues(graph.keys, graph.host, hosts) if conditions.width else self._frontier
-        self._hosts = w.Hosts(
-            np.zeros(hosts, np.uint8),
-            np.zeros(hosts, np.int32),
-            np.zeros(hosts, np.int32),
-            np.zeros(hosts),
-            np.zeros(hosts, np.int32),
-            np.zeros(hosts, np.int32),
-            np.zeros(2, np.int64),
-        )
+        self._hosts = w.zeros(w.Hosts, hosts, sizes=np.zeros(2, np.int64))
 
     def run(self, starts: I32, pages: int) -> Trace:
         world, number = self.world, self.world.number
-        world.real[w.COST] = world.commits_s[0] if len(world.commits_s) else 0.0
+        world.real["cost_s"] = world.commits_s[0] if len(world.commits_s) else 0.0
         limit = min(pages or self._graph.pages, self._graph.pages)
         self._assign_scores()
         self._sow(starts)
@@ -128,16 +120,16 @@ class Simulation:
         is_batch = score is not None and score.is_batch
         every = (self._knowledge.every or max(1, self._graph.pages // RECOMPUTATIONS)) if is_batch else limit
         due = every
-        while (learnt := int(number[w.VISITS] - number[w.HELD])) < limit:
+        while (learnt := int(number["visits"] - number["held"])) < limit:
             until = min(limit, due, limit if self._rules.rounds else learnt + SLICE)
             if not run(world, self._hosts, self._frontier, self._bench, self._rules, *self._calls, until):
                 break
-            learnt = int(number[w.VISITS] - number[w.HELD])
+            learnt = int(number["visits"] - number["held"])
             if is_batch and learnt >= due:
                 self._compute_scores()
                 rank_anew(world, self._frontier, self._rules, *self._calls)
                 due = learnt + every
-        visits, changes = min(int(number[w.VISITS]), limit), int(number[w.CHANGES])
+        visits, changes = min(int(number["visits"]), limit), int(number["changes"])
         return Trace(
             world.order[:visits].copy(),
             world.time_s[:visits].copy(),
@@ -154,7 +146,7 @@ class Simulation:
         world.pages["cash"][starts] = ledger.mint(len(starts))
         world.pages["text"][starts] = np.arange(len(starts))
         world.state[starts] = w.QUEUED
-        world.number[w.KNOWN] = len(starts)
+        world.number["known"] = len(starts)
         np.add.at(world.hosts["known"], self._graph.host[starts], 1)
 
     def _assign_scores(self) -> None:
@@ -183,10 +175,10 @@ class Simulation:
         """From the links known now, pages in order of discovery, links in order of visits: as production has them."""
         world, score = self.world, self._strategy.score
         assert score is not None
-        visited = world.order[: world.number[w.VISITS] - world.number[w.HELD]]
+        visited = world.order[: world.number["visits"] - world.number["held"]]
         number = world.pages["text"].astype(np.int64)  # in order of discovery
         source, target = known_links(world.indptr, world.indices, visited, number)
-        scores = known_score(score, flow)(source, target, int(world.number[w.KNOWN]))
+        scores = known_score(score, flow)(source, target, int(world.number["known"]))
         known = world.state != w.UNKNOWN
         world.pages["score"][known] = scores[number[known]]
         world.scored[known] = True
@@ -228,33 +220,27 @@ def _world(graph: Graph, conditions: Conditions, knowledge: Knowledge) -> w.Worl
     rows = np.zeros(pages, w.PAGE_ROW)
     rows["key"] = graph.keys
     latency_s, speed = speeds(graph, conditions.seed)
-    return w.World(
-        graph.indptr,
-        graph.indices,
-        np.zeros(0) if knowledge.relevance is None else knowledge.relevance,
-        rows,
-        np.zeros(hosts, w.HOST_ROW),
-        np.zeros(pages, np.uint8),
-        np.zeros(hosts, np.int32),
-        np.zeros(pages, np.bool_),
-        graph.page_bytes,
-        latency_s,
-        np.zeros(0),
-        np.zeros(0),
-        np.zeros(hosts + 1, np.int64),
-        np.zeros(hosts, np.int32),
-        np.zeros(0),
-        speed,
-        np.zeros(w.NUMBERS, np.int64),
-        np.zeros(w.REALS),
-        np.zeros(pages, np.int32),
-        np.zeros(pages, np.int32),
-        np.zeros(pages),
-        np.zeros(2 * pages),
-        np.zeros(2 * pages, np.int32),
-        np.zeros(pages, np.int32),
-        np.zeros(pages, np.int32),
-        np.zeros(pages, np.int32),
+    return w.zeros(
+        w.World,
+        pages,
+        indptr=graph.indptr,
+        indices=graph.indices,
+        relevance=np.zeros(0) if knowledge.relevance is None else knowledge.relevance,
+        pages=rows,
+        hosts=np.zeros(hosts, w.HOST_ROW),
+        taken=np.zeros(hosts, np.int32),
+        page_bytes=graph.page_bytes,
+        latency_s=latency_s,
+        pace_s=np.zeros(0),
+        lag_s=np.zeros(0),
+        pace_first=np.zeros(hosts + 1, np.int64),
+        asked=np.zeros(hosts, np.int32),
+        commits_s=np.zeros(0),
+        speed=speed,
+        number=np.zeros(1, w.NUMBERS)[0],
+        real=np.zeros(1, w.REALS)[0],
+        active_s=np.zeros(2 * pages),
+        active=np.zeros(2 * pages, np.int32),
     )
 
 

@@ -1,11 +1,13 @@
 """A simulated crawl consists of these columns, which compiled code shares: graph, hosts, how far it has come."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
 from gossamer.arrays import F64, I32, I64, U8, Bools, Rows
 from gossamer.columns import HOST, LINK, PAGE
+
+T = TypeVar("T")
 
 # Aligned, unlike the index's own: compiled code wants it so.
 PAGE_ROW = np.dtype([*PAGE.numpy.descr, ("score", "f8")], align=True)
@@ -17,13 +19,23 @@ UNKNOWN, QUEUED, TAKEN_OUT = 0, 1, 2  # taken out of the frontier: to the workbe
 AT_REST, WAITING, RECEIVING = 0, 1, 2
 NOTHING, SUM, PARENT = 0, 1, 2  # what a page without a score of its own gets from the pages that link to it
 
-# Places in World.number
-VISITS, KNOWN, V, POOL, ACTIVE, HELD, CHANGES, DRAINING, BATCHES, BATCH_START, TAKEN, STARVING = range(12)
-COMMITTING, LESSONS, LEARNT_ANEW = 12, 13, 14
-NUMBERS = 15
-# Places in World.real
-TIME, VIRTUAL_TIME, SPEEDS, LEARNT, TOPPED, COMMITTED, COST = range(7)
-REALS = 7
+NUMBERS = np.dtype([
+    (name, "i8")
+    for name in (
+        "visits", "known", "active", "held", "changes", "taken", "lessons",
+        "given", "pool",  # cash: what the virtual page has given each page (crawl/ledger.py), and what it has
+        "batches", "batch_start", "draining", "starving", "committing", "learnt_anew",
+    )
+])  # fmt: skip
+REALS = np.dtype(
+    [(name, "f8") for name in ("time_s", "virtual_s", "speeds", "learnt_s", "topped_s", "committed_s", "cost_s")]
+)
+
+
+def zeros(kind: type[T], rows: int, **given: Any) -> T:
+    """Makes columns of a class: those that are given, and for the others zeros of the type that is annotated."""
+    missing = {name: hint for name, hint in get_type_hints(kind).items() if name not in given}
+    return kind(**given, **{name: np.zeros(rows, get_args(get_args(hint)[1])[0]) for name, hint in missing.items()})
 
 
 class World(NamedTuple):
@@ -45,8 +57,8 @@ class World(NamedTuple):
     asked: I32  # of hosts: requests so far
     commits_s: F64  # what the commit of the seeds took, of the first round, the second, ...
     speed: F64  # of hosts, bytes per second
-    number: I64
-    real: F64
+    number: np.void  # NUMBERS: how many there are so far
+    real: np.void  # REALS
     held: I32  # visited, and not yet learnt from
     order: I32  # pages as they were visited
     time_s: F64  # when
@@ -67,6 +79,7 @@ class Hosts(NamedTuple):
     waiting: I32  # heap of hosts by due
     receiving: I32  # heap of hosts by due in virtual time
     sizes: I64  # of the two
+    place: I32  # of a host in the heap that it is in
 
 
 class Calls(NamedTuple):

@@ -2,16 +2,17 @@
 
     web = GraphWeb(load(Path("graphs/cs-stanford.npz")))
 
-Pages are small: a title and their links. `sim/graphs.py` defines what a graph can be made of and which hosts it has.
+Pages are small: a title and their links. The graph is the truth about its web; `sim/graphs.py` defines what it can be
+made of, and which hosts it has.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from html import escape
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from gossamer.arrays import I32, I64
+from gossamer.arrays import I32
 from gossamer.sim.graphs import Graph
 from gossamer.testweb.answer import NO_HOST, NOT_FOUND, Answer, is_current
 
@@ -31,8 +32,6 @@ class GraphWeb:
             self._pages.setdefault(host + place, page)
             # Clients may quote differently than the list does.
             self._pages.setdefault(host + unquote(place), page)
-
-    # --- what a server asks
 
     def knows(self, host: str) -> bool:
         return host in self._hosts
@@ -67,25 +66,6 @@ class GraphWeb:
                 starts.append(int(page))
                 found |= self._graph.reachable([int(page)])
         return [self._urls[page] for page in starts]
-
-    # --- the truth
-
-    def pages(self) -> range:
-        return range(len(self._urls))
-
-    def url(self, page: int) -> str:
-        return self._urls[page]
-
-    def page(self, url: str) -> int:
-        return self._pages.get("".join(_place(url)), -1)
-
-    def links(self, page: int) -> list[int]:
-        return list(map(int, self._row(page)))
-
-    def reachable(self, seeds: Iterable[int | str]) -> I64:
-        """Returns the pages that links lead to from these pages or URLs, sorted."""
-        start = [self.page(seed) if isinstance(seed, str) else seed for seed in seeds]
-        return np.flatnonzero(self._graph.reachable(page for page in start if page >= 0))
 
     def _row(self, page: int) -> I32:
         return self._graph.indices[self._graph.indptr[page] : self._graph.indptr[page + 1]]

@@ -43,7 +43,7 @@ class RunningWeb:
         """`options` are further ones of the command line, such as --latency-ms 20 or --fault h1.test=hang."""
         self._spec = spec
         self.log_path = log_path
-        command = [sys.executable, "-m", "gossamer.testweb", "--json", "--stop-on-eof"]
+        command = [sys.executable, "-m", "gossamer", "testweb", "--json", "--stop-on-eof"]
         command += spec.options() if spec else []
         if spec is None and not roots and graph is None:
             raise GossamerError("a test web needs a WebSpec, roots or a graph")

@@ -26,6 +26,7 @@ from gossamer.cluster.store_lease import leader
 from gossamer.config import PROCESSES, Config
 from gossamer.config.folders import Place, folder_of
 from gossamer.errors import SiteError
+from gossamer.watch import panel
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, size
 from gossamer.watch.following import agents_with_locks
 
@@ -170,7 +171,9 @@ def render(found: Overview) -> RenderableType:
 
 def _work(rows: list[AgentRow]) -> Table:
     """Returns a table of what agents have, and have done."""
-    table = _table("agent", "state", "zones", "visits", "pages/s", "frontier", "unsent", "committed")
+    table = panel.table(
+        "agent", "state", "zones", "visits", "pages/s", "frontier", "unsent", "committed", texts=("state",)
+    )
     for row in rows:
         table.add_row(
             row.agent,
@@ -187,7 +190,7 @@ def _work(rows: list[AgentRow]) -> Table:
 
 def _load(rows: list[AgentRow]) -> Table:
     """Returns a table of what agents have to do now, and what they use."""
-    table = _table("agent", "connections busy", "hosts due", "CPU", "memory", "received", "sent")
+    table = panel.table("agent", "connections busy", "hosts due", "CPU", "memory", "received", "sent")
     for row in rows:
         table.add_row(
             row.agent,
@@ -198,13 +201,6 @@ def _load(rows: list[AgentRow]) -> Table:
             size(row.received_bytes),
             size(row.sent_bytes),
         )
-    return table
-
-
-def _table(*names: str) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 1, 0, 0))
-    for name in names:
-        table.add_column(name, justify="left" if name in ("agent", "state") else "right", no_wrap=True)
     return table
 
 

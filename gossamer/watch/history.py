@@ -110,17 +110,9 @@ class History:
     def hosts(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the hosts that sent most, and those that answered slowest."""
         timed = (item for item in self._hosts.items() if item[1][4] >= 3)
-        return {
-            "biggest": [
-                _host(*item) for item in heapq.nlargest(_TOP, self._hosts.items(), key=lambda item: item[1][2])
-            ],
-            "slowest": [_host(*item) for item in heapq.nlargest(_TOP, timed, key=lambda item: item[1][3] / item[1][4])],
-            "troubled": [
-                _host(*item)
-                for item in heapq.nlargest(_TOP, self._hosts.items(), key=lambda item: item[1][1])
-                if item[1][1]
-            ],
-        }
+        biggest = heapq.nlargest(_TOP, self._hosts.items(), key=lambda item: item[1][2])
+        slowest = heapq.nlargest(_TOP, timed, key=lambda item: item[1][3] / item[1][4])
+        return {"biggest": [_host(*item) for item in biggest], "slowest": [_host(*item) for item in slowest]}
 
     def reasons(self, outcome: str) -> list[dict[str, Any]]:
         """Returns why visits had this outcome, the most frequent first, each with a page as an example."""

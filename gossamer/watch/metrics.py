@@ -7,9 +7,7 @@ outcome, whose numbers are bounded: no host or URL is one.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gossamer.archive.manifest import Snapshot
 from gossamer.archive.state import AgentState
-from gossamer.watch.monitor import Archive
 from gossamer.watch.observer import Observer
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -62,15 +60,13 @@ def exposition(observer: Observer) -> str:
 
 
 def _families(observer: Observer) -> Iterator[tuple[Family, list[Sample]]]:
-    chains = [(_labels(archive, agent), at) for archive in observer.archives.values() for agent, at in _chains(archive)]
-    yield (
-        _VISITS,
-        [
-            ({**labels, "outcome": outcome}, visits)
-            for labels, at in chains
-            for outcome, visits in sorted(at.state.counters.outcomes.items())
-        ],
-    )
+    chains = [
+        ({"agent": agent, "site": archive.site}, at)
+        for archive in observer.archives.values()
+        for agent, at in archive.follower.snapshots.items()
+    ]
+    counted = [(labels, sorted(at.state.counters.outcomes.items())) for labels, at in chains]
+    yield _VISITS, [({**labels, "outcome": name}, visits) for labels, pairs in counted for name, visits in pairs]
     for name, family in _COUNTED.items():
         yield family, [(labels, getattr(at.state.counters, name)) for labels, at in chains]
     yield _REFUSED, [(labels, sum(at.state.counters.refused.values())) for labels, at in chains]
@@ -84,14 +80,6 @@ def _families(observer: Observer) -> Iterator[tuple[Family, list[Sample]]]:
         yield family, [(labels, row[name]) for labels, row in rows if row[name] is not None]
     yield _RESTING, [({}, len(observer.resting()))]
     yield _HEALTHY, [({}, float(observer.health()["healthy"]))]
-
-
-def _chains(archive: Archive) -> Iterator[tuple[str, Snapshot]]:
-    yield from archive.follower.snapshots.items()
-
-
-def _labels(archive: Archive, agent: str) -> dict[str, str]:
-    return {"agent": agent, "site": archive.site}
 
 
 def _sent(state: AgentState) -> int:

@@ -6,7 +6,7 @@ the health of a crawl takes the same however large that is.
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.archive.manifest import Snapshot, site_of
 from gossamer.archive.mark import is_federation
 from gossamer.archive.reading import troubles
-from gossamer.archive.state import Counters, total
+from gossamer.archive.state import AgentState, Counters, total
 from gossamer.config.folders import Place
 from gossamer.crawl.inbox import refused, set_aside
 from gossamer.crawl.stats import CALM, waited_for_s
@@ -36,6 +36,8 @@ _SITES_S = 10.0  # sites on other machines are asked so often
 _SLOW_S = 5.0  # what needs more than a look at manifests is looked at so often
 
 _LIVE = ("memory_bytes", "connections", "active_hosts", "backed_off_hosts", "due_hosts")  # None: not known from here
+
+_SUMMED = ("visits", "requisites", "truncated", "known", "frontier", "hosts", "wire_bytes")
 
 Row = dict[str, Any]
 
@@ -269,9 +271,7 @@ class Monitor:
         return [at for archive in self.archives.values() for at in archive.follower.snapshots.values()]
 
     def _waits_until_s(self) -> float | None:
-        seen = [(at.state.waits_until_s, at.state.counters.frontier) for at in self._snapshots()]
-        until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
-        return until_s if until_s is not None and until_s > self.now_s else None
+        return waits_until_s([at.state for at in self._snapshots()], self.now_s)
 
     def _site(self, site: str) -> Row:
         from gossamer.cluster.federation_file import home_of
@@ -318,6 +318,31 @@ class Monitor:
             trouble={name: times for name, times in outcomes.items() if name not in CALM},
             lost_sites=[row["site"] for row in self.sites()["sites"] if row["state"] == "not reached"],
         )
+
+
+def totals(snapshots: Collection[Snapshot], now_s: float) -> Row:
+    """Returns what the status and the dashboard have in common: all agents together, as of their last commits."""
+    states = [at.state for at in snapshots]
+    counters = total(state.counters for state in states)
+    busy_s = max((state.busy_s for state in states if state.busy_s is not None), default=None)
+    costs = dict.fromkeys(name for state in states for name in state.costs)
+    return {
+        "started_s": min((state.started_s for state in states if state.started_s is not None), default=None),
+        "busy_s": busy_s,
+        "last_commit_s": max((at.time_s for at in snapshots), default=None),
+        "waits_until_s": waits_until_s(states, now_s),
+        "rounds": sum(at.number for at in snapshots),
+        **{name: getattr(counters, name) if states else None for name in _SUMMED},
+        "rate": {"mean": counters.visits / busy_s if busy_s else None},
+        "costs": {name: sum(state.costs.get(name, 0.0) for state in states) for name in costs},
+    }
+
+
+def waits_until_s(states: Sequence[AgentState], now_s: float) -> float | None:
+    """Returns when something is due again, if nothing was at the last commits of all agents."""
+    seen = [(state.waits_until_s, state.counters.frontier) for state in states]
+    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
+    return until_s if until_s is not None and until_s > now_s else None
 
 
 def _federation(place: Place) -> "Federation | None":

@@ -9,7 +9,7 @@ from gossamer.crawl.stats import CALM, refused_links, remedy
 from gossamer.watch.advice import advice
 from gossamer.watch.figures import printable
 from gossamer.watch.history import COLUMNS, History
-from gossamer.watch.monitor import Archive, Monitor, Row
+from gossamer.watch.monitor import Archive, Monitor, Row, totals
 from gossamer.watch.thumbnails import REFERRERS, Thumbnails
 
 _ROWS = 500_000  # of visits that are read at the start; older ones are left out of the figures over time
@@ -29,29 +29,15 @@ class Observer(Monitor):
 
     def now(self) -> Row:
         """Returns the totals, by the same names and of the same sources as `gossamer status --json`."""
-        snapshots = self._snapshots()
-        counters = self._counters
-        began = [at.state.started_s for at in snapshots if at.state.started_s is not None]
-        busy = [at.state.busy_s for at in snapshots if at.state.busy_s is not None]
-        busy_s = max(busy, default=None)
-        costs: dict[str, float] = {}
-        for at in snapshots:
-            costs |= {name: costs.get(name, 0.0) + amount for name, amount in at.state.costs.items()}
-        names = ("visits", "known", "frontier", "hosts", "wire_bytes")
+        found = totals(self._snapshots(), self.now_s)
         due = [row["due_hosts"] for row in self.agents() if row["due_hosts"] is not None]
         return {
             "name": str(self.place),
             "is_federation": self.federation is not None,
             "state": self.state(),
-            "started_s": min(began, default=None),
-            "busy_s": busy_s,
-            "last_commit_s": max((at.time_s for at in snapshots), default=None),
-            "waits_until_s": self._waits_until_s(),
-            "rounds": sum(at.number for at in snapshots),
-            **{name: getattr(counters, name) if snapshots else None for name in names},
-            "rate": {"mean": counters.visits / busy_s if busy_s else None, "now": self._rate()},
+            **found,
+            "rate": {**found["rate"], "now": self._rate()},
             "due_hosts": sum(due) if due else None,
-            "costs": costs,
             "is_partial": self.history.is_partial,
         }
 

@@ -1,20 +1,23 @@
 """This module has the parts of all displays: tables without lines, and `Panel`, which is drawn in place."""
 
+from collections.abc import Callable, Collection
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 
 from gossamer.terminal import shown
 
+_LINE_S = 10.0  # between two lines where no terminal is
 
-def table(first: str, *numbers: str) -> Table:
-    """Returns a table of figures: a column of names, and columns of numbers."""
+
+def table(first: str, *others: str, texts: Collection[str] = ()) -> Table:
+    """Returns a table of figures: a column of names, and columns of numbers, or of `texts`."""
     made = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
     made.add_column(first, overflow="fold")
-    for name in numbers:
-        made.add_column(name, justify="right", no_wrap=True)
+    for name in others:
+        made.add_column(name, justify="left" if name in texts else "right", no_wrap=True)
     return made
 
 
@@ -28,14 +31,22 @@ def grid() -> Table:
 
 
 class Panel:
-    """`Panel` is a display that is drawn again and again while something runs: on a terminal, unless it is not wanted.
+    """`Panel` is drawn again and again while something runs: in place on a terminal, elsewhere as a line now and then.
+    Use it as a context manager."""
 
-    Use it as a context manager. `_live` is there while there is a terminal to draw on.
-    """
-
-    def __init__(self, console: Console, quiet: bool) -> None:
+    def __init__(self, console: Console, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
         self._live: Live | None = None
+        self._next_line_s = 0.0
+
+    def draw(self, elapsed_s: float, display: Callable[[], RenderableType], line: Callable[[], str]) -> None:
+        """Draws one look, `elapsed_s` after the beginning."""
+        with shown():
+            if self._live is not None:
+                self._live.update(display(), refresh=True)
+            elif not self._quiet and elapsed_s >= self._next_line_s:
+                self._next_line_s = elapsed_s + _LINE_S
+                self._console.print(line(), highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._quiet:

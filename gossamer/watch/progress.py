@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -10,12 +11,10 @@ from rich.text import Text
 
 from gossamer.config import Config
 from gossamer.crawl.stats import CALM, Stats, in_short, remedy
-from gossamer.terminal import shown
 from gossamer.watch.figures import UNKNOWN, count, moment, rate, share, short, size, span, sparkline, waiting
 from gossamer.watch.pace import TREND_S, Pace
 from gossamer.watch.panel import Panel, grid
 
-_PLAIN_S = 10.0  # a plain line so often
 _KINDS = 3  # of trouble that a line names
 _LOOK_S = 0.1  # looks that follow each other faster are passed over
 
@@ -39,10 +38,10 @@ class Progress(Panel):
     """`Progress` shows a crawl on `console`. Use it as a context manager; call `update` as often as you like."""
 
     def __init__(self, console: Console, config: Config) -> None:
-        super().__init__(console, quiet=False)
+        super().__init__(console)
         self._config = config
         self._pace = Pace()
-        self._next_line_s = self._next_look_s = 0.0
+        self._next_look_s = 0.0
         self._phase = ""
         self._told: set[str] = set()
 
@@ -52,12 +51,7 @@ class Progress(Panel):
             return
         self._next_look_s, self._phase = stats.elapsed_s + _LOOK_S, stats.phase
         self._pace.see(stats.elapsed_s, stats.run_visits, stats.wire_bytes)
-        with shown():
-            if self._live is not None:
-                self._live.update(self.display(stats), refresh=True)
-            elif stats.elapsed_s >= self._next_line_s:
-                self._next_line_s = stats.elapsed_s + _PLAIN_S
-                self._console.print(self.line(stats), highlight=False, markup=False, soft_wrap=True)
+        self.draw(stats.elapsed_s, lambda: self.display(stats), lambda: self.line(stats))
 
     def _tell(self, stats: Stats) -> None:
         """Writes what is new among the notes, at once."""
@@ -153,28 +147,12 @@ def _per_second(number: float | None) -> str:
     return UNKNOWN if number is None else f"{size(number)}/s"
 
 
-def _kinds(stats: Stats) -> "_Flow":
-    """Returns all outcomes of the run, trouble in yellow."""
+def _kinds(stats: Stats) -> RenderableType:
+    """Returns all outcomes of the run side by side, trouble in yellow."""
     calm = [(word, stats.outcomes[word], "") for word in CALM if stats.outcomes.get(word)]
     trouble = [(word, times, "yellow") for word, times in stats.errors.items()]
-    return _Flow([Text.assemble((f"{_named(w)} ", "dim"), (count(n), style)) for w, n, style in calm + trouble])
-
-
-class _Flow:
-    """`_Flow` lays items out side by side, as many in a line as fit; an item is never broken."""
-
-    def __init__(self, items: list[Text], gap: str = "   ") -> None:
-        self._items = items
-        self._gap = gap
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = Text(no_wrap=True)
-        for item in self._items:
-            if line and line.cell_len + len(self._gap) + item.cell_len > options.max_width:
-                yield line
-                line = Text(no_wrap=True)
-            line.append(self._gap if line else "").append_text(item)
-        yield line
+    items = (Text.assemble((f"{_named(w)} ", "dim"), (count(n), style), no_wrap=True) for w, n, style in calm + trouble)
+    return Columns(items, padding=(0, 3))
 
 
 def _named(word: str) -> str:

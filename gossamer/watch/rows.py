@@ -5,11 +5,11 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -140,25 +140,21 @@ def write_lines(rows: pa.RecordBatchReader, out: TextIO) -> int:
     many."""
     names = rows.schema.names
     if names == _EXPLAINED:
-        return sum(1 for row in rows_of(rows) if out.write(f"{row[-1]}\n"))
+        return _write_all((f"{row[-1]}\n" for row in rows_of(rows)), out)
     cells = ([shown_cell(value, sys.maxsize).replace("\n", "\\n") for value in row] for row in rows_of(rows))
     first = list(islice(cells, _ALIGNED))
     widths = [min(_PADDED, max(map(cell_len, column))) for column in zip(names, *first, strict=True)]
     is_right = [_is_number(field.type) for field in rows.schema]
-    _write_line(names, widths, is_right, out)
-    out.write("  ".join("─" * width for width in widths) + "\n")
-    written = 0
-    for row in chain(first, cells):
-        _write_line(row, widths, is_right, out)
-        written += 1
+    out.write(_line(names, widths, is_right) + "  ".join("─" * width for width in widths) + "\n")
+    written = _write_all((_line(row, widths, is_right) for row in chain(first, cells)), out)
     out.write(_count(written) + "\n")
     return written
 
 
-def _write_line(cells: list[str], widths: list[int], is_right: list[bool], out: TextIO) -> None:
+def _line(cells: list[str], widths: list[int], is_right: list[bool]) -> str:
     pads = (" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
     padded = (pad + cell if right else cell + pad for cell, pad, right in zip(cells, pads, is_right, strict=True))
-    out.write("  ".join(padded).rstrip(" ") + "\n")
+    return "  ".join(padded).rstrip(" ") + "\n"
 
 
 def _count(rows: int) -> str:
@@ -200,30 +196,25 @@ def _write_records(names: list[str], cells: list[list[str]], console: Console) -
 def write_csv(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes CSV by RFC 4180, but lines end in LF; NULL is empty and an empty text is two quotes."""
     out.write(",".join(map(_csv, rows.schema.names)) + "\n")
-    written = 0
-    for row in rows_of(rows):
-        out.write(",".join(map(_csv, row)) + "\n")
-        written += 1
-    return written
+    return _write_all((",".join(map(_csv, row)) + "\n" for row in rows_of(rows)), out)
 
 
 def write_json(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes an array with one object per line: whole it is JSON, and it can be read as it comes."""
-    written = 0
-    for text in _objects(rows):
-        out.write((",\n" if written else "[\n") + text)
-        written += 1
+    before = chain(["[\n"], repeat(",\n"))
+    written = _write_all((begin + text for text, begin in zip(_objects(rows), before, strict=False)), out)
     out.write("\n]\n" if written else "[]\n")
     return written
 
 
 def write_jsonl(rows: pa.RecordBatchReader, out: TextIO) -> int:
     """Writes JSON lines: one object per line, and nothing else."""
-    written = 0
-    for text in _objects(rows):
-        out.write(text + "\n")
-        written += 1
-    return written
+    return _write_all((f"{text}\n" for text in _objects(rows)), out)
+
+
+def _write_all(texts: Iterable[str], out: TextIO) -> int:
+    """Writes texts as they come, and returns how many there were."""
+    return sum(1 for text in texts if out.write(text))
 
 
 def _objects(rows: pa.RecordBatchReader) -> Iterator[str]:

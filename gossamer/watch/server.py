@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from http.client import responses
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -54,11 +55,6 @@ _SAFE = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _NOTHING = "default-src 'none'; sandbox; frame-ancestors 'none'"
-_REASONS = {
-    200: "OK", 304: "Not Modified", 303: "See Other", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden",
-    404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large", 429: "Too Many Requests",
-    503: "Service Unavailable",
-}  # fmt: skip
 
 
 class Request(NamedTuple):
@@ -80,7 +76,7 @@ class Response:
         lines = {"Content-Type": self.kind, "Content-Length": str(len(self.body)), "Connection": "close"}
         lines |= {"Cache-Control": "no-store", **_SAFE, **self.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        return f"HTTP/1.1 {self.status} {_REASONS[self.status]}\r\n{head}\r\n".encode("latin-1") + self.body
+        return f"HTTP/1.1 {self.status} {responses[self.status]}\r\n{head}\r\n".encode("latin-1") + self.body
 
 
 class Refused(Exception):

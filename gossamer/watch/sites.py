@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from gossamer.watch import panel
 from gossamer.watch.figures import UNKNOWN, count, rate, size, waiting
 
 Row = Mapping[str, Any]
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 def render(rows: Sequence[Row]) -> RenderableType:
     """Returns the sites, and under them the traffic between them."""
-    table = _table("site", "state", "agents", "visits", "pages/s", "frontier", "known")
+    table = panel.table("site", "state", "agents", "visits", "pages/s", "frontier", "known", texts=("state",))
     for row in rows:
         figures = [count(row[name]) for name in ("frontier", "known")]
         state = Text(row["state"], {"crawling": "green", "not reached": "yellow"}.get(row["state"], ""))
@@ -41,7 +41,9 @@ def _behind(rows: Sequence[Row]) -> list[Text]:
 
 def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: int) -> RenderableType:
     """Returns what each site sent to each other one."""
-    table = _table("from", "to", "links", "new URLs", "known pages", "bytes", "bytes/record", "known there")
+    table = panel.table(
+        "from", "to", "links", "new URLs", "known pages", "bytes", "bytes/record", "known there", texts=("to",)
+    )
     total: dict[str, int] = {}
     for site, to in crossed.items():
         for other, sent in to.items():
@@ -57,7 +59,7 @@ def crossings(crossed: Mapping[str, Mapping[str, Mapping[str, int]]], visits: in
 
 def moves(plan: Row, given: Mapping[str, int], file: object) -> RenderableType:
     """Returns what a rebalance would do, and what came of it."""
-    table = _table("host", "from", "to", "pages", "links saved")
+    table = panel.table("host", "from", "to", "pages", "links saved", texts=("from", "to"))
     for row in plan["moves"]:
         table.add_row(row["host"], row["from"], row["to"], count(row["pages"]), count(row["links_saved"]))
     large = [
@@ -91,11 +93,3 @@ def _figures(sent: Mapping[str, int]) -> list[str]:
     hits = f"{100 * sent.get('cache_hits', 0) / sent['links']:.0f} %" if sent.get("links") else UNKNOWN
     numbers = [count(sent.get(name, 0)) for name in ("links", "urls", "keys")]
     return [*numbers, size(sent.get("bytes", 0)), each, hits]
-
-
-def _table(*names: str) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    for name in names:
-        is_text = name in ("site", "state", "host", "from", "to")
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
-    return table

@@ -13,15 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.archive.reading import Reading, reading
-from gossamer.archive.state import AgentState, total
+from gossamer.archive.state import total
 from gossamer.archive.store import ReadOnly
 from gossamer.archive.views import KINDS, statements, word
 from gossamer.clocks import RealClock
 from gossamer.columns import Outcome, Status
 from gossamer.config.folders import Address, Place
 from gossamer.crawl.inbox import ASIDE, refused, set_aside
-from gossamer.crawl.stats import CALM, in_short, refused_links, remedy, waited_for_s
+from gossamer.crawl.stats import CALM, in_short, refused_links, remedy
 from gossamer.watch.figures import count, grams, joules, moment, printable, rate, share, size, span, waiting
+from gossamer.watch.monitor import totals
 from gossamer.watch.panel import grid, table
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _FETCHED_BYTES = 50  # of all tables, per row that may be scanned: 100 MB that c
 _SCANNED = ("statuses", "top_hosts", "costs_by_country")
 _RECENT = 5  # rounds
 _TOP = 10  # hosts, and countries
-_SUMMED = ("visits", "requisites", "truncated", "known", "frontier", "hosts", "wire_bytes")
 _OF_FUNCTIONS = ("items", "files", "function_errors")
 _PLACES = ("warc", "cdxj", "tables", "index", "manifest")
 
@@ -76,33 +76,23 @@ def status(directory: Place, scanned_rows: float = SCANNED_ROWS) -> dict[str, An
 def _status(at: Reading, database: duckdb.DuckDBPyConnection, scanned_rows: float) -> dict[str, Any]:
     there = at.stores[at.directory] if isinstance(at.directory, Address) else ReadOnly(at.directory)
     store = cast("ReadOnly | ObjectStore", there)
-    states = [snapshot.state for snapshot in at.snapshots.values()]
-    counters = total(state.counters for state in states)
+    summed = totals(at.snapshots.values(), RealClock().now())
+    counters = total(snapshot.state.counters for snapshot in at.snapshots.values())
     locks = [name.partition("/")[2] for name in store.list("lock/")]  # of agents that may yet have to commit
     agents = {agent: _agent(at, store, agent) for agent in sorted({*at.snapshots, *locks})}
     outcomes = {name: counters.outcomes[name] for name in map(word, Outcome) if name in counters.outcomes}
-    known: dict[str, Any] = {name: getattr(counters, name) if states else None for name in _SUMMED}
-    busy_s = max((state.busy_s for state in states if state.busy_s is not None), default=None)
-    started_s = min((state.started_s for state in states if state.started_s is not None), default=None)
-    visits = known["visits"]
     disk = _disk(at)
     scanned = _scan(at, database) if _is_small(at, database, scanned_rows) else dict.fromkeys(_SCANNED)
     return {
         "directory": str(at.directory),
         "running": any(agent["pid"] for agent in agents.values()),
         "agents": agents,
-        "started_s": started_s,
-        "busy_s": busy_s,
-        "last_commit_s": max((snapshot.time_s for snapshot in at.snapshots.values()), default=None),
-        "waits_until_s": _waits_until_s(states, RealClock().now()),
-        "rounds": sum(at.numbers.values()),
-        **known,
+        **summed,
         "refused_links": refused_links(counters.refused),
         "outcomes": outcomes,
         "errors": {name: times for name, times in outcomes.items() if name not in CALM},
-        "rate": {"mean": visits / busy_s if visits is not None and busy_s else None, **_recent(at, database)},
+        "rate": {**summed["rate"], **_recent(at, database)},
         "messages": {"set_aside": set_aside(store), "refused": refused(store)},
-        "costs": _costs(at),
         "functions": {kind: _rows(at, database, kind) for kind in _OF_FUNCTIONS},
         **scanned,
         "disk": disk,
@@ -141,21 +131,6 @@ def _elsewhere(at: Reading, agent: str) -> dict[str, Any]:
     """Returns, of a crawl in a bucket, whether its agent has ended: another machine may run it, where no lock tells."""
     snapshot = at.snapshots.get(agent)
     return {"ended": bool(snapshot and snapshot.state.clean)} if at.stores else {}
-
-
-def _waits_until_s(states: Sequence[AgentState], now_s: float) -> float | None:
-    """Returns when something is due again, if nothing was at the last commits of all agents."""
-    seen = [(state.waits_until_s, state.counters.frontier) for state in states]
-    until_s = waited_for_s([{"waits_until_s": s, "frontier": pages, "connections": 0} for s, pages in seen])
-    return until_s if until_s is not None and until_s > now_s else None
-
-
-def _costs(at: Reading) -> dict[str, float]:
-    """Returns energy and carbon of all visits, at both ends of the estimates for a byte."""
-    costs: dict[str, float] = {}
-    for snapshot in at.snapshots.values():
-        costs |= {name: costs.get(name, 0.0) + amount for name, amount in snapshot.state.costs.items()}
-    return costs
 
 
 def _disk(at: Reading) -> dict[str, int]:

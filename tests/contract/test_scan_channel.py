@@ -20,10 +20,10 @@ from gossamer.cluster.processes import Processes
 from gossamer.cluster.protocol import encode
 from gossamer.scan.clients import job_of
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.gathering import Gathering
 from gossamer.scan.joining import Joining
 from gossamer.scan.messages import Begin, ClientTask, Done, Echo, Failed, Message, Standing, read
+from gossamer.scan.records import Facts, ScanFolder
 from gossamer.scan.websites import Website
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec

@@ -16,8 +16,8 @@ from gossamer.archive.reading import reading
 from gossamer.cluster.protocol import encode
 from gossamer.scan.client import Client
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts, ScanFolder
 from gossamer.scan.messages import Begin, ClientTask
+from gossamer.scan.records import Facts, ScanFolder
 from gossamer.scan.websites import Website, name_of
 
 PATIENCE_S = 60.0

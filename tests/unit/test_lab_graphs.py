@@ -11,7 +11,7 @@ from experiments.graphs import earlier
 from gossamer.errors import ConfigError
 from gossamer.frontier.pagerank import authorities, pagerank
 from gossamer.sim import measures
-from gossamer.sim.graphs import Graph, load, of_links
+from gossamer.sim.graphs import Graph, linked, load
 from gossamer.sim.hosts import RULES, host_rule
 from gossamer.web.url import page_key
 
@@ -20,16 +20,8 @@ LINKS = [(0, 1), (0, 2), (1, 2), (3, 0), (3, 3)]
 
 def chain(pages: int) -> Graph:
     source = np.arange(pages - 1)
-    return of_links(
-        "chain",
-        source,
-        source + 1,
-        pages,
-        host=np.zeros(pages, np.int32),
-        host_names=["a.test"],
-        page_bytes=np.ones(pages),
-        rule="",
-    )
+    links = linked(source, source + 1, pages)
+    return Graph("chain", *links, np.zeros(pages, np.int32), ["a.test"], np.ones(pages), "")
 
 
 @pytest.mark.parametrize("between", ["\t", ",", " "])
@@ -106,9 +98,7 @@ def test_cuts_fall_where_no_link_crosses() -> None:
         (a, b) for start in (0, 5, 12) for a in range(start, start + 5) for b in range(start, start + 5) if a != b
     ]
     source, target = (np.array(ends) for ends in zip(*inside, strict=True))
-    graph = of_links(
-        "cliques", source, target, 17, host=np.zeros(17, np.int32), host_names=[], page_bytes=np.ones(17), rule=""
-    )
+    graph = Graph("cliques", *linked(source, target, 17), np.zeros(17, np.int32), [], np.ones(17), "")
     host, _ = host_rule("cuts:3", graph.indptr, graph.indices)
     assert host[:5].tolist() == [0] * 5
     assert len(set(host[5:10].tolist())) == 1

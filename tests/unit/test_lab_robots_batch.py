@@ -9,7 +9,7 @@ from experiments import harness
 from experiments.batch import gini, middle, over_time
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sim import measures
-from gossamer.sim.graphs import of_links
+from gossamer.sim.graphs import Graph, linked
 from gossamer.sim.queues import place_host, pop, put, queues
 from gossamer.sim.simulator import Conditions, Trace, simulate
 
@@ -20,11 +20,9 @@ def graph_of(host, links=(), sizes=None, latency_s=1.0, speed=1000.0):
     """A page of 1,000 bytes takes 2 s: one until it answers, one to receive."""
     pages, hosts = len(host), max(host) + 1
     source, target = np.array(links, np.int64).reshape(-1, 2).T
-    return of_links(
+    return Graph(
         "made by hand",
-        source,
-        target,
-        pages,
+        *linked(source, target, pages),
         host=np.array(host, np.int32),
         host_names=[f"h{number}.test" for number in range(hosts)],
         page_bytes=np.full(pages, 1000.0) if sizes is None else np.array(sizes, float),

@@ -154,9 +154,9 @@ def test_no_cash_is_lost(made, name, width):
     world = simulation.world
     number, cash = world.number, world.pages["cash"]
     known = world.state != w.UNKNOWN
-    assert number[w.KNOWN] == known.sum()
-    assert int(cash.sum()) + int(number[w.KNOWN] * number[w.V] + number[w.POOL]) == minted(starts)
-    assert (cash[known] + number[w.V] >= 0).all()
+    assert number["known"] == known.sum()
+    assert int(cash.sum()) + int(number["known"] * number["given"] + number["pool"]) == minted(starts)
+    assert (cash[known] + number["given"] >= 0).all()
     assert not cash[~known].any()
     assert not world.taken.any()
 
@@ -314,7 +314,7 @@ def test_a_workbench_is_topped_up_as_in_production():
     simulation = Simulation(prompt, ORDERS["opic"], conditions, Knowledge())
     simulation.run(np.arange(prompt.pages, dtype=np.int32), width)
     taken_at_once = width // 2 + 1
-    assert simulation.world.number[w.TAKEN] == taken_at_once + 3 * (taken_at_once - width // 4)
+    assert simulation.world.number["taken"] == taken_at_once + 3 * (taken_at_once - width // 4)
 
 
 def test_a_starving_round_ends_after_its_time():

@@ -12,13 +12,12 @@ from gossamer.cli.app import main
 from gossamer.cluster.protocol import decode, encode
 from gossamer.errors import ArchiveBusy, ArchiveError, ConfigError, SeedError
 from gossamer.scan import clients, results
-from gossamer.scan.command import span_s
+from gossamer.scan.command import configuration, span_s
 from gossamer.scan.defaults import defaults
-from gossamer.scan.facts import Facts
 from gossamer.scan.findings import GONE, LINKS, READ
 from gossamer.scan.history import outlook
 from gossamer.scan.messages import ClientTask
-from gossamer.scan.records import Record, Scans
+from gossamer.scan.records import Facts, Record, Scans
 from gossamer.scan.websites import Website, crawl_config, name_of, read_list, rules_of
 
 
@@ -93,6 +92,19 @@ def test_a_configuration_survives_the_way_to_a_client() -> None:
     config = config.replace({"host": {"example.org": {"delay_s": 9.0}}})
     task = ClientTask(client="c0", scan="s", config=config)
     assert decode(ClientTask, encode(task)) == task
+
+
+def test_a_configuration_that_is_no_toml_is_a_mistake_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "scan.toml"
+    path.write_text("x = [")
+    with pytest.raises(ConfigError, match=r"scan\.toml is not valid TOML"):
+        configuration(tmp_path, path, {})
+    with pytest.raises(ConfigError, match="`gossamer config` prints a file"):
+        configuration(tmp_path, tmp_path / "absent.toml", {})
+    path.write_text("[limits]\ndepth = 5\n")
+    assert configuration(tmp_path, path, {"crawl.pages": 9}) == defaults().replace(
+        {"limits.depth": 5, "crawl.pages": 9}
+    )
 
 
 def test_lengths_of_time() -> None:
