@@ -166,6 +166,7 @@ class OneSite:
     place: Callable[[str], SiteView | None] = lambda _: None
     owners: tuple[str, ...] = ()
     version: int = 1
+    others_work: bool = False
 
     @property
     def home(self) -> "OneAgent":
@@ -195,7 +196,7 @@ class Desk:
     def orders(self) -> Orders:
         site = self._site
         others = {name: agent.known for name, agent in site.agents.items() if name != self._name}
-        return Orders(site.owners, others=others, holding=site.is_holding)
+        return Orders(site.owners, others=others, holding=site.is_holding, others_work=site.others_work)
 
 
 class Drawn(Round):

@@ -20,7 +20,7 @@ from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.refusals import Judge, settings
-from gossamer.crawl.report import Accounts, Tally
+from gossamer.crawl.report import Accounts, Tally, cpu_s
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
@@ -100,14 +100,15 @@ class Agent:
                 self._books.functions.close()
         if why := self._why_functions():
             raise FunctionError(why)
-        self._log.event("end", round=self._books.chain.number, visits=self._tally.visits)
+        self._log.event("end", round=self._books.chain.number, visits=self._tally.visits, cpu_s=cpu_s())
         return self.stats()
 
     # Beginning
 
     def _begin(self) -> None:
         chain = self._books.chain
-        self._log.event("begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name)
+        known, order = self._books.index.count, self._books.strategy.name
+        self._log.event("begin", round=chain.number, known=known, order=order, cpu_s=cpu_s())
         messages = self._peers.pending()
         self._intake.read(messages, self._clock.now())
         is_urgent = self._peers.begin()
@@ -203,7 +204,8 @@ class Agent:
         if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
-            return self._peers.is_holding and not self._scheduler.outstanding
+            is_waited_for = self._peers.is_holding and not self._scheduler.outstanding
+            return is_waited_for and since_s >= self._peers.may_wait([])
         if self._scheduler.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
             # Pages are not due again until they are committed.
             return since_s >= min(crawl.round_s, self._config.refresh.least_s)
