@@ -30,6 +30,7 @@ from gossamer.event_log import EventLog, moment
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
+_REST_S = 0.5  # the same, with nothing to do
 _JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _SHOWN = 20  # hosts of one event in the log
 _FINE = (Outcome.OK, Outcome.UNCHANGED, Outcome.MOVED)
@@ -83,7 +84,7 @@ class Agent:
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
-                self._gather(_LOOK_S)
+                self._gather(_LOOK_S if self._scheduler.outstanding or self._arrived else _REST_S)
                 self._look(show)
                 if self._is_round_over():
                     self._await_functions(show)
