@@ -108,7 +108,7 @@ def growth(counts: list[int], pages: int, repeat: int, width: int) -> None:
     for row in medians.values():
         _show(row)
     first, last = medians[counts[0]], medians[counts[-1]]
-    for key in ("messages", "commits", "cpu_ms_per_page"):
+    for key in ("messages", "commits", "cpu_ms_per_page", "after_start_ms"):
         print(f"{key}: {last[key] / max(1e-9, first[key]):.2f} times")
 
 
