@@ -36,23 +36,29 @@ class Forks(Processes):
 
     def __init__(self, *needed: str) -> None:
         self._needed = needed
-        self._server: subprocess.Popen[bytes] | None = None
-        self._asks: socket.socket
+        self._servers: list[subprocess.Popen[bytes]] = []  # the last one serves; those before it may have jobs
+        self._asks: socket.socket | None = None
 
     def _spawn(self, job: Job, wants_output: bool, errors: IO[bytes]) -> Spawned:
         if job.is_foreground or sys.platform != "linux":
             return super()._spawn(job, wants_output, errors)
         if any("\0" in word for word in job.arguments):
             raise ValueError("an argument has a null character")
-        if self._server is None or self._server.poll() is not None:
-            self._begin()
-        return self._forked(job, wants_output, errors) or super()._spawn(job, wants_output, errors)
+        if self._asks is not None and self._servers[-1].poll() is not None:
+            self._asks.close()
+            self._asks = None
+        self._asks = self._asks or self._begun()
+        forked = self._forked(self._asks, job, wants_output, errors)
+        if forked is None:  # what it has forked goes on, if it hangs; the next job asks another server
+            self._asks.close()
+            self._asks = None
+        return forked or super()._spawn(job, wants_output, errors)
 
-    def _begin(self) -> None:
-        self.close()
-        self._asks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _begun(self) -> socket.socket:
+        """Begins a server; returns where to ask it."""
+        asks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._server = subprocess.Popen(
+            server = subprocess.Popen(
                 command(__name__, *self._needed, str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -60,8 +66,11 @@ class Forks(Processes):
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        self._servers.append(server)
+        return asks
 
-    def _forked(self, job: Job, wants_output: bool, errors: IO[bytes]) -> "Forked | None":
+    @staticmethod
+    def _forked(asks: socket.socket, job: Job, wants_output: bool, errors: IO[bytes]) -> "Forked | None":
         """Returns the new process; None: the server is lost, or hangs."""
         request = json.dumps([job.module, *job.arguments]).encode()
         their_input, our_input = os.pipe() if job.task else (os.open(os.devnull, os.O_RDONLY), None)
@@ -69,26 +78,27 @@ class Forks(Processes):
         numbers, their_numbers = os.pipe()
         try:
             with suppress(OSError):
-                socket.send_fds(self._asks, [request], [their_input, their_output, errors.fileno(), their_numbers])
+                socket.send_fds(asks, [request], [their_input, their_output, errors.fileno(), their_numbers])
         finally:
             for fd in (their_input, their_output, their_numbers):
                 os.close(fd)
         pid = _read(numbers) if _is_readable(numbers, _PATIENCE_S) else None
         if pid is not None:
             return Forked(pid, numbers, our_input, our_output)
-        self.close()
         for left in (our_input, our_output, numbers):
             if left is not None:
                 os.close(left)
         return None
 
     def close(self) -> None:
-        """Ends the server, and whatever is left of its jobs."""
-        if self._server is not None:
+        """Ends the servers, and whatever is left of their jobs."""
+        if self._asks is not None:
             self._asks.close()
-            self._server.kill()
-            self._server.wait()
-            self._server = None
+            self._asks = None
+        for server in self._servers:
+            server.kill()
+            server.wait()
+        self._servers.clear()
 
 
 class Forked:
@@ -110,11 +120,10 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         if self._code is None:
-            if not _is_readable(self._numbers, timeout):
+            if self._fd >= 0 and not _is_readable(self._fd, timeout):
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            code = _read(self._numbers)
-            if code is None and self._fd >= 0:  # the server is dead, and so is the job, or in a moment
-                _is_readable(self._fd, None)
+            # A server that is dead says nothing of its jobs: they died with it. One that hangs says nothing either.
+            code = _read(self._numbers) if _is_readable(self._numbers, _PATIENCE_S) else None
             self._code = -signal.SIGKILL if code is None else code
             for fd in (self._numbers, self._fd):
                 if fd >= 0:

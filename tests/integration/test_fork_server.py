@@ -10,6 +10,7 @@ from queue import Queue
 import pytest
 
 from experiments.processes import family
+from gossamer.cluster import fork_server
 from gossamer.cluster.engine import Handle, Job
 from gossamer.cluster.fork_server import Forks
 
@@ -69,6 +70,22 @@ def test_when_the_server_is_lost_its_jobs_end_and_the_next_one_begins_all_the_sa
     assert started.handles[0].wait(PATIENCE_S) == -signal.SIGKILL
     another, _, parent = started.job()
     assert another == parent != server
+
+
+def test_when_the_server_hangs_its_jobs_go_on_and_others_begin(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, *_ = started.job()
+    os.kill(server, signal.SIGSTOP)
+    with monkeypatch.context() as patched:
+        patched.setattr(fork_server, "_PATIENCE_S", 0.5)
+        imported, job, parent = started.job()
+    assert (imported, parent) == (job, os.getpid()), "it imports for itself"
+    assert [handle.poll() for handle in started.handles] == [None, None]
+    another, _, parent = started.job()
+    assert another == parent != server
+    os.kill(server, signal.SIGCONT)
+    assert started.handles[0].kill() == "signal 9"
 
 
 def test_where_the_server_cannot_begin_a_job_imports_for_itself(modules: Path, started: Started) -> None:
