@@ -223,7 +223,9 @@ class Agent:
         if since_s < self._judge_s or not ends_early(is_starving, is_idle, True, since_s, cost_s):
             return False  # whatever the round promises
         self._judge_s = since_s + _JUDGE_S
-        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, cost_s)
+        if self._scheduler.promises(self._round):
+            return ends_early(is_starving, is_idle, True, since_s, cost_s)
+        return ends_early(False, is_starving or is_idle, self._scheduler.has_for_others, since_s, cost_s)
 
     def _is_held_back(self) -> bool:
         """Returns whether other agents are too far behind with the links that we sent: then we find no more for now."""
