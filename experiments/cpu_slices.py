@@ -129,9 +129,14 @@ def sites() -> Groups:
 def agents(main: int) -> Groups:
     """The agents of a crawl; the first one with all that is not an agent."""
     everybody = sorted(family(main))
-    agents = [pid for pid in everybody if any("agent_process" in word for word in words_of(pid))]
+    agents = [pid for pid in everybody if any("agent_process" in word for word in words_of(pid)) and not _forks(pid)]
     first = {"0": [pid for pid in everybody if pid not in agents[1:]]}
     return first | {str(number): [pid] for number, pid in enumerate(agents[1:], 1)}
+
+
+def _forks(pid: int) -> bool:
+    """Returns whether this is a server that agents are forked from: they have its command line."""
+    return any(words_of(child) == words_of(pid) for child in family(pid)[1:])
 
 
 # --- crawls

@@ -13,6 +13,7 @@ import tempfile
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,15 @@ def crawled(web: RunningWeb, agents: int, directory: Path, width: int) -> dict[s
         time.sleep(_SAMPLE_S)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    commits = [event for event in events(directory) if event["event"] == "commit"]
+    found = events(directory)
+    commits = [event for event in found if event["event"] == "commit"]
     pages = sum(event["visits"] for event in commits)
     return {
         "agents": agents,
         "pages": pages,
         "seconds": time.monotonic() - start_s,
         "cpu_ms_per_page": 1000 * (used.ru_utime + used.ru_stime) / pages,
+        "after_start_ms": 1000 * (used.ru_utime + used.ru_stime - _start_s(found)) / pages,
         **{
             f"{role}_ms": 1000 * sum(cpu for name, cpu in seen.values() if name == role) / pages
             for role in ("supervisor", "server", "agents")
@@ -68,6 +71,17 @@ def crawled(web: RunningWeb, agents: int, directory: Path, width: int) -> dict[s
         "messages": sum(event["sent_messages"] for event in commits),
         "bytes": sum(event["sent_bytes"] for event in commits),
     }
+
+
+def _start_s(found: list[dict[str, Any]]) -> float:
+    """The CPU that agents used before they began to crawl; what follows in a process uses more than what was before."""
+    used_s: dict[str, float] = {}
+    start_s = 0.0
+    for event in found:
+        if event["event"] == "begin" and event["cpu_s"] < used_s.get(event["agent"], inf):
+            start_s += event["cpu_s"]
+        used_s[event["agent"]] = event.get("cpu_s", used_s.get(event["agent"], inf))
+    return start_s
 
 
 def _role(pid: int, supervisor: int) -> str:
@@ -94,7 +108,7 @@ def growth(counts: list[int], pages: int, repeat: int, width: int) -> None:
     for row in medians.values():
         _show(row)
     first, last = medians[counts[0]], medians[counts[-1]]
-    for key in ("messages", "commits", "cpu_ms_per_page"):
+    for key in ("messages", "commits", "cpu_ms_per_page", "after_start_ms"):
         print(f"{key}: {last[key] / max(1e-9, first[key]):.2f} times")
 
 

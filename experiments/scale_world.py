@@ -168,6 +168,7 @@ class OneSite:
     owners: tuple[str, ...] = ()
     shares: dict[str, str] = field(default_factory=dict)
     version: int = 1
+    others_work: bool = False
 
     @property
     def home(self) -> "OneAgent":
@@ -197,7 +198,7 @@ class Desk:
     def orders(self) -> Orders:
         site = self._site
         others = {name: agent.known for name, agent in site.agents.items() if name != self._name}
-        return Orders(site.shares, others=others, holding=site.is_holding)
+        return Orders(site.shares, others=others, holding=site.is_holding, others_work=site.others_work)
 
 
 class Drawn(Round):

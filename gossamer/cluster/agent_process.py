@@ -56,6 +56,7 @@ class Desk:
         self._sent_s = -1e9
         self._begun_s = clock.monotonic()
         self._lives = 0
+        self._said: tuple[object, ...] = ()  # of the last report, what decides something
         self._orders = Orders({})
         self.lease_until_s = clock.monotonic()  # until the first report is received
 
@@ -73,7 +74,11 @@ class Desk:
             time.sleep(0.02)
 
     def report(self, report: Report) -> None:
-        if self._clock.monotonic() - self._sent_s >= min(self._registrar.report_s, self._lease_s / 4):
+        news = report.number, report.idle, report.pages, report.is_working, report.stats.connections
+        longest_s = self._lease_s / 4  # also for one that has nothing to say but that it is alive
+        wait_s = longest_s if news == self._said and report.idle else min(self._registrar.report_s, longest_s)
+        if self._clock.monotonic() - self._sent_s >= wait_s:
+            self._said = news
             self._send(report)
         else:
             self._is_sending()

@@ -70,6 +70,9 @@ class Engine(Protocol):
     def cores(self) -> float:
         """Returns how many jobs the engine's machines can compute for at a time; infinity if nobody knows."""
 
+    def close(self) -> None:
+        """Ends what the engine itself runs; its jobs have been closed before. Another job may begin it again."""
+
 
 def how(code: int) -> str:
     """Returns an exit code in words."""

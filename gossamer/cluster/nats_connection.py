@@ -22,6 +22,7 @@ from gossamer.cluster.keys import context
 
 CALL_S = 3.0
 _PAUSE_S = 0.1  # between attempts
+_LOOK_S = 0.5  # how often we ask whether a connection has ended without saying so
 _CONNECT_S = 2
 _LINE_BYTES = 1 << 20  # of what is no message
 _PING_S = 5  # a server that is stopped, not dead, is given up after three
@@ -158,7 +159,7 @@ class Wire:
             # A connection that dies while something is being written ends without calling back.
             while not broken.is_set() and not client.is_closed:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_PAUSE_S):
+                    async with asyncio.timeout(_LOOK_S):
                         await broken.wait()
         except _BROKEN:
             pass  # the next one will do better

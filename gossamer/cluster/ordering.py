@@ -57,6 +57,7 @@ class Ordering:
             stop=self.is_stopping or self._may_rest(agent),
             others={other.name: other.figure("known") for other in others},
             holding=self.is_holding(),
+            others_work=any(other.report is not None and other.report.is_working for other in others),
             replicated=self._neighbours.replicated(agent.name) if self._neighbours else 0,
         )
         message = AgentOrders(incarnation=agent.incarnation, orders=orders)

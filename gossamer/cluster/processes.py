@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from gossamer.cluster.engine import Job, Received, how
 from gossamer.errors import SiteError
@@ -35,14 +35,45 @@ main()"""
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
+class Spawned(Protocol):
+    """Port: a process as `subprocess.Popen` has it, with what `Process` uses of that."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+Spawn = Callable[[Job, bool, IO[bytes]], Spawned]  # the flag: somebody reads its standard output
+
+
 class Processes:
     """`Processes` is an Engine that starts processes of this machine."""
 
     def start(self, job: Job, received: Received | None = None) -> "Process":
         try:
-            return Process(job, received)
+            return Process(job, received, self._spawn)
         except (OSError, ValueError) as error:
             raise SiteError(f"{job.name} cannot be started: {error}") from error
+
+    def _spawn(self, job: Job, wants_output: bool, errors: IO[bytes]) -> Spawned:
+        return subprocess.Popen(
+            command(job.module, *job.arguments),
+            stdin=subprocess.PIPE if job.task else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if wants_output else subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=not job.is_foreground,
+        )
+
+    def close(self) -> None:
+        """There is nothing but the jobs."""
 
     def room(self) -> float:
         return inf
@@ -54,16 +85,9 @@ class Processes:
 class Process:
     """`Process` is the Handle of such a process."""
 
-    def __init__(self, job: Job, received: Received | None) -> None:
-        command = [sys.executable, "-c", _START, str(_ROOT), str(os.getpid()), job.module, *job.arguments]
+    def __init__(self, job: Job, received: Received | None, spawn: Spawn) -> None:
         with _file(job.errors) as self._errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE if job.task else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if received else subprocess.DEVNULL,
-                stderr=self._errors,
-                start_new_session=not job.is_foreground,
-            )
+            self._process = spawn(job, received is not None, self._errors)
         self._last_errors = ""
         self._is_closed = False
         self._reader = threading.Thread(target=self._read, args=(received,), name=job.name, daemon=True)
@@ -146,6 +170,11 @@ def _file(path: Path | None) -> Iterator[IO[bytes]]:
     except BaseException:
         file.close()
         raise
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Returns the command line that runs a module as a process that does not outlive its starter, which is us."""
+    return [sys.executable, "-c", _START, str(_ROOT), str(os.getpid()), module, *arguments]
 
 
 def die_with_parent(parent: int) -> None:

@@ -164,6 +164,9 @@ class Pull:
     def cores(self) -> float:
         return inf  # a worker that asks for work has something to do it with
 
+    def close(self) -> None:
+        """There is nothing but the jobs: workers go on asking for some."""
+
     def room(self) -> float:
         """Returns how many workers are free."""
         self._asked_s = self._clock.monotonic()

@@ -59,6 +59,9 @@ class RayEngine:
         """Returns the CPUs that the cluster has now; it may grow."""
         return float(self._ray.cluster_resources().get("CPU", 1.0))
 
+    def close(self) -> None:
+        """There is nothing but the jobs: the cluster is not ours, or ends with us."""
+
     def _connect(self, address: str) -> None:
         options: dict[str, Any] = {"address": address} if address else {"object_store_memory": _STORE_BYTES}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told about a crawl unless the user wants it

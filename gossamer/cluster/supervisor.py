@@ -17,6 +17,7 @@ from gossamer.clocks import Clock
 from gossamer.cluster import on_demand
 from gossamer.cluster.agent_process import FULL, MISTAKE
 from gossamer.cluster.engine import LOST, Engine, Job, last_words
+from gossamer.cluster.fork_server import Forks
 from gossamer.cluster.hub import NatsHub, StoreHub
 from gossamer.cluster.members import Members
 from gossamer.cluster.on_demand import OnDemand
@@ -127,6 +128,7 @@ class Supervisor:
                 time.sleep(_STEP_S)
         finally:
             self._members.close()  # nothing that is committed can be lost
+            self._engine.close()
             if neighbours:
                 if self._ended != SITES_CHANGE:
                     neighbours.leave(self._summary())
@@ -363,7 +365,7 @@ def _engine(config: Config, store: Store) -> Engine:
         from gossamer.cluster.ray_engine import RayEngine  # which is large: nobody else waits for it
 
         return RayEngine(config.site.ray_address)
-    return Processes()
+    return Forks(_AGENT)
 
 
 def for_machines(config: Config) -> Config:

@@ -20,7 +20,7 @@ from gossamer.crawl.pacing import STARVING_S, ends_early
 from gossamer.crawl.peers import Peers
 from gossamer.crawl.reader import Reader, Visit
 from gossamer.crawl.refusals import Judge, settings
-from gossamer.crawl.report import Accounts, Tally
+from gossamer.crawl.report import Accounts, Tally, cpu_s
 from gossamer.crawl.round import Round
 from gossamer.crawl.scheduler import Scheduler
 from gossamer.crawl.seeds import NO_SEEDS
@@ -30,6 +30,7 @@ from gossamer.event_log import EventLog, moment
 from gossamer.fetch.robots_cache import RobotsCache
 
 _LOOK_S = 0.25  # how often the inbox, the seed files and the display are looked after
+_REST_S = 0.5  # the same, with nothing to do
 _JUDGE_S = 0.1  # how often we ask whether a round should end early: the answer takes a pass over all of it
 _SHOWN = 20  # hosts of one event in the log
 _FINE = (Outcome.OK, Outcome.UNCHANGED, Outcome.MOVED)
@@ -83,7 +84,7 @@ class Agent:
                     self._scheduler.top_up(self._round.empty)
                     if self._has_nothing_left() and self._is_over():
                         break  # do not wait for what will not come
-                self._gather(_LOOK_S)
+                self._gather(_LOOK_S if self._scheduler.outstanding or self._arrived else _REST_S)
                 self._look(show)
                 if self._is_round_over():
                     self._await_functions(show)
@@ -100,14 +101,15 @@ class Agent:
                 self._books.functions.close()
         if why := self._why_functions():
             raise FunctionError(why)
-        self._log.event("end", round=self._books.chain.number, visits=self._tally.visits)
+        self._log.event("end", round=self._books.chain.number, visits=self._tally.visits, cpu_s=cpu_s())
         return self.stats()
 
     # Beginning
 
     def _begin(self) -> None:
         chain = self._books.chain
-        self._log.event("begin", round=chain.number, known=self._books.index.count, order=self._books.strategy.name)
+        known, order = self._books.index.count, self._books.strategy.name
+        self._log.event("begin", round=chain.number, known=known, order=order, cpu_s=cpu_s())
         messages = self._peers.pending()
         self._intake.read(messages, self._clock.now())
         is_urgent = self._peers.begin()
@@ -203,7 +205,8 @@ class Agent:
         if any(SEEDS in (message.kind, message.sender) or message.sender == SEED_RULES for message in self._arrived):
             return True
         if self._round.empty and not self._arrived:
-            return self._peers.is_holding and not self._scheduler.outstanding
+            is_waited_for = self._peers.is_holding and not self._scheduler.outstanding
+            return is_waited_for and since_s >= self._peers.may_wait([])
         if self._scheduler.is_patient and crawl.round_s and not (self._round.is_full(crawl.width) or self._arrived):
             # Pages are not due again until they are committed.
             return since_s >= min(crawl.round_s, self._config.refresh.least_s)
@@ -220,7 +223,9 @@ class Agent:
         if since_s < self._judge_s or not ends_early(is_starving, is_idle, True, since_s, cost_s):
             return False  # whatever the round promises
         self._judge_s = since_s + _JUDGE_S
-        return ends_early(is_starving, is_idle, self._scheduler.promises(self._round), since_s, cost_s)
+        if self._scheduler.promises(self._round):
+            return ends_early(is_starving, is_idle, True, since_s, cost_s)
+        return ends_early(False, is_starving or is_idle, self._scheduler.has_for_others, since_s, cost_s)
 
     def _is_held_back(self) -> bool:
         """Returns whether other agents are too far behind with the links that we sent: then we find no more for now."""

@@ -18,7 +18,8 @@ def is_top_up_due(outstanding: int, width: int, is_starving: bool, is_idle: bool
 def ends_early(is_starving: bool, is_idle: bool, promises: bool, since_s: float, cost_s: float) -> bool:
     """Returns whether a round ends early: its links may lead to hosts that would keep idle connections busy. It waits
     so long after the last commit, or so many times what that took. A round that `promises` no such hosts is in no hurry
-    at all: in a crawl's tail most pages lead to known pages, or to hosts that are busy already."""
+    at all: in a crawl's tail most pages lead to known pages, or to hosts that are busy already. For pages of other
+    agents, a round waits as if it merely had idle connections."""
     if not promises:
         return (is_starving or is_idle) and since_s >= max(BARREN_S, BARREN_COSTS * cost_s)
     if is_starving:

@@ -80,7 +80,8 @@ class Peers(Whose, Protocol):
         return False
 
     def may_wait(self, _messages: list[Message], /) -> float:
-        """Returns for how many seconds after a commit an agent that has nothing else to do may leave these messages."""
+        """Returns for how many seconds after a commit an agent that has nothing else to do may leave these messages,
+        and links that it holds back, as they are."""
         return 0.0
 
     @property

@@ -87,6 +87,12 @@ class CpuMeter:
         return (used_s - seen[0][1]) / (now_s - seen[0][0]) if now_s > seen[0][0] else 0.0
 
 
+def cpu_s() -> float:
+    """Returns how many seconds of CPU this process has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 _NOT_YET = "?"  # as settings: none are equal to it
 
 
@@ -135,8 +141,7 @@ class Accounts:
         )
 
     def report(self, stats: Stats, granted: int | None, idle: str) -> Report:
-        chain, used = self.books.chain, resource.getrusage(resource.RUSAGE_SELF)
-        cpu_s = used.ru_utime + used.ru_stime
+        chain, used_s = self.books.chain, cpu_s()
         return Report(
             number=chain.number,
             epoch=chain.epoch,
@@ -149,12 +154,13 @@ class Accounts:
             next_due_s=self.scheduler.next_due_s() if self.scheduler.is_starving else None,
             backlog_bytes=chain.backlog(self.peers.exchange),
             committed_s=chain.snapshot.time_s,
-            cpu_s=cpu_s,
+            cpu_s=used_s,
             stats=stats,
-            cpu_share=self.cpu.share(self.clock.monotonic(), cpu_s),
+            cpu_share=self.cpu.share(self.clock.monotonic(), used_s),
             received_bytes=self.fetching.received_bytes,
             sent_bytes=self.fetching.sent_bytes,
             due_hosts=self.fetching.stats.due,
+            is_working=self.scheduler.outstanding > 0,
             cores=cores(),
             **self.peers.progress()._asdict(),
         )

@@ -88,12 +88,13 @@ class Scheduler:
     def _begin_round(self) -> None:
         """Forgets what `promises` has seen of a round: in how many visits, and which pages they found and were."""
         self._looked_at, self._least_due_s = 0, inf
+        self.has_for_others = False  # pages of other agents; `promises` saw them
         self._unknown: U64 = _NO_KEYS
         self._back: U64 = _NO_KEYS
 
     def promises(self, round_: Round) -> bool:
-        """Returns whether a commit would have something for idle connections: new pages of hosts that have no request
-        now, pages for others, or pages that are due again."""
+        """Returns whether a commit would have something for our idle connections: new pages of hosts that have no
+        request now, or pages that are due again."""
         now_s, visits = self._clock.now(), round_.visits[self._looked_at :]
         self._looked_at += len(visits)
         self._least_due_s = min(self._least_due_s, min((visit.next.due_s for visit in visits), default=inf))
@@ -102,8 +103,10 @@ class Scheduler:
         needed = [visit.requisites for visit in visits if visit.requisites is not None]
         found += [each.targets[each.verdicts == FOLLOWED] for each in needed]
         keys = np.unique(np.concatenate([_NO_KEYS, *found]))
-        is_known = self._books.index.pages.look_up(keys)[0] & self._is_native(keys)
-        self._unknown = union(self._unknown, keys[~is_known])
+        is_native = self._is_native(keys)
+        self.has_for_others |= not is_native.all()
+        is_known = self._books.index.pages.look_up(keys)[0]
+        self._unknown = union(self._unknown, keys[is_native & ~is_known])
         if self._least_due_s <= now_s or any(deferral.until_s <= now_s for deferral in round_.deferrals):
             return True
         back = np.array([deferral.request.key for deferral in round_.deferrals], np.uint64)

@@ -90,6 +90,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0
     due_hosts: int = 0  # whose turn it is, and whose request has not begun
     cores: int = 0  # of its machine; 0: not known
+    is_working: bool = False  # pages are under way
     # Of the agent that speaks for a site of a federation, as in `SiteProgress`:
     clean: Mapping[str, int] | None = None
     passing: bool = False

@@ -19,6 +19,7 @@ class Orders(msgspec.Struct, frozen=True, dict=True):
     others: Mapping[str, int] = {}  # the other agents, and how many pages each knows
     replicated: int = 0  # this agent's last commit that is at all replicas of the site
     holding: bool = False  # other sites may still have hosts that are ours by now
+    others_work: bool = False  # another agent of the site has pages under way: the crawl's end waits for that, not us
 
     @cached_property
     def owners(self) -> tuple[str, ...]:

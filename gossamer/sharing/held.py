@@ -2,8 +2,9 @@
 
 Each message costs its sender and its receiver milliseconds, however short it is, and with n agents a round has n - 1 of
 them. So an agent whose rounds are full, and follow each other closely, sends links with one round in so many: the more
-agents there are, the fewer. A message is then as long with many agents as with two. What is held back is in files that
-the manifests name, one of each round: a crash loses none of it.
+agents there are, the fewer. A message is then as long with many agents as with two. Links that say only that pages are
+less deep than was known are in no hurry either: while others work, they wait once for more. What is held back is in
+files that the manifests name, one of each round: a crash loses none of it.
 """
 
 import numpy as np
@@ -38,17 +39,24 @@ class Held:
         return self._before
 
     @property
+    def has_time(self) -> bool:
+        """Returns whether nobody waits for what is held back: there is no new page in it, and no cash."""
+        return not len(self._before.key) and all(map(_is_only_depth, self._parts))
+
+    @property
     def is_late(self) -> bool:
         """Returns whether the last round has held links back."""
         return bool(self._rounds)
 
     def divided(
-        self, links: Contributions, owners: Owners, others: int, is_full: bool
+        self, links: Contributions, owners: Owners, others: int, is_full: bool, has_time: bool = False
     ) -> tuple[Contributions, Changes]:
-        """Returns the links that go out with this round: all, or those for whom it has enough. The others are held."""
+        """Returns the links that go out with this round: all, or those for whom it has enough. The others are held.
+        `has_time`: others work, so that a round with nothing but less deep pages may wait for the next one."""
         names = list(self._chain.files.get(HELD, ()))
         count = len(links.key) + sum(len(part.key) for part in self._parts)
-        if not is_full or self._rounds >= ROUNDS * others or count >= min(MOST, ENOUGH * others):
+        may_wait = is_full or (has_time and not self._parts and _is_only_depth(links))
+        if not may_wait or self._rounds >= ROUNDS * others or count >= min(MOST, ENOUGH * others):
             links = added_up([*self._parts, links]) if self._parts else links
             self._parts, self._rounds, self._before = [], 0, Contributions.none()
             return links, Changes({}, {HELD: names} if names else {})
@@ -69,3 +77,8 @@ class Held:
             names.append(f"outbox/{HELD}/{self._chain.label}-{part:04d}.arrow")
             self._store.put(names[-1], data)
         return {HELD: names} if names else {}
+
+
+def _is_only_depth(links: Contributions) -> bool:
+    """Returns whether these links lead to pages that are known where they belong, and bring nothing but their depth."""
+    return not (links.hits.any() or links.cash.any())

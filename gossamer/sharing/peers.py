@@ -29,6 +29,7 @@ from gossamer.sharing.owners import Owners, SiteView
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
 _WAIT_S, _WAIT_EACH_S = 2.0, 0.125  # at most; for each other agent
+_WAIT_LONG_S = 10.0  # while others work
 ZONES_MOVE = "zones change hands"  # why a run ends when another is to follow at once
 
 
@@ -89,8 +90,11 @@ class Sharing:
         return self._post.is_site
 
     def may_wait(self, messages: list[Message], /) -> float:
-        """With many agents, most of what comes in the end is cash for pages that are known: it is taken in together.
-        Links to pages that are new, or another's, are taken in at once, and so is all else."""
+        """With many agents, most of what comes in the end is cash for pages that are known, or that they are less deep:
+        it is taken in together, and what follows from it goes out together. While others work, that has time. Links to
+        pages that are new, or another's, are taken in at once, and so is all else."""
+        if self._held and not self._held.has_time:
+            return 0.0
         keys = [(message.stream, message.number, message.part) for message in messages]
         self._barren &= {*keys}
         for key, message in zip(keys, messages, strict=True):
@@ -101,7 +105,7 @@ class Sharing:
                 if not (self._books.index.pages.look_up(pages)[0] & self.is_native(pages)).all():
                     return 0.0
                 self._barren.add(key)
-        return min(_WAIT_S, _WAIT_EACH_S * len(self._orders.others))
+        return _WAIT_LONG_S if self._orders.others_work else min(_WAIT_S, _WAIT_EACH_S * len(self._orders.others))
 
     @property
     def is_due(self) -> bool:
@@ -189,8 +193,8 @@ class Sharing:
     def send(self, closed: Closed, is_last: bool = False, /) -> Sent:
         books, owners, arrived, outgoing = self._books, self._owners(), self._arrived, self._outgoing
         assert arrived is not None
-        is_full = self._is_full and not is_last
-        links, held = self._held.divided(closed.links, owners, len(self._orders.others), is_full)
+        is_full, has_time = self._is_full and not is_last, self._orders.others_work and not is_last
+        links, held = self._held.divided(closed.links, owners, len(self._orders.others), is_full, has_time)
         sent = Sent(changes=held)
         messages = arrived.outbox + outgoing.messages(links, owners, arrived.from_remote)
         if not self._held.is_late:

@@ -25,6 +25,7 @@ FLOOD = 200_000  # lines
 # How to make each engine; it is imported under this name by other processes, too.
 ENGINES = {
     "processes": ("gossamer.cluster.processes", "Processes"),
+    "forked": ("gossamer.cluster.fork_server", "Forks"),
     "pull": ("pull_site", "engine"),
     "ray": ("gossamer.cluster.ray_engine", "RayEngine"),
 }
@@ -50,7 +51,7 @@ MODULES = {
 
 
 # Ray takes seconds to begin, twenty times; tests/integration/test_ray.py has the quick one.
-@pytest.fixture(params=["processes", "pull", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.fixture(params=["processes", "forked", "pull", pytest.param("ray", marks=pytest.mark.slow)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -98,6 +99,7 @@ def start(kind: str, machines: None) -> Iterator[Started]:
     yield started
     for handle in started.handles:
         handle.close()
+    started.engine.close()
 
 
 def eventually(look: Callable[[], object]) -> None:

@@ -53,9 +53,9 @@ class Sender:
         self.chain = Chain.open(self.store, "a0", InProcess(), zones)
         self.held = Held(self.store, self.chain)
 
-    def round(self, found: Contributions, is_full: bool, is_killed: bool = False) -> None:
-        rows = added_up([self.held.of_before, found])
-        out, changes = self.held.divided(rows, Owners("a0", self.chain.zones, OWNERS), len(NAMES) - 1, is_full)
+    def round(self, found: Contributions, is_full: bool, is_killed: bool = False, has_time: bool = False) -> None:
+        rows, owners = added_up([self.held.of_before, found]), Owners("a0", self.chain.zones, OWNERS)
+        out, changes = self.held.divided(rows, owners, len(NAMES) - 1, is_full, has_time)
         if is_killed:
             self.begin()
             return
@@ -78,7 +78,8 @@ def test_whatever_happens_all_links_are_sent_once(seed: int, monkeypatch: pytest
     rng, sender, made = random.Random(seed), Sender(), list[Contributions]()
     for _ in range(40):
         found, is_killed = links(rng, 60), rng.random() < 0.2
-        sender.round(found, rng.random() < 0.9, is_killed)
+        found = depths(found) if rng.random() < 0.3 else found
+        sender.round(found, rng.random() < 0.7, is_killed, has_time=rng.random() < 0.5)
         made += [] if is_killed else [found]  # a round that was killed is fetched again
         if rng.random() < 0.1:
             sender.begin()
@@ -86,6 +87,37 @@ def test_whatever_happens_all_links_are_sent_once(seed: int, monkeypatch: pytest
     assert sender.is_empty
     assert sums(sender.sent) == sums(made)
     assert any(not len(each.key) for each in sender.sent)
+
+
+def depths(found: Contributions) -> Contributions:
+    """The same links, which say only that the pages are less deep than was known."""
+    return found._replace(cash=0 * found.cash, hits=0 * found.hits)
+
+
+def test_depths_wait_once_while_others_work() -> None:
+    rng, sender = random.Random(4), Sender()
+    first, second = depths(links(rng, 60)), depths(links(rng, 60))
+    sender.round(first, is_full=False, has_time=True)
+    assert not len(sender.sent[-1].key)
+    assert sender.held
+    assert sender.held.has_time
+    sender.round(second, is_full=False, has_time=True)
+    assert sender.is_empty
+    assert {*sender.sent[-1].key.tolist()} == {*first.key.tolist(), *second.key.tolist()}
+    sender.round(first, is_full=False, has_time=False)
+    assert sender.is_empty, "nobody works: the end of the crawl waits for these"
+
+
+def test_whatever_brings_more_than_depths_goes_at_once() -> None:
+    rng, sender = random.Random(5), Sender()
+    found = links(rng, 60)
+    sender.round(found, is_full=False, has_time=True)
+    assert sums(sender.sent) == sums([found])
+    assert sender.is_empty
+    sender.round(found, is_full=True, has_time=True)
+    assert not sender.held.has_time, "a full round's links have no time once the agent has nothing to do"
+    sender.begin()
+    assert not sender.held.has_time, "nor have those of a run before"
 
 
 def test_a_round_that_is_not_full_sends_all() -> None:
@@ -152,6 +184,22 @@ def message(urls: list[str], number: int, kind: str = LINKS) -> Message:
     zero = np.zeros(count, np.uint8)
     rows = Contributions(keys, np.ones(count, np.int64), np.ones(count, np.int32), zero, zero, keys, urls)
     return Message("a1", number, 0, "a0", encode(rows)[0], kind)
+
+
+@pytest.mark.parametrize("agents", [2, 20])
+def test_while_others_work_they_wait_for_longer(agents: int) -> None:
+    world = World(Shape(agents=agents, hosts=50, links=500))
+    agent = world.sites[0].home
+    urls = [f"http://h{at}.test/" for at in range(500)]
+    own = [url for url, is_own in zip(urls, agent.peers.is_own(page_keys(urls)), strict=True) if is_own]
+    rows = np.zeros(1, PAGE.numpy)
+    rows["key"] = page_keys(own[:1])
+    agent.books.index.pages.write(rows, 1)
+    before = agent.peers.may_wait([message(own[:1], 1)])
+    world.sites[0].others_work = True
+    agent._look()  # orders come
+    assert agent.peers.may_wait([message(own[:1], 1)]) > before
+    assert agent.peers.may_wait([message(own[:2], 2)]) == 0, "a page that is to be visited"
 
 
 @pytest.mark.parametrize("agents", [2, 20])

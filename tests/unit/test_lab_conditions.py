@@ -129,6 +129,22 @@ def test_a_crawl_s_processes_are_its_agents_and_the_first_one_s_company() -> Non
         main_.communicate()
 
 
+def test_the_server_that_agents_are_forked_from_is_none_of_them() -> None:
+    script = "import os; os.fork() and os.fork(); input()"
+    main_ = subprocess.Popen([sys.executable, "-c", script, "gossamer.cluster.agent_process"], stdin=subprocess.PIPE)
+    try:
+        end_s = time.monotonic() + 60
+        while len(cpu_slices.family(main_.pid)) < 3:
+            assert time.monotonic() < end_s
+            time.sleep(0.01)
+        first, second = cpu_slices.agents(main_.pid).values()
+        assert main_.pid in first
+        assert len(first) == 2
+        assert len(second) == 1
+    finally:
+        main_.communicate()
+
+
 def test_pages_count_when_they_are_committed() -> None:
     """Fetching is not all that a page costs, and the beginning and the end of a crawl are something else."""
     steady = [(10.0 + number, 10) for number in range(10)]

@@ -103,6 +103,24 @@ def test_a_round_promises_what_would_keep_idle_connections_busy(links: list[str]
     assert it.promises(found) == promises, "asked again it says the same"
 
 
+def test_pages_of_others_are_told_apart() -> None:
+    """They keep none of our connections busy, so that a round is in less of a hurry for them."""
+    it = supply(VirtualClock(NOW_S))
+    foreign = host_key("elsewhere.test")
+    it._is_native = lambda keys: host_of_key(keys) != foreign
+    it.top_up(round_is_empty=True)
+    found = round_with("http://h2.test/2")
+    assert not it.promises(found)
+    assert not it.has_for_others
+    found.add(reader().read(answer(page("http://elsewhere.test/"), HTML, url="http://h1.test/31")))
+    assert not it.promises(found)
+    assert it.has_for_others
+    found.add(reader().read(answer(page("http://another.test/"), HTML, url="http://h1.test/61")))
+    assert it.promises(found)
+    it.committed()
+    assert not it.has_for_others
+
+
 def test_a_host_that_has_nothing_left_to_do_makes_a_round_promising() -> None:
     it = supply(VirtualClock(NOW_S))
     it.top_up(round_is_empty=True)
