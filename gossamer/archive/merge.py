@@ -49,6 +49,7 @@ _TABLES = {
     )
 }
 _PLACED = ("visits", "cdxj")  # kinds that have the places of records
+_PLAIN = {"scope": ".txt", "named": ".txt", "hostmap": ".bin"}  # kinds that are read whole, from the first to the last
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 _PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
 
@@ -73,6 +74,10 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
         if needed <= room or work.is_late(files["warc"]):
             changes |= work.join_warc(warc, places)
             packs, room = {**packs, **moved}, max(room - 1, needed - 1)
+    for kind in _PLAIN:
+        if (plain := work.pack(kind, files)) and (room > 0 or work.is_late(files[kind])):
+            changes |= work.join_plain(kind, plain)
+            room -= 1
     for kind in (*_PLACED, *_TABLES):
         for names in packs.pop(kind, []):
             if room > 0 or work.is_late(files[kind]):
@@ -164,6 +169,14 @@ class _Merger:
                 with self._store.local(old).open("rb") as source:
                     shutil.copyfileobj(source, target, 1 << 20)
         return self._put("warc", name, path, pack)
+
+    def join_plain(self, kind: str, pack: list[str]) -> Changes:
+        """Concatenates: lines, or entries of a host map."""
+        name = self._name(kind, pack)
+        path = self._store.scratch(name)
+        with disk_full_guard(path), path.open("wb") as target:
+            target.writelines(self._store.get(old) for old in pack)
+        return self._put(kind, name, path, pack)
 
     def join_cdxj(self, pack: list[str], places: Places) -> Changes:
         name = self._name("cdxj", pack)
@@ -258,7 +271,9 @@ def _moved(visits: pa.Table, places: Places) -> pa.Table:
 def merged_name(kind: str, agent: str, first: int, last: int, number: int) -> str:
     """Returns a name by the rounds that a file covers and the commit that makes it: it may be rewritten again."""
     stem = f"{agent}-{first:08d}-{last:08d}-{number:08d}"
-    return f"{kind}/{stem}{_SUFFIX[kind]}" if kind in _SUFFIX else f"tables/{kind}-{stem}.parquet"
+    if kind in _SUFFIX:
+        return f"{kind}/{stem}{_SUFFIX[kind]}"
+    return f"tables/{kind}-{stem}{_PLAIN.get(kind, '.parquet')}"
 
 
 def _order(name: str) -> tuple[int, int]:

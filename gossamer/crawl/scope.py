@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from gossamer.archive.chain import snapshots
+from gossamer.archive.chain import contents
 from gossamer.archive.state import Strict
 from gossamer.archive.store import Store
 from gossamer.arrays import Bools
@@ -211,8 +211,7 @@ class Scope:
 
 
 def _lines(store: Store) -> list[str]:
-    names = [name for at in snapshots(store).values() for name in at.files.get("scope", [])]
-    return [line for name in names for line in store.get(name).decode().splitlines()]
+    return [line for data in contents(store, "scope") for line in data.decode().splitlines()]
 
 
 class Patterns:
@@ -334,8 +333,7 @@ class NamedSitemaps:
     @classmethod
     def read(cls, store: Store) -> "NamedSitemaps":
         """Reads what is committed, by whichever agent."""
-        names = [name for at in snapshots(store).values() for name in at.files.get("named", [])]
-        lines = (line for name in names for line in store.get(name).decode().splitlines())
+        lines = (line for data in contents(store, "named") for line in data.decode().splitlines())
         return cls(Naming(*line.split(" ", 1)) for line in lines)
 
     def add(self, namings: Iterable[Naming]) -> list[Naming]:

@@ -110,8 +110,10 @@ class Turmoil:
         name, behind = new[0], free_port()
         self.proxies[name] = Proxy(behind)
         text = with_site(self._text(), name, f"127.0.0.1:{self.proxies[name].port}")
-        text = with_key(text, name, "listen", f'"127.0.0.1:{behind}"')
-        self._bring(with_key(text, name, "agents", str(self.agents)))
+        keys = {"listen": f'"127.0.0.1:{behind}"', "agents": self.agents, "latitude": 1.0, "longitude": 1.0}
+        for key, value in keys.items():
+            text = with_key(text, name, key, str(value))
+        self._bring(text)
         self._start(name)
         return f"{name} joins"
 
@@ -154,10 +156,11 @@ class Turmoil:
         return f"the server of {name} dies"
 
     def _restart(self) -> str:
-        """As for an update of all machines."""
+        """As for an update of all machines. One that has hardly begun may end by the signal itself."""
         for process in self.sites.processes.values():
-            process.send_signal(signal.SIGINT)
-        self.sites.wait()
+            process.send_signal(signal.SIGTERM)
+        for name, process in self.sites.processes.items():
+            assert process.wait(PATIENCE_S) in (0, -signal.SIGTERM), self.sites.words(name)
         for name in self.sites.federation.sites:
             self._start(name)
         return "all are stopped and started"
