@@ -76,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
             work[part](lab)
     shown = {"experiment": "experiment", "setting": "setting", "value": "value", "unit": "unit", "paper": "paper"}
     name = f"sites-{parts[0]}" if len(parts) == 1 else "sites"
+    if parts == ["traffic"] and arguments.web != MADE_PAGES:
+        name += f"-{arguments.web}"
     results = Results(name, "Several sites", lab.lines, shown, lab.notes, lab.figures, lab.blocks)
     publish(results, arguments.out, arguments.json)
     return 0
