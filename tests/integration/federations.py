@@ -129,7 +129,10 @@ class Sites:
     def replicated_visits(self, site: str) -> int:
         """What the replica has of a site's visits."""
         (holder,) = holders(list(self.federation.sites), site, 2)
-        found = snapshots(Directory(replica_of(self.federation.directory(holder), site)))
+        replica = replica_of(self.federation.directory(holder), site)
+        found = (
+            snapshots(Directory(replica)) if (replica / "gossamer.json").exists() else {}
+        )  # a new holder has none yet
         return sum(at.state.counters.visits for at in found.values())
 
     def at(self, site: str) -> dict[str, Snapshot]:
