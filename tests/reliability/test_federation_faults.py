@@ -231,7 +231,7 @@ def test_a_site_that_is_gone_wakes_up_with_an_old_list(web: RunningWeb, tmp_path
         log = sites.federation.directory("south") / "log" / "crawl.jsonl"
         before, visits = log.read_text().count("agent started"), sites.visits("south")
         sites.start("south", file=old)
-        assert sites.processes.pop("south").wait(60) == 1
+        assert sites.processes.pop("south").wait(sites.patience_s) == 1
         assert "by version 2 of the list of sites south is gone" in sites.words("south")
         assert log.read_text().count("agent started") == before
         assert sites.visits("south") == visits
