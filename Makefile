@@ -13,7 +13,7 @@ MINUTES ?= 20
 PAGES ?= 1000000
 SEED ?= 1
 
-.PHONY: help setup tools demo test test-all soak fuzz docs packages lint bench bench-shapes bench-index bench-agents bench-extract bench-watch bench-lab bench-place lab clean
+.PHONY: help setup tools demo test test-all soak soak-sites fuzz docs packages lint bench bench-shapes bench-index bench-agents bench-extract bench-watch bench-lab bench-place lab clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ test-all: setup tools  ## the tests, slow ones included
 
 soak: setup  ## kill crawls at random instants for MINUTES=20, and compare each with an undisturbed one
 	PYTHONPATH=tests $(BIN)/python tests/reliability/soak.py --minutes $(MINUTES)
+
+soak-sites: setup  ## let sites come, go and die at random for MINUTES=20, and compare each crawl with an undisturbed one
+	PYTHONPATH=tests $(BIN)/python tests/reliability/federation_soak.py --minutes $(MINUTES)
 
 fuzz: setup  ## compare the compiled links of PAGES=1000000 mutated pages from SEED=1 with those of the URL library
 	$(BIN)/python tests/reliability/fuzz_links.py --pages $(PAGES) --seed $(SEED)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from experiments.actual import pages_of
 from experiments.harness import Block, Results, Row, add_graph, add_pages, columns, publish
 from experiments.link_triples import sent_by_triples
 from experiments.sites_lab import MADE_HOSTS, MADE_PAGES, Lab, Lines, first_pages
+from experiments.sites_replicas import replicas
 from experiments.sites_runs import SITES, Done, Setting
 from experiments.sites_stretched import kinds, stretched
 from experiments.stretched import Stretched
@@ -33,7 +35,7 @@ from gossamer.testweb.spec import WebSpec
 STARTS = 20
 PAPER_GB, PAPER_USD = 3_000.0, 30.0  # a month of the stretched crawler (UniCrawl, section V-B)
 FOUR = Setting(4, connections=2, width=50)  # how quality crawls with several
-PARTS = ("traffic", "stretched", "distance", "scale", "cache", "quality")
+PARTS = ("traffic", "stretched", "distance", "scale", "cache", "quality", "replicas")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +45,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--part", action="append", choices=PARTS, help="only these (default: traffic); as often as you like"
     )
     parser.add_argument(
-        "--sites", type=positive, default=3, metavar="N", help="traffic, distance: up to 8 (default: 3)"
-    )
+        "--sites", action="append", type=positive, metavar="N",
+        help="traffic, distance: up to 8, as often as you like (default: 3)",
+    )  # fmt: skip
+    parser.add_argument("--web", type=positive, default=MADE_PAGES, metavar="N", help="traffic: pages of the made web")
     parser.add_argument(
         "--partitioner", action="append", choices=NAMES, help="traffic: compare these (default: ring, ldg and fennel)"
     )
@@ -58,18 +62,23 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not 2 <= arguments.sites <= len(SITES):
+    arguments.sites = arguments.sites or [3]
+    if not all(2 <= sites <= len(SITES) for sites in arguments.sites):
         raise ConfigError(f"--sites is between 2 and {len(SITES)}")
+    parts = arguments.part or ["traffic"]
     work: dict[str, Callable[[Lab], None]] = {
         "traffic": traffic, "stretched": stretched, "distance": distance, "scale": scale, "cache": cache,
-        "quality": quality,
+        "quality": quality, "replicas": replicas,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         lab = Lab(arguments, Path(scratch))
-        for part in arguments.part or ["traffic"]:
+        for part in parts:
             work[part](lab)
     shown = {"experiment": "experiment", "setting": "setting", "value": "value", "unit": "unit", "paper": "paper"}
-    results = Results("sites", "Several sites", lab.lines, shown, lab.notes, lab.figures, lab.blocks)
+    name = f"sites-{parts[0]}" if len(parts) == 1 else "sites"
+    if parts == ["traffic"] and arguments.web != MADE_PAGES:
+        name += f"-{arguments.web}"
+    results = Results(name, "Several sites", lab.lines, shown, lab.notes, lab.figures, lab.blocks)
     publish(results, arguments.out, arguments.json)
     return 0
 
@@ -80,37 +89,39 @@ def run(arguments: argparse.Namespace) -> int:
 def traffic(lab: Lab) -> None:
     arguments = lab.arguments
     rows = []
-    with web_of(lab) as (web, seeds, note):
+    with web_of(lab, arguments.web) as (web, seeds, note):
         # Rounds are small, so that half of the files are half of the bytes.
         setting = Setting(2, width=100, delay_s=arguments.delay, pages=arguments.pages, merge_files=0)
         other = lab.stretched(setting, seeds, web.address)
-        for partitioner in arguments.partitioner or ["ring", "ldg", "fennel"]:
-            for scores in arguments.scores or ["global", "local"]:
-                setting = Setting(arguments.sites, partitioner, scores, delay_s=arguments.delay, pages=arguments.pages)
-                rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address), other))
+        ways = product(
+            arguments.sites, arguments.partitioner or ["ring", "ldg", "fennel"], arguments.scores or ["global", "local"]
+        )
+        for sites, partitioner, scores in ways:
+            setting = Setting(sites, partitioner, scores, delay_s=arguments.delay, pages=arguments.pages)
+            rows.append(_crossed(lab, lab.crawl(setting, seeds, web.address), other))
     lab.notes += [
-        f"traffic: {note}; {arguments.sites} sites of one agent each, all on this machine",
+        f"traffic: {note}; sites of one agent each, all on this machine",
         "a link crosses once per round and target, however many pages have it; bytes are of the messages, on the wire "
-        "also those of TLS, NATS and receipts, both directions",
+        "also those of TLS, NATS, receipts, news and heartbeats, both directions",
         "all links: what would have crossed for the same pages between the sites that had them, computed from the "
         "archive: pages encoded as in our messages, their referrers' keys, and what each gives (lab link-database); "
-        "stretched: files that crossed while one crawler over two places crawled the same, and with what carries them "
-        "(on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
+        "stretched: files that crossed while one crawler over two places, however many sites it is compared with, "
+        "crawled the same, and with what carries them (on the wire); the paper's sent 3,000 GB a month, UniCrawl 192",
     ]
     shown = columns(
-        "partitioner | scores | pages | links: links crossing per page | bytes_per_record: bytes per link | "
-        "bytes: bytes per page | wire: on the wire | database: all links (L) | stretched | "
-        "stretched_wire: on the wire | saved: saved, % | saved_wire: on the wire, % | largest: largest site"
+        "sites | partitioner | scores | pages | links: links crossing per page | bytes_per_record: bytes per link | "
+        "wire_per_record: on the wire | bytes: bytes per page | wire: on the wire | database: all links (L) | "
+        "stretched | stretched_wire: on the wire | saved: saved, % | saved_wire: on the wire, % | largest: largest site"
     )
     lab.blocks.append(Block("What crosses, in bytes per page", rows, shown))
 
 
 @contextmanager
-def web_of(lab: Lab) -> Iterator[tuple[RunningWeb, Path, str]]:
+def web_of(lab: Lab, pages: int = MADE_PAGES) -> Iterator[tuple[RunningWeb, Path, str]]:
     """The graph that is asked for, whose pages are nothing but links; or pages as long as those of the web."""
     if lab.arguments.graph is None:
         spec = WebSpec.plain(
-            seed=lab.arguments.seed, pages=MADE_PAGES, hosts=MADE_HOSTS, links=30.0, local=0.8, page_bytes=30_000.0
+            seed=lab.arguments.seed, pages=pages, hosts=MADE_HOSTS, links=30.0, local=0.8, page_bytes=30_000.0
         )
         note = (
             f"{spec.pages:,} pages of {spec.hosts} hosts, 30 KB and 30 links each in the mean, a fifth to other hosts"
@@ -129,15 +140,17 @@ def _crossed(lab: Lab, done: Done, other: Stretched) -> Row:
     pages, crossed = max(1, sum(done.visits.values())), done.crossed()
     by_kind, database = kinds(other), sent_by_triples(done.federation)
     files, other_wire = sum(by_kind.values()), other.wire_bytes / len(other.visited()[0])
-    name = f"{done.setting.partitioner}, {done.setting.scores}"
+    name = f"{done.setting.sites} sites, {done.setting.partitioner}, {done.setting.scores}"
     records = crossed.get("urls", 0) + crossed.get("keys", 0)
     saved = 1 - crossed.get("bytes", 0) / pages / files
     row: Row = {
+        "sites": done.setting.sites,
         "partitioner": done.setting.partitioner,
         "scores": done.setting.scores,
         "pages": pages,
         "links": crossed.get("links", 0) / pages,
         "bytes_per_record": crossed.get("bytes", 0) / max(1, records),
+        "wire_per_record": done.wire_bytes / max(1, records),
         "bytes": crossed.get("bytes", 0) / pages,
         "wire": done.wire_bytes / pages,
         "database": database / pages,
@@ -149,7 +162,9 @@ def _crossed(lab: Lab, done: Done, other: Stretched) -> Row:
     }
     lab.say("links crossing per page", name, row["links"], "links")
     lab.say("bytes per link", name, row["bytes_per_record"], "bytes")
+    lab.say("bytes per link, on the wire", name, row["wire_per_record"], "bytes")
     lab.say("bytes per page", name, row["bytes"], "bytes")
+    lab.say("bytes per page, on the wire", name, row["wire"], "bytes")
     lab.say("bytes per page, all links (L)", name, row["database"], "bytes")
     lab.say("bytes per page, stretched", name, row["stretched"], "bytes")
     for kind, number in by_kind.items():
@@ -173,7 +188,7 @@ def distance(lab: Lab) -> None:
     rows = []
     with RunningWeb(spec) as web:
         for trip in trips:
-            setting = Setting(lab.arguments.sites, round_trip_ms=trip, connections=12, width=200)
+            setting = Setting(lab.arguments.sites[0], round_trip_ms=trip, connections=12, width=200)
             done = lab.crawl(setting, lab.seeds(first_pages(spec.hosts)), web.address)
             commits = [float(event["seconds"]) for event in done.commits()]
             rate, update_s = done.pages_per_s(), float(np.mean(commits))
@@ -184,8 +199,8 @@ def distance(lab: Lab) -> None:
         kept = 100 * rows[-1]["rate"] / rows[0]["rate"]
         lab.say("throughput kept", f"{trips[0]:g} to {trips[-1]:g} ms", kept, "%", 83.2)
     lab.notes.append(
-        f"distance: {spec.pages:,} pages of {spec.hosts} hosts that answer after 100 ms, {lab.arguments.sites} sites, "
-        "12 connections each; pages per second from 10 to 80 % of the crawl. UniCrawl kept 278 of 334 from 20 to 80 ms"
+        f"distance: {spec.pages:,} pages of {spec.hosts} hosts that answer after 100 ms, {setting.sites} sites, 12 "
+        "connections each; pages per second from 10 to 80 % of the crawl. UniCrawl kept 278 of 334 from 20 to 80 ms"
     )
     shown = {"trip": "round trip, ms", "rate": "pages/s", "update": "update and commit, s", "rounds": "rounds per site"}
     lab.blocks.append(Block("By distance", rows, shown))

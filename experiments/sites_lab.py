@@ -27,6 +27,11 @@ class Lab:
         self.figures: list[Figure] = []
         self.blocks: list[Block] = []
 
+    @property
+    def next_folder(self) -> Path:
+        """Where the next crawl will be."""
+        return self._scratch / str(self._count + 1)
+
     def crawl(self, setting: Setting, seeds: Path, web: str) -> Done:
         self._count += 1
         return crawl(setting, self._scratch / str(self._count), seeds, web)

@@ -38,6 +38,7 @@ class Setting:
     pages: int = 0
     sent_cache: int = 1_000_000
     merge_files: int = 32
+    replicas: int = 1
 
     @property
     def names(self) -> Sequence[str]:
@@ -61,7 +62,9 @@ class Setting:
 
     def file(self, ports: dict[str, int], behind: dict[str, int], web: str) -> str:
         """The federation's."""
-        sections: dict[str, dict[str, Any]] = {"federation": {"partitioner": self.partitioner}}
+        sections: dict[str, dict[str, Any]] = {
+            "federation": {"partitioner": self.partitioner, "replicas": self.replicas}
+        }
         for name in self.names:
             sections[f"sites.{name}"] = {
                 "address": f"127.0.0.1:{ports[name]}", "listen": f"127.0.0.1:{behind[name]}"

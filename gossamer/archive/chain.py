@@ -271,6 +271,19 @@ def snapshots(store: Store) -> dict[str, Snapshot]:
     return {agent: Chain.read(store, agent) for agent in sorted(chains(store))}
 
 
+def contents(store: Store, kind: str) -> list[bytes]:
+    """Returns the files of a kind, of all agents. Another agent may merge its own while they are read: then it names
+    others."""
+    names: list[str] = []
+    while True:
+        before, names = names, [name for at in snapshots(store).values() for name in at.files.get(kind, [])]
+        try:
+            return [store.get(name) for name in names]
+        except FileNotFoundError:
+            if names == before:
+                raise
+
+
 def is_import(store: Store) -> bool:
     """Returns whether `gossamer import` made this archive: it has pages, and no index of them."""
     found = [load_best(store, agent).files for agent in chains(store)]

@@ -34,6 +34,7 @@ _TABLE_BYTES = 128 << 20  # larger tables and CDXJ files gain nothing from being
 _GROUP_ROWS = 1 << 17  # rows buffered for one row group,
 _GROUP_BYTES = 64 << 20  # unless they take more memory than that: a small file may hold megabytes of one letter
 _PLACED = ("visits", "cdxj")  # kinds that have the places of records
+_PLAIN = {"scope": ".txt", "named": ".txt", "hostmap": ".bin"}  # kinds that are read whole, from the first to the last
 _SUFFIX = {"warc": ".warc.gz", "cdxj": ".cdxj"}
 _PART = re.compile(r"-(\d{1,7})\.warc\.gz$")
 
@@ -58,6 +59,10 @@ def merge(store: Store, files: Files, config: Config, number: int, room: int = P
         if needed <= room or work.is_late(files["warc"]):
             changes |= work.join_warc(warc, places)
             packs, room = {**packs, **moved}, max(room - 1, needed - 1)
+    for kind in _PLAIN:
+        if (plain := work.pack(kind, files)) and (room > 0 or work.is_late(files[kind])):
+            changes |= work.join_plain(kind, plain)
+            room -= 1
     for kind in (*_PLACED, *columns.STORED):
         for names in packs.pop(kind, []):
             if room > 0 or work.is_late(files[kind]):
@@ -149,6 +154,14 @@ class _Merger:
                 with self._store.local(old).open("rb") as source:
                     shutil.copyfileobj(source, target, 1 << 20)
         return self._put("warc", name, path, pack)
+
+    def join_plain(self, kind: str, pack: list[str]) -> Changes:
+        """Concatenates: lines, or entries of a host map."""
+        name = self._name(kind, pack)
+        path = self._store.scratch(name)
+        with disk_full_guard(path), path.open("wb") as target:
+            target.writelines(self._store.get(old) for old in pack)
+        return self._put(kind, name, path, pack)
 
     def join_cdxj(self, pack: list[str], places: Places) -> Changes:
         name = self._name("cdxj", pack)
@@ -244,7 +257,9 @@ def _moved(visits: pa.Table, places: Places) -> pa.Table:
 def merged_name(kind: str, agent: str, first: int, last: int, number: int) -> str:
     """Returns a name by the rounds that a file covers and the commit that makes it: it may be rewritten again."""
     stem = f"{agent}-{first:08d}-{last:08d}-{number:08d}"
-    return f"{kind}/{stem}{_SUFFIX[kind]}" if kind in _SUFFIX else f"tables/{kind}-{stem}.parquet"
+    if kind in _SUFFIX:
+        return f"{kind}/{stem}{_SUFFIX[kind]}"
+    return f"tables/{kind}-{stem}{_PLAIN.get(kind, '.parquet')}"
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -240,7 +240,8 @@ def why_refused(at: Mapping[str, str], timeout_s: float) -> str:
     where = urlsplit(at["url"])
     try:
         with socket.create_connection((where.hostname, where.port), timeout_s) as plain:
-            plain.makefile("rb", buffering=0).readline()
+            if not plain.makefile("rb", buffering=0).readline():
+                return "closes the connection at once: nobody is behind that address, or another program"
             with context(at).wrap_socket(plain, server_hostname=at["name"]) as secret:
                 if _is_welcome(secret, {"tls_required": True}):
                     return ""

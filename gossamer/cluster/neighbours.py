@@ -274,8 +274,9 @@ class Neighbours:
     def _publish(self, mine: Summary, *elsewhere: Wire) -> None:
         assert self._own is not None
         self._teller.set(mine)
-        for wire in (self._own, *elsewhere):
-            publish(wire, self.site, mine)
+        publish(self._own, self.site, mine)
+        for wire in elsewhere:  # figures are for those who look on, and they look here
+            publish(wire, self.site, msgspec.structs.replace(mine, stats=None, crossed={}))
 
 
 def place(federation: Federated, agent: str, locate: Locate, blocks: Locate | None = None) -> SiteView:

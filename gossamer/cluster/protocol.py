@@ -5,6 +5,8 @@ that can work together. A change that an older reader would misunderstand raises
 if it had not come.
 """
 
+import threading
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -99,6 +101,9 @@ class Summary(Versioned, frozen=True, kw_only=True):
     addresses: dict[str, str] = {}  # of all sites by its list; empty for one that is gone
 
 
+_making = threading.Lock()
+
+
 class _Head(msgspec.Struct):
     protocol: int = 1
 
@@ -115,12 +120,24 @@ def decode(kind: type[T], data: bytes) -> T:
 def decode_any(kinds: Any, data: bytes) -> Any:
     """Does the same for one of several kinds."""
     try:
-        version = msgspec.json.decode(data, type=_Head).protocol
+        version = _decoder(_Head).decode(data).protocol
         if version > PROTOCOL:
             raise TooNew(f"it is of version {version} of the protocol, and this Gossamer knows version {PROTOCOL}")
-        return msgspec.json.decode(data, type=kinds)
+        return _decoder(kinds).decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unreadable(f"it is no message of ours: {error}") from error
+
+
+def _decoder(kinds: Any) -> msgspec.json.Decoder[Any]:
+    """Returns the decoder of a kind. It is made by one thread at a time: two that meet the same struct for the first
+    time crash msgspec, and with it the process."""
+    with _making:
+        return _made(kinds)
+
+
+@cache
+def _made(kinds: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kinds)
 
 
 def decode_or_none(kind: type[T], data: bytes) -> T | None:

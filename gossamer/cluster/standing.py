@@ -22,6 +22,7 @@ _BUCKET = bucket("standing", in_memory=True)
 _WAIT_S = 50.0  # for something to change; the server forgets who asked after two minutes
 _SLACK_S = 10.0
 _PAUSE_S = 0.3  # between two answers of a site, at least, whatever it does
+_AWAY_S = 3.0  # between two questions to one that does not answer, at most
 
 
 def publish(wire: Wire, site: str, mine: Summary) -> None:
@@ -51,20 +52,20 @@ class Teller:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._digest, self._data = b"", b""
+        self._mine: Summary | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event = asyncio.Event()
         self._latest: dict[str, object] = {}  # by asker: one question at a time
 
     def set(self, mine: Summary) -> None:
-        """Notes our summary. What changes all the time, and decides nothing elsewhere, is left out."""
-        told = msgspec.structs.replace(mine, stats=None, crossed={}, agents=0)
-        if not mine.finished:
-            told = msgspec.structs.replace(told, sent={}, marks={}, numbers={})
-        digest = xxh3_64_hexdigest(encode(msgspec.structs.replace(told, serial=0))).encode()
+        """Notes our summary. What changes all the time, and decides nothing elsewhere, is left out: what was sent and
+        received matters when all have finished, and then they look into our server."""
+        mine = msgspec.structs.replace(
+            mine, stats=None, crossed={}, agents=0, serial=0, refused="", sent={}, marks={}, numbers={}
+        )
         with self._guard:
-            is_new, loop = digest != self._digest, self._loop
-            self._digest, self._data = digest, encode(told)
+            is_new, self._mine = mine != self._mine, mine
+            loop = self._loop
         if is_new and loop is not None:
             with contextlib.suppress(RuntimeError):  # closed
                 loop.call_soon_threadsafe(self._wake)
@@ -83,12 +84,23 @@ class Teller:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WAIT_S):
                 while self._latest[asker] is mine:
-                    changed = self._changed
-                    with self._guard:
-                        if self._data and self._digest != known:
-                            return self._digest + b" " + self._data
+                    changed, told = self._changed, self._told(asker)
+                    digest = xxh3_64_hexdigest(told).encode()
+                    if told and digest != known:
+                        return digest + b" " + told
                     await changed.wait()
         return b""
+
+    def _told(self, asker: str) -> bytes:
+        """Returns what matters to one asker: where it is by our list, and whether we know that it knows the end. What
+        all others are told besides would be sent to everybody, by everybody."""
+        with self._guard:
+            mine = self._mine
+        if mine is None:
+            return b""
+        addresses = {name: address for name, address in mine.addresses.items() if name == asker}
+        over = [name for name in mine.over if name == asker]
+        return encode(msgspec.structs.replace(mine, addresses=addresses, over=over))
 
 
 class Follower:
@@ -98,6 +110,7 @@ class Follower:
     def __init__(self, wire: Wire, me: str) -> None:
         self._wire, self._me, self._at = wire, me, 0
         self._summary: Summary | None = None
+        self._pause_s = _PAUSE_S
         wire.keep(self._follow)
 
     @property
@@ -109,10 +122,12 @@ class Follower:
         try:
             while True:
                 answer = await link.ask(f"{STANDING}.{self._me}", known, _WAIT_S + _SLACK_S)
+                self._pause_s = _PAUSE_S
                 if answer:
                     digest, _, data = answer.partition(b" ")
                     self._summary, known = decode_or_none(Summary, data), digest[:64]
                 await asyncio.sleep(_PAUSE_S)
         except (nats.errors.Error, TimeoutError):  # it does not run now, or does not let us follow it
             self._summary = None
-            await asyncio.sleep(10 * _PAUSE_S)
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, _AWAY_S)

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from gossamer.archive.chain import snapshots
+from gossamer.archive.chain import contents
 from gossamer.archive.state import Strict
 from gossamer.archive.store import Store
 from gossamer.arrays import Bools
@@ -207,8 +207,7 @@ class Scope:
 
 def _lines(store: Store, kind: str) -> list[str]:
     """Reads the committed files of a kind, of all agents."""
-    names = [name for at in snapshots(store).values() for name in at.files.get(kind, [])]
-    return [line for name in names for line in store.get(name).decode().splitlines()]
+    return [line for data in contents(store, kind) for line in data.decode().splitlines()]
 
 
 class Patterns:

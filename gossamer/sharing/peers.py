@@ -7,6 +7,7 @@ import msgspec
 
 from gossamer.archive.manifest import LINKS, SEED_FILES, SEED_RULES, SEEDS, Message
 from gossamer.archive.state import AgentState, replace
+from gossamer.archive.store import Store
 from gossamer.arrays import AnyKeys, Bools
 from gossamer.columns import Contributions
 from gossamer.config import CROSS_OVER, FIREWALL
@@ -26,6 +27,7 @@ from gossamer.sharing.incoming import Incoming, numbered_parts
 from gossamer.sharing.membership import Membership
 from gossamer.sharing.outgoing import Outgoing
 from gossamer.sharing.owners import Owners, SiteView
+from gossamer.sharing.placing import Placing
 from gossamer.sharing.transfer import Transfer, arrivals, leaving
 
 _WAIT_S, _WAIT_EACH_S = 2.0, 0.125  # at most; for each other agent
@@ -51,7 +53,7 @@ class Sharing:
         self.exchange = Checked(exchange, aside, store, place.sites.sites if place else ())
         self._orders = post.orders()
         if place and place.placing:
-            place.placing.open(store, placing.hostmap_files(store), chain.state)
+            _recall(place.placing, store, chain.state)
         self._membership = Membership(store, chain, place)
         self.intake = Incoming(store, chain, self.exchange, books.scope)
         self._outgoing = Outgoing(config, chain, books.ledger)
@@ -218,3 +220,16 @@ class Sharing:
     def noted(self, state: AgentState) -> AgentState:
         place, state = self._place, replace(state, crossed=self._outgoing.crossed)
         return self._membership.noted(place.placing.noted(state) if place and place.placing else state)
+
+
+def _recall(hosts: Placing, store: Store, state: AgentState) -> None:
+    """Reads the host map. Another agent may merge its files meanwhile: then it names others. What is read twice changes
+    nothing."""
+    names: list[str] = []
+    while True:
+        before, names = names, placing.hostmap_files(store)
+        try:
+            return hosts.open(store, names, state)
+        except FileNotFoundError:
+            if names == before:
+                raise

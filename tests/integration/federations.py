@@ -45,6 +45,7 @@ class Sites:
 
     federation: Federation
     processes: dict[str, "subprocess.Popen[bytes]"] = dataclasses.field(default_factory=dict)
+    patience_s: float = PATIENCE_S
 
     def start(self, site: str, *seeds: str, file: Path | None = None) -> None:
         """`file`: another one than all have."""
@@ -81,12 +82,20 @@ class Sites:
         for pid in (process.pid, *family):
             _signal(pid, signal.SIGKILL)
         process.wait()
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + self.patience_s
         while any(Path(f"/proc/{pid}").exists() for pid in family) and time.monotonic() < end_s:
             time.sleep(0.02)
 
+    def kill_server(self, site: str) -> None:
+        """Its supervisor starts it again, at the same place."""
+        config = str(self.federation.directory(site) / "site" / "nats.conf").encode()
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdigit() and config in (path / "cmdline").read_bytes():
+                    os.kill(int(path.name), signal.SIGKILL)
+
     def wait(self) -> None:
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + self.patience_s
         for site, process in self.processes.items():
             code = process.wait(max(1.0, end_s - time.monotonic()))
             assert code == 0, f"{site}: exit code {code}: {self.words(site)}"
@@ -95,7 +104,7 @@ class Sites:
         return (self.federation.path.parent / f"{site}.err").read_text()
 
     def wait_for_visits(self, visits: int) -> None:
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + self.patience_s
         while self.visits() < visits:
             assert time.monotonic() < end_s, f"no {visits} visits"
             assert any(process.poll() is None for process in self.processes.values())
@@ -121,7 +130,10 @@ class Sites:
     def replicated_visits(self, site: str) -> int:
         """What the replica has of a site's visits."""
         (holder,) = holders(list(self.federation.sites), site, 2)
-        found = snapshots(Directory(replica_of(self.federation.directory(holder), site)))
+        replica = replica_of(self.federation.directory(holder), site)
+        found = (
+            snapshots(Directory(replica)) if (replica / "gossamer.json").exists() else {}
+        )  # a new holder has none yet
         return sum(at.state.counters.visits for at in found.values())
 
     def at(self, site: str) -> dict[str, Snapshot]:

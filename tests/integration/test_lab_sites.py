@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import link_triples
+from experiments.sites_replicas import Lags, Pair
 from experiments.sites_runs import Setting, crawl
 from gossamer.archive.query import ask
 from gossamer.cluster.location import locate
@@ -79,3 +80,16 @@ def test_the_database_reads_back_all_that_came(tmp_path: Path) -> None:
         assert found.keys.tolist() == sums.keys.tolist()
         assert found.values.tolist() == sums.values.tolist()
     assert kept.stored == sum(file.stat().st_size for file in (tmp_path / "links").iterdir())
+
+
+def test_how_far_replicas_are_behind(tmp_path: Path) -> None:
+    """A commit that the replica left out came with the next one; what never came is not counted."""
+    pair = Pair(tmp_path / "own", tmp_path / "replica")
+    lags = Lags([pair])
+    lags.look(0.0)
+    for now_s, folder, number in ((1.0, "own", 1), (2.0, "own", 2), (4.0, "replica", 2), (5.0, "own", 3)):
+        path = tmp_path / folder / f"{number:08d}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        lags.look(now_s)
+    assert lags.seconds() == [3.0, 2.0]

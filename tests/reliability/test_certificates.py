@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 
 from federations import write
 
+from experiments.proxy import Proxy
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.federation import opened, prepare, status
 from gossamer.cluster.federation_file import Federation, load
@@ -91,6 +92,13 @@ def test_an_ended_certificate_is_said_on_both_sides(made: Federation) -> None:
         north.close()
         own.close()
         server.stop()
+
+
+def test_a_link_that_is_cut_is_no_certificate_that_is_refused(made: Federation) -> None:
+    """A forwarded port with nobody behind it takes connections, and closes them."""
+    with contextlib.closing(Proxy(free_port())) as proxy:
+        there = address(paths(made.keys, "east"), "north", f"127.0.0.1:{proxy.port}")
+        assert "closes the connection at once" in why_refused(there, 5.0)
 
 
 def test_certificates_are_renewed_before_they_end(tmp_path: Path) -> None:

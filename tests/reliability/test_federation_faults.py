@@ -1,10 +1,8 @@
 """Sites, their servers and the links between them fail; together they still crawl what one crawls alone."""
 
 import contextlib
-import os
 import random
 import shutil
-import signal
 import sys
 import time
 from collections import Counter
@@ -99,17 +97,12 @@ def test_whole_sites_are_killed_and_come_back(web: RunningWeb, alone: Crawl, tmp
 
 @pytest.mark.slow
 def test_a_server_is_killed(web: RunningWeb, alone: Crawl, tmp_path: Path) -> None:
-    """Its supervisor starts it again, at the same place."""
     lines = len(web.log())
     with federation(tmp_path, NAMES, values(web)) as sites:
         sites.start_all(*web.start_urls)
         for site, visits in (("north", 50), ("south", 200)):
             sites.wait_for_visits(visits)
-            config = str(sites.federation.directory(site) / "site" / "nats.conf").encode()
-            for path in Path("/proc").iterdir():
-                with contextlib.suppress(OSError):
-                    if path.name.isdigit() and config in (path / "cmdline").read_bytes():
-                        os.kill(int(path.name), signal.SIGKILL)
+            sites.kill_server(site)
         sites.wait()
         check(sites, alone, web, lines)
 
@@ -238,7 +231,7 @@ def test_a_site_that_is_gone_wakes_up_with_an_old_list(web: RunningWeb, tmp_path
         log = sites.federation.directory("south") / "log" / "crawl.jsonl"
         before, visits = log.read_text().count("agent started"), sites.visits("south")
         sites.start("south", file=old)
-        assert sites.processes.pop("south").wait(60) == 1
+        assert sites.processes.pop("south").wait(sites.patience_s) == 1
         assert "by version 2 of the list of sites south is gone" in sites.words("south")
         assert log.read_text().count("agent started") == before
         assert sites.visits("south") == visits

@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from gossamer import columns
 from gossamer.archive import merge as merging
-from gossamer.archive.chain import Chain
+from gossamer.archive.chain import Chain, contents
 from gossamer.archive.manifest import Changes
 from gossamer.archive.merge import choose, merge
 from gossamer.archive.store import Directory, Memory, Store
@@ -146,6 +146,51 @@ def test_commits_without_room_still_bound_the_number_of_files() -> None:
         number = chain.round
         commit(chain, small_tables(store, number) | merge(store, chain.files, CONFIG, number, room=0))
     assert all(len(chain.files[kind]) <= 2 * 4 + 3 for kind in ("pages", "links"))
+
+
+def test_lists_of_a_scope_and_host_maps_become_few_files() -> None:
+    store = Memory()
+    chain = Chain.open(store, "a0", InProcess())
+    for number in range(1, 101):
+        names = {"scope": f"tables/scope-{chain.label}.txt", "hostmap": f"tables/hostmap-{chain.label}.bin"}
+        store.put(names["scope"], b"h%d.test\n" % number)
+        store.put(names["hostmap"], bytes([number] * 8))
+        changes = Changes({kind: [name] for kind, name in names.items()})
+        commit(chain, changes | merge(store, chain.files, CONFIG, chain.round))
+    assert all(len(chain.files[kind]) < 12 for kind in ("scope", "hostmap"))
+    lines = b"".join(contents(store, "scope")).split()
+    assert sorted(lines) == sorted(b"h%d.test" % number for number in range(1, 101))
+    entries = b"".join(contents(store, "hostmap"))
+    assert sorted(entries) == sorted(number for number in range(1, 101) for _ in range(8))
+
+
+class Merging(Memory):
+    """Another agent merges its files while the first of them is read."""
+
+    is_due = False
+
+    def get(self, name: str) -> bytes:
+        if self.is_due and name == "tables/scope-a0-00000001.txt":
+            self.is_due = False
+            chain = Chain.open(self, "a0", InProcess())
+            merged = f"tables/scope-a0-00000001-00000002-{chain.round:08d}.txt"
+            self.put(merged, b"a.test\nb.test\n")
+            commit(chain, Changes({"scope": [merged]}, {"scope": chain.files["scope"]}))
+        return super().get(name)
+
+
+def test_files_that_are_merged_while_they_are_read_are_not_missed() -> None:
+    store = Merging()
+    chain = Chain.open(store, "a0", InProcess())
+    for name in (b"a.test", b"b.test"):
+        path = f"tables/scope-{chain.label}.txt"
+        store.put(path, name + b"\n")
+        commit(chain, Changes({"scope": [path]}))
+    store.is_due = True
+    assert b"".join(contents(store, "scope")) == b"a.test\nb.test\n"
+    store.delete(*chain.read(store, "a0").files["scope"])
+    with pytest.raises(FileNotFoundError):
+        contents(store, "scope")
 
 
 def test_large_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:

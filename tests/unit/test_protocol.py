@@ -1,6 +1,9 @@
 """Messages between the processes of a crawl, of this version and of others."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -102,3 +105,36 @@ def test_lines_of_a_client() -> None:
     assert read(encode(Done("a.test"))) == Done("a.test")
     assert read(encode(Failed("a.test", "why"))[:-3]) is None, "cut off, as of one that was killed"
     assert read(b'{"type": "later"}') is None
+
+
+SLOW = """
+import threading, time, msgspec
+from gossamer.cluster.protocol import Versioned, decode
+
+def slowly():
+    time.sleep(0.5)
+    return int
+
+class Inner(msgspec.Struct):
+    number: "slowly()" = 2
+
+class New(Versioned, frozen=True, kw_only=True):
+    inner: Inner
+    first: int = 1
+
+found = []
+threads = [threading.Thread(target=lambda: found.append(decode(New, b'{"first": 3, "inner": {}}'))) for _ in range(8)]
+for thread in threads:
+    thread.start()
+    time.sleep(0.02)
+for thread in threads:
+    thread.join()
+assert [(each.first, each.inner.number) for each in found] == [(3, 2)] * 8, found
+"""
+
+
+def test_threads_that_meet_a_message_for_the_first_time() -> None:
+    """Two of them must not look at once how it is to be decoded: the process would die. Here one takes its time."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", SLOW], cwd=root, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
