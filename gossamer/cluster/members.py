@@ -66,8 +66,8 @@ class Members:
 
     def start(self, member: Member, job: Job, received: Received | None = None) -> Handle:
         """Starts a process. One that it has, and that hangs, is left to itself: it ends when it can, or with us."""
-        member.handle = self._engine.start(job, received)
         member.reported_s, member.has_reported = self._clock.monotonic(), False
+        member.handle = self._engine.start(job, received)
         self._running.append(member.handle)
         return member.handle
 

@@ -273,9 +273,10 @@ def test_none_outlives_its_supervisor(kind: str, jobs: Path, machines: None, is_
     """Not even one that does not listen, or that is stopped."""
     module, name = ENGINES[kind]
     text = (
-        f"import time\nfrom {module} import {name} as Kind\nfrom gossamer.cluster.engine import Job\n"
-        "job = Job('deaf', 'job_deaf')\n"
-        "handle = Kind().start(job, lambda line: print(handle.pid, flush=True))\ntime.sleep(600)\n"
+        f"import threading, time\nfrom {module} import {name} as Kind\nfrom gossamer.cluster.engine import Job\n"
+        "is_there = threading.Event()\n"
+        "handle = Kind().start(Job('deaf', 'job_deaf'), lambda line: is_there.set())\n"
+        "is_there.wait()\nprint(handle.pid, flush=True)\ntime.sleep(600)\n"
     )
     (jobs / "supervising.py").write_text(text)
     path = os.pathsep.join([str(jobs), *(str(Path(__file__).parents[at]) for at in (1, 2))])
