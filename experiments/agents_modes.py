@@ -21,9 +21,10 @@ from gossamer import api
 from gossamer.archive import query
 from gossamer.archive.chain import snapshots
 from gossamer.archive.store import Directory
-from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.arrays import F64, I32, Keys
 from gossamer.config import CROSS_OVER, FIREWALL
+from gossamer.frontier.pages import zone_of_key
 from gossamer.sim.graphs import Graph, load
 from gossamer.sim.simulator import Conditions
 from gossamer.testweb.running import RunningWeb

@@ -24,7 +24,7 @@ from gossamer.archive.digests import DigestCache
 from gossamer.archive.manifest import HELD, LINKS, NEWS, REMOTE_LINKS, Changes, Message, file_name, site_of
 from gossamer.archive.state import Counters, replace
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import shares, zone_of_host
+from gossamer.archive.zones import shares
 from gossamer.arrays import F64, I64, U32, U64
 from gossamer.clocks import VirtualClock
 from gossamer.cluster.federation_file import Site, home_of
@@ -42,7 +42,7 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.stats import Report, Stats
 from gossamer.event_log import EventLog
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex, host_of_key
+from gossamer.frontier.pages import PageIndex, host_of_key, zone_of_host
 from gossamer.frontier.strategies import strategy
 from gossamer.frontier.targets import added_up
 from gossamer.placement.hostmap import ENTRY

@@ -10,45 +10,22 @@ In files and messages zones are ranges, as `0-20,256`: they stay short, however 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
-import numpy as np
-
-from gossamer.arrays import AnyKeys, Bools
-from gossamer.columns import HOST_BITS
 from gossamer.errors import Unreadable
 
-_FIRST, _LAST = 8, 4  # bits of a host's key
-ZONES_IN_ALL = 1 << (_FIRST + _LAST)
-_EARLIER = 1 << _FIRST  # zones, until layout 4
-_LAST_BITS, _FIRST_BITS, _REST = np.uint32((1 << _LAST) - 1), np.uint32(_FIRST), np.uint32(HOST_BITS - _FIRST)
+FIRST_BITS, LAST_BITS = 8, 4  # of a host's key
+ZONES_IN_ALL = 1 << (FIRST_BITS + LAST_BITS)
+_EARLIER = 1 << FIRST_BITS  # zones, until layout 4
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
-def zone_of_host(hosts: AnyKeys) -> AnyKeys:
-    """Returns the zone of host keys."""
-    keys = hosts.astype(np.uint32)
-    return (keys & _LAST_BITS) << _FIRST_BITS | keys >> _REST
-
-
-def zone_of_key(keys: AnyKeys) -> AnyKeys:
-    """Returns the zone of page keys."""
-    return zone_of_host(keys >> np.uint64(64 - HOST_BITS))
-
-
-def is_in(zones: Iterable[int]) -> Bools:
-    """Returns for each zone whether it is one of these."""
-    found = np.zeros(ZONES_IN_ALL, np.bool_)
-    found[list(zones)] = True
-    return found
-
-
 def as_ranges(zones: Iterable[int]) -> str:
-    numbers = np.unique(np.fromiter(zones, np.int64))
-    ends = np.flatnonzero(np.diff(numbers, append=ZONES_IN_ALL + 1) > 1)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    pairs = zip(numbers[starts].tolist(), numbers[ends].tolist(), strict=True) if len(numbers) else ()
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in pairs)
+    """Returns the text for these zones."""
+    runs = groupby(enumerate(sorted({*zones})), lambda numbered: numbered[1] - numbered[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(pairs) for _, pairs in runs)]
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ends)
 
 
 @lru_cache(1024)
@@ -69,7 +46,7 @@ def of_earlier(zones: Iterable[Any]) -> tuple[int, ...]:
     numbers = list(zones)
     if any(type(zone) is not int or not 0 <= zone < _EARLIER for zone in numbers) or len({*numbers}) < len(numbers):
         raise Unreadable("it names a zone that there was not, or one twice")
-    return tuple(sorted(zone + _EARLIER * part for zone in numbers for part in range(1 << _LAST)))
+    return tuple(sorted(zone + _EARLIER * part for zone in numbers for part in range(1 << LAST_BITS)))
 
 
 def named(zones: Any) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import PriceState
 from gossamer.archive.store import Store
-from gossamer.archive.zones import ZONES_IN_ALL, is_in, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.arrays import F64, AnyKeys, Bools, Keys, Rows
 from gossamer.columns import COOKIES, Contributions
 from gossamer.config import CROSS_OVER, Config, Resolve
@@ -35,7 +35,7 @@ from gossamer.crawl.scope import Scope
 from gossamer.errors import ArchiveError, ConfigError
 from gossamer.fetch.resolver import checked_map
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, is_in, zone_of_key
 from gossamer.frontier.scores import Scores, scored
 from gossamer.frontier.scoring import open_scores
 from gossamer.frontier.strategies import Strategy, own_first, requisites_first, strategy

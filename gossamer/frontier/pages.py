@@ -1,6 +1,6 @@
 """`PageIndex` is the index of the crawl: known pages, visited pages, their texts and their hosts, flushed as one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from gossamer import columns, config
 from gossamer.archive.manifest import Changes
 from gossamer.archive.store import Store
+from gossamer.archive.zones import FIRST_BITS, LAST_BITS, ZONES_IN_ALL
 from gossamer.arrays import AnyKeys, Bools, Rows
 from gossamer.frontier.hosts import Hosts
 from gossamer.frontier.index_files import Named
@@ -18,6 +19,8 @@ from gossamer.frontier.text_heap import TextHeap
 from gossamer.frontier.wildcard_traps import WildcardTraps
 
 HOST_SHIFT = np.uint64(64 - columns.HOST_BITS)
+_LAST, _FIRST = np.uint32((1 << LAST_BITS) - 1), np.uint32(FIRST_BITS)
+_REST = np.uint32(columns.HOST_BITS - FIRST_BITS)
 
 
 @dataclass(eq=False)
@@ -86,6 +89,24 @@ class PageIndex:
     @property
     def _parts(self) -> tuple[Table | TextHeap, ...]:
         return self.pages, self.visited, self.onward, self.traps.table, self.hosts.table, self.heap
+
+
+def zone_of_host(hosts: AnyKeys) -> AnyKeys:
+    """Returns the zone of host keys."""
+    keys = hosts.astype(np.uint32)
+    return (keys & _LAST) << _FIRST | keys >> _REST
+
+
+def zone_of_key(keys: AnyKeys) -> AnyKeys:
+    """Returns the zone of page keys."""
+    return zone_of_host(keys >> HOST_SHIFT)
+
+
+def is_in(zones: Iterable[int]) -> Bools:
+    """Returns for each zone whether it is one of these."""
+    found = np.zeros(ZONES_IN_ALL, np.bool_)
+    found[list(zones)] = True
+    return found
 
 
 def host_of_key(keys: AnyKeys) -> AnyKeys:

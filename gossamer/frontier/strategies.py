@@ -21,10 +21,10 @@ from typing import Literal
 
 import numpy as np
 
-from gossamer.archive.zones import is_in, zone_of_host, zone_of_key
 from gossamer.arrays import F64, I64, Integers, Rows
 from gossamer.columns import REQUISITE
 from gossamer.errors import ConfigError
+from gossamer.frontier.pages import is_in, zone_of_host, zone_of_key
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from gossamer.archive.zones import is_in, zone_of_key
 from gossamer.arrays import I64, Bools, Indices, Integers, Keys
-from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.pages import host_of_key, is_in, zone_of_key
 
 if TYPE_CHECKING:
     from gossamer.archive.state import Members

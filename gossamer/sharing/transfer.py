@@ -20,13 +20,13 @@ from gossamer.archive.chain import Chain, snapshots
 from gossamer.archive.manifest import HOSTS, NEWS, ZONES, Changes, Message
 from gossamer.archive.state import replace
 from gossamer.archive.store import Store
-from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, is_in, named, zone_of_host
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, named
 from gossamer.arrays import I64, AnyKeys, Bools, HostKeys, Rows
 from gossamer.columns import HOST, REQUISITE
 from gossamer.config import CROSS_OVER
 from gossamer.crawl.inbox import high_water
 from gossamer.crawl.opening import Books
-from gossamer.frontier.pages import host_of_key
+from gossamer.frontier.pages import host_of_key, is_in, zone_of_host
 from gossamer.placement.hostmap import ENTRY
 from gossamer.sharing import estate, placing
 from gossamer.sharing.control import Orders

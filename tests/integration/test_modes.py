@@ -15,12 +15,12 @@ from gossamer import Crawl
 from gossamer.archive.chain import snapshots
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.store import Directory
-from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.columns import Status
 from gossamer.config import CROSS_OVER, FIREWALL, Config
 from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.testweb.running import RunningWeb
 from gossamer.testweb.spec import WebSpec
 from gossamer.web.url import page_key

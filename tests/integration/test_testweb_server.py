@@ -245,7 +245,7 @@ def test_a_web_that_cannot_start_says_so(tmp_path: Path, capfd: pytest.CaptureFi
 
 
 def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "gossamer.testweb", "--hosts", "2", "--pages", "4", *options]
+    return [sys.executable, "-m", "gossamer", "testweb", "--hosts", "2", "--pages", "4", *options]
 
 
 def test_the_command_tells_how_to_crawl_it_and_ends_cleanly(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import Message, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
-from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.clocks import RealClock
 from gossamer.config import Config
 from gossamer.crawl.agent import Agent
@@ -23,7 +23,7 @@ from gossamer.crawl.inbox import Inbox, decode
 from gossamer.crawl.ledger import Ledger
 from gossamer.crawl.seeds import hand_in
 from gossamer.event_log import EventLog
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.sharing.exchange import InProcess, Joined
 from gossamer.sharing.peers import Sharing
 from gossamer.testweb.running import RunningWeb

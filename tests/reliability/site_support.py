@@ -20,7 +20,7 @@ from gossamer.archive.chain import Chain, chains
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Snapshot
 from gossamer.archive.query import ask
 from gossamer.archive.store import Directory
-from gossamer.archive.zones import ZONES_IN_ALL, named, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL, named
 from gossamer.cluster import store_registrar
 from gossamer.cluster.nats_connection import Wire
 from gossamer.cluster.nats_server import read_address
@@ -30,7 +30,7 @@ from gossamer.columns import Status
 from gossamer.config import Config
 from gossamer.crawl.inbox import decode
 from gossamer.crawl.ledger import Ledger
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.testweb.log import Log
 from gossamer.testweb.web import SyntheticWeb
 

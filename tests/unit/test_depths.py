@@ -15,7 +15,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.digests import DigestCache
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.columns import Contributions, Outcome, Status
 from gossamer.config import Config
 from gossamer.crawl import commit, onward
@@ -26,7 +26,7 @@ from gossamer.crawl.round import Round
 from gossamer.crawl.scope import Scope
 from gossamer.crawl.update import seeds
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing.exchange import InProcess
 from gossamer.sharing.owners import Owners

@@ -17,7 +17,7 @@ from gossamer.archive.resting import Resting
 from gossamer.archive.row_files import RowFiles
 from gossamer.archive.state import AgentState, Counters, replace
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import ZONES_IN_ALL, named, shares, zone_of_host, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL, named, shares
 from gossamer.columns import COOKIES, LATER, NO_TEXT, PAGE, REQUISITE, VISITED, Status
 from gossamer.config import Config
 from gossamer.crawl.ledger import Ledger
@@ -26,7 +26,7 @@ from gossamer.crawl.update import RoundColumns, seeds, update
 from gossamer.errors import Deposed, Unreadable
 from gossamer.frontier import table
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_host, zone_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing import estate, transfer
 from gossamer.sharing.checking import GOOD, verdict

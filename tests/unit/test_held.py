@@ -10,10 +10,11 @@ from experiments.scale_world import Shape, World
 from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import HELD, LINKS, NEWS, SEEDS, Message, Snapshot
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges
 from gossamer.cluster.plan import is_shared, shared_out
 from gossamer.columns import PAGE, Contributions
 from gossamer.crawl.inbox import encode
+from gossamer.frontier.pages import zone_of_key
 from gossamer.frontier.targets import added_up
 from gossamer.sharing import held
 from gossamer.sharing.exchange import InProcess

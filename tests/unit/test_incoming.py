@@ -12,7 +12,7 @@ from gossamer.archive.chain import Chain
 from gossamer.archive.manifest import LINKS, NEWS, ZONES, Changes, Message
 from gossamer.archive.state import AgentState
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import ZONES_IN_ALL, shares, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL, shares
 from gossamer.columns import Contributions
 from gossamer.config import Config
 from gossamer.crawl.inbox import Inbox, decode, encode, high_water
@@ -20,7 +20,7 @@ from gossamer.crawl.ledger import SEED_CASH, Ledger
 from gossamer.crawl.opening import mentioned
 from gossamer.crawl.scope import Naming
 from gossamer.crawl.update import RoundColumns, update
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.frontier.strategies import strategy
 from gossamer.sharing.control import Orders
 from gossamer.sharing.exchange import InProcess, Joined

@@ -7,7 +7,7 @@ import pytest
 
 from experiments import scale
 from experiments.scale_world import Shape, World
-from gossamer.archive.zones import zone_of_host
+from gossamer.frontier.pages import zone_of_host
 
 SMALL: dict[str, Any] = {"hosts": 600, "links": 60_000, "visits": 20, "onward": 3}
 

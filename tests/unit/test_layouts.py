@@ -19,11 +19,10 @@ from gossamer.archive.query import ask
 from gossamer.archive.state import AgentState, Counters
 from gossamer.archive.store import Directory, Unchecked
 from gossamer.archive.versions import content, version, versions
-from gossamer.archive.zones import is_in, zone_of_host
 from gossamer.cli.app import main
 from gossamer.config.last_run import remember
 from gossamer.errors import ArchiveBusy, ArchiveVersion
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, is_in, zone_of_host
 from gossamer.repair.repair import Repair
 from gossamer.repair.verify import verify
 from gossamer.sharing.transfer import unowned

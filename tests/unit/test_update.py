@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from gossamer import config
 from gossamer.archive.store import Memory
-from gossamer.archive.zones import ZONES_IN_ALL, zone_of_key
+from gossamer.archive.zones import ZONES_IN_ALL
 from gossamer.columns import MOST_HOPS, NEVER, REQUISITE, Status
 from gossamer.crawl.commit import postpone
 from gossamer.crawl.ledger import MAX_MINTED, SEED_CASH, Ledger
@@ -23,7 +23,7 @@ from gossamer.crawl.visit_history import vanished_links
 from gossamer.errors import ArchiveError
 from gossamer.frontier.caps import domain_key, domain_text
 from gossamer.frontier.frontier import Frontier
-from gossamer.frontier.pages import PageIndex
+from gossamer.frontier.pages import PageIndex, zone_of_key
 from gossamer.frontier.strategies import ORDERS
 from gossamer.sharing.owners import Owners
 from gossamer.web.url import domain_of, host_of, page_key

@@ -5,20 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gossamer.archive.zones import (
-    ZONES_IN_ALL,
-    as_ranges,
-    in_ranges,
-    is_in,
-    named,
-    of_earlier,
-    owners,
-    shares,
-    zone_of_host,
-    zone_of_key,
-)
+from gossamer.archive.zones import ZONES_IN_ALL, as_ranges, in_ranges, named, of_earlier, owners, shares
 from gossamer.cluster.plan import shared_out
 from gossamer.errors import Unreadable
+from gossamer.frontier.pages import is_in, zone_of_host, zone_of_key
 from gossamer.placement.ring import Ring
 from gossamer.web.url import page_keys
 
