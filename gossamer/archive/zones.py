@@ -1,7 +1,7 @@
 """A zone is a part of all hosts, by their keys: the unit that agents of a site own, and hand to each other.
 
 The number of a zone is the last four bits of a host's key, then its first eight. The ring of sites cuts keys by their
-first bits: the last ones make sure that a site's hosts are spread evenly over the zones (docs/decisions/0032). Until
+first bits: the last ones make sure that a site's hosts are spread evenly over the zones (docs/decisions/0032). Up to
 layout 4 a zone was the first eight bits alone: 16 zones of today.
 
 In files and messages zones are ranges, as `0-20,256`: they stay short, however many there are.
@@ -20,7 +20,7 @@ from gossamer.errors import Unreadable
 
 _FIRST, _LAST = 8, 4  # bits of a host's key
 ZONES_IN_ALL = 1 << (_FIRST + _LAST)
-_EARLIER = 1 << _FIRST  # zones, until layout 4
+_EARLIER = 1 << _FIRST  # zones, up to layout 4
 _LAST_BITS, _FIRST_BITS, _REST = np.uint32((1 << _LAST) - 1), np.uint32(_FIRST), np.uint32(HOST_BITS - _FIRST)
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
