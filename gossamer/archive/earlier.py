@@ -1,6 +1,6 @@
-"""This module reads manifests of layouts 1 to 4 as if they were of layout 5; they are not written any more.
+"""This module reads manifests of layouts 3 and 4 (`mark` refuses those before) as if they were of layout 5.
 
-Until layout 4 there were 256 zones, and manifests listed them. Until layout 3 the state was a dictionary, of which a
+Up to layout 4 there were 256 zones, and manifests listed them. Up to layout 3 the state was a dictionary, of which a
 delta had the keys that changed; counters of all kinds were in one; and the messages of the outbox were flat lists.
 """
 

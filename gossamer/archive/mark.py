@@ -20,7 +20,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layout: int
     gossamer: str = ""  # the version that made it, or brought it up to date; before layout 4 none is recorded
     created: float = 0.0
-    migrating: bool = False  # some manifests may still be of the layout before
+    migrating: bool = False  # some manifests may still be of the layout that it had
     repaired: float = 0.0  # when; caches of an archive with another mark are emptied, as files may have changed
 
 
@@ -76,7 +76,7 @@ def check_migrates(path: Path) -> Mark:
 
 
 def judged_to_migrate(mark: Mark | None, path: Path | str) -> Mark:
-    """Returns the mark if its layout is this one or the one before."""
+    """Returns the mark if its layout is this one, or one that can be migrated."""
     if mark is None or mark.layout < 1:
         raise ArchiveError(
             f"{path}/{MARK} is damaged: restore it from a copy, or let `gossamer repair {path} --apply` write it anew; "

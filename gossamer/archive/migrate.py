@@ -1,4 +1,4 @@
-"""This module migrates an archive of the layout before, in place, and so that it can be interrupted anywhere.
+"""This module migrates an archive of an earlier layout, in place, and so that it can be interrupted anywhere.
 
 | step | what | after a crash here |
 |---|---|---|

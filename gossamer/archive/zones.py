@@ -1,7 +1,7 @@
 """A zone is a part of all hosts, by their keys: the unit that agents of a site own, and hand to each other.
 
 The number of a zone is the last four bits of a host's key, then its first eight. The ring of sites cuts keys by their
-first bits: the last ones make sure that a site's hosts are spread evenly over the zones (docs/decisions/0032). Until
+first bits: the last ones make sure that a site's hosts are spread evenly over the zones (docs/decisions/0032). Up to
 layout 4 a zone was the first eight bits alone: 16 zones of today.
 
 In files and messages zones are ranges, as `0-20,256`: they stay short, however many there are.
@@ -17,7 +17,7 @@ from gossamer.errors import Unreadable
 
 FIRST_BITS, LAST_BITS = 8, 4  # of a host's key
 ZONES_IN_ALL = 1 << (FIRST_BITS + LAST_BITS)
-_EARLIER = 1 << FIRST_BITS  # zones, until layout 4
+_EARLIER = 1 << FIRST_BITS  # zones, up to layout 4
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 

@@ -1,6 +1,6 @@
 """`Processes` is the engine of one machine: each job is a process of its own.
 
-A process ends with the thread that started it: the kernel ensures that (Linux).
+A process ends with the thread that started it: the kernel ensures that (Linux). Agents are forked (`fork_server`).
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 """`Membership` is an agent's part in a change of sites: it reports that its site has released what is not its own, and
-later that the site is clean of what came meanwhile (see cluster.members)."""
+later that the site is clean of what came meanwhile (see cluster.site_list)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""`Owners` decides to whom a page belongs: this agent, another one of its site, or a remote site."""
+"""`Owners` decides to whom a page belongs: this agent, another one of its site, or a remote site.
+The site is found first, by the ring or the host map; at our own site the zone decides."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
