@@ -210,7 +210,7 @@ class Sharing:
         scope = self.intake.scope
         hosts = partial(scope.committed_hosts, books.store)
         messages += self._membership.messages(hosts, msgspec.to_builtins(scope.websites.all()))
-        messages += outgoing.questions([*arrived.unknown_here, *closed.textless.tolist()], owners)
+        messages += outgoing.questions([*arrived.unknown_here, *self.intake.expect(arrived.rows, closed.textless)], owners)
         count = len(links.key) if books.config.site.mode != FIREWALL else 0
         return sent._replace(outbox=numbered_parts(messages), links=count, remote=outgoing.remote)
 
@@ -218,7 +218,7 @@ class Sharing:
         return
 
     def noted(self, state: AgentState) -> AgentState:
-        place, state = self._place, replace(state, crossed=self._outgoing.crossed)
+        place, state = self._place, replace(self.intake.noted(state), crossed=self._outgoing.crossed)
         return self._membership.noted(place.placing.noted(state) if place and place.placing else state)
 
 

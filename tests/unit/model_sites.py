@@ -142,10 +142,12 @@ class OneSite:
         news = self.place.placing.take_news()
         changes |= placing.write(self._store, self.chain.label, news.entries)
         outbox += self._outgoing.news(news.to_sites, owners.remote_sites) + self._membership.messages(list)
-        outbox += self._outgoing.questions([*arrived.unknown_here, *result.textless.tolist()], owners)
+        unknown = [*arrived.unknown_here, *self._incoming.expect(arrived.rows, result.textless)]
+        outbox += self._outgoing.questions(unknown, owners)
+        state = self._incoming.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0))
         self.chain.commit(
             changes,
-            state=self._membership.noted(renew(self.chain.state, ledger=books.ledger.state(), committed_s=1.0)),
+            state=self._membership.noted(state),
             marks=high_water(came),
             outbox=numbered_parts(outbox),
             exchange=self._exchange,
